@@ -41,10 +41,12 @@ class Answer:
 
 
 class SliceProcess(KernelProcess):
-    def __init__(self, folder: Path, hosts: int, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, hosts: int, env: dict[str, str] | None = None, framework: str = "jax"
+    ) -> None:
         folder.mkdir(exist_ok=True)
         spec = folder / "slice.json"
-        SliceSpec("test", ("",) * (hosts - 1), cpu_devices=2).save(spec)
+        SliceSpec("test", ("",) * (hosts - 1), framework=framework, cpu_devices=2).save(spec)
         super().__init__(folder, ("-m", "tpulab.slice", "lead", str(spec)), env)
 
     def start(self, code: str, *, stdin: bool = False) -> str:

@@ -19,17 +19,26 @@ GIB = 2**30
 
 
 class StandIn:
-    """The few functions of `_XLAC` that tell of devices, on a machine with two of them."""
+    """The few functions of `_XLAC` that tell of devices, on a machine with two of them; with `process` 1, on
+    the second host of two."""
 
-    def __init__(self, *, ready: bool = True, kind: str = "TPU v5 lite", spmd: bool = False) -> None:
-        self._ready, self._kind, self._spmd = ready, kind, spmd
+    def __init__(
+        self, *, ready: bool = True, kind: str = "TPU v5 lite", spmd: bool = False, process: int = 0
+    ) -> None:
+        self._ready, self._kind, self._spmd, self._process = ready, kind, spmd, process
 
     def _xla_runtime_is_initialized(self) -> bool:
         return self._ready
 
     def _xla_get_all_runtime_devices(self) -> list[str]:
         assert self._ready, "this would initialise the runtime"
-        return ["TPU:0", "TPU:1"]
+        return [f"TPU:{number}" for number in range(2 + 2 * self._process)]
+
+    def _xla_get_runtime_devices(self) -> list[str]:
+        return self._xla_get_all_runtime_devices()[-2:]
+
+    def _xla_get_process_index(self) -> int:
+        return self._process
 
     def _xla_device_kind(self, device: str) -> str:
         if self._spmd:
@@ -85,6 +94,15 @@ def test_the_kind_is_the_one_that_the_runtime_reports(stand_in: pytest.MonkeyPat
     assert PEAK_FLOPS["TPU v5 lite"] == 197e12
     used = [(device["memoryUsedBytes"], device["memoryTotalBytes"]) for device in message["devices"]]
     assert used == [(1 * GIB, 16 * GIB), (2 * GIB, 16 * GIB)]
+
+
+def test_on_a_slice_each_host_tells_of_its_own_devices_and_names_the_others(
+    stand_in: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put(stand_in, StandIn(process=1))
+    devices = told(tmp_path)["devices"]
+    assert [(device["id"], device["processIndex"]) for device in devices] == [(0, 0), (1, 0), (2, 1), (3, 1)]
+    assert [device["memoryUsedBytes"] for device in devices] == [None, None, 1 * GIB, 2 * GIB]
 
 
 @pytest.mark.parametrize(

@@ -132,12 +132,12 @@ def test_the_page_sees_all_hosts_and_steers_them_together(watched: tuple[SlicePr
     request = process.start(LOOP)
 
     def slow_input() -> dict[str, Any] | None:
-        # On a busy machine another host may be late for a while.
+        # On a busy machine another host, or something else, may be late for a while.
         told = [one for one in keeper.of_type("hosts") if one["straggler"]]
-        return next((one for one in told if one["straggler"]["host"] == 1), None)
+        late = (one for one in told if one["straggler"] | {"host": 1, "cause": "input"} == one["straggler"])
+        return next(late, None)
 
     late = keeper.wait(slow_input, "the host with the slow input")
-    assert late["straggler"]["cause"] == "input"
     assert [one["name"] for one in late["hosts"]] == ["host 0", "host 1"]
     devices = keeper.of_type("devices")[-1]["devices"]
     assert [one["processIndex"] for one in devices] == [0, 0, 1, 1]

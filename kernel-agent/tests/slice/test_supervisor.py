@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +45,12 @@ def metadata_host() -> Iterator[str]:
 
 @pytest.fixture
 def supervisor(metadata_host: str) -> Iterator[subprocess.Popen[str]]:
+    with _supervisor({"env": {"GCE_METADATA_IP": metadata_host}}) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def _supervisor(order: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, "-m", "tpulab.slice.supervisor"],
         stdin=subprocess.PIPE,
@@ -49,9 +58,17 @@ def supervisor(metadata_host: str) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        _tell(process, {"argv": SLEEP, "env": {"GCE_METADATA_IP": metadata_host}})
-        yield process
-        process.kill()
+        _tell(process, {"argv": SLEEP, "env": {}, **order})
+        try:
+            yield process
+        finally:
+            # Its lifeline: killed, it would leave the process that it runs.
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(PATIENCE_S)
+            finally:
+                process.kill()
 
 
 def _tell(process: subprocess.Popen[str], order: dict[str, Any]) -> None:
@@ -84,3 +101,31 @@ def test_the_process_ends_with_the_lead(supervisor: subprocess.Popen[str]) -> No
     assert supervisor.stdin is not None
     supervisor.stdin.close()
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the process to end")
+
+
+def test_it_ends_the_process_from_before_the_restart_and_waits_for_its_end() -> None:
+    place = {"place": uuid.uuid4().hex, "patience_s": 600}
+    with _supervisor(place) as cut_off, _supervisor({"place": uuid.uuid4().hex}) as another:
+        pid = _hear(cut_off, "alive")["alive"]
+        with _supervisor(place) as after:
+            assert _hear(after, "alive")["alive"] != pid
+            assert not os.path.exists(f"/proc/{pid}")
+            assert _hear(cut_off, "exited")["exited"] == -9
+            # Of another kernel, or of another host.
+            assert os.path.exists(f"/proc/{_hear(another, 'alive')['alive']}")
+
+
+def test_it_says_what_it_waits_for() -> None:
+    name = uuid.uuid4().hex
+    with socket.socket(socket.AF_UNIX) as stuck:
+        stuck.bind(f"\0tpulab-slice-{os.getuid()}-{name}")
+        stuck.listen()
+        with _supervisor({"place": name}) as after:
+            assert "waiting for it to free the chips" in _hear(after, "waits")["waits"]
+            stuck.close()
+            _hear(after, "alive")
+
+
+def test_it_ends_the_process_when_the_lead_is_silent() -> None:
+    with _supervisor({"patience_s": 0.1}) as process:
+        assert _hear(process, "exited")["exited"] == -9

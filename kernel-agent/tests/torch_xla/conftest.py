@@ -12,6 +12,10 @@ if not list(importlib.metadata.distributions(name="torch_xla")):
     collect_ignore_glob = ["test_*.py"]
 else:
     os.environ["PJRT_DEVICE"] = "CPU"
+    # Compiles in a third of the time; nothing here depends on how fast a program is.
+    os.environ.setdefault(
+        "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    )
 
 
 @pytest.fixture(autouse=True)

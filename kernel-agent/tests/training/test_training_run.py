@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import itertools
 import json
 import re
@@ -553,3 +554,70 @@ def test_a_command_that_fails_is_a_warning_and_the_run_is_as_it_was(
         assert list(run.steps(range(2))) == [0, 1]
     wait_until(lambda: "the notify command of the run 'warned'" in caplog.text, "a warning")
     wait_until(lambda: any(message["state"] == "finished" for message in keeper.of_type("run")), "the end")
+
+
+def interrupted_run(steps: int, start: int = 0, **options: Any) -> tuple[TrainingRun, list[int]]:
+    """A run that fails in its last step, and the steps at which it wrote checkpoints."""
+    made, written = tpulab.run("cut off", **options), []
+    made.on_checkpoint(lambda step: written.append(step) or f"ckpt/{step}", every=2)
+    resumed = made.restore(lambda checkpoint: written.append(-checkpoint.step))
+    assert resumed == start
+
+    def batches() -> Iterator[int]:
+        yield from range(resumed, resumed + steps - 1)
+        raise RuntimeError("cut off")
+
+    with pytest.raises(RuntimeError, match="cut off"):
+        collections.deque(made.steps(batches()), maxlen=0)
+    return made, written
+
+
+def test_a_run_that_was_cut_off_goes_on_from_its_last_checkpoint(keeper: KeeperDouble) -> None:
+    _, written = interrupted_run(6)
+    assert written == [2, 4]
+    resumed, written = interrupted_run(4, start=4)
+    assert written == [-4, 6]
+    assert resumed.step_index == 7
+    # Cut off before its own first checkpoint: that of the run before counts.
+    interrupted_run(2, start=6)
+    third, written = tpulab.run("cut off"), []
+    third.on_checkpoint(written.append, every=2)
+    assert third.restore(lambda checkpoint: written.append(checkpoint.saved)) == 6
+    for _ in third.steps(range(6, 10), total=4):
+        pass
+    third.finish()
+    assert written == ["ckpt/6", 8, 10]
+    told = [step for message in keeper.of_type("steps") for step in message["steps"]]
+    assert {step["index"] for step in told} <= set(range(10))
+
+
+def test_a_run_that_finished_or_was_stopped_is_not_resumed(tmp_path: Path) -> None:
+    log = tmp_path / "checkpoints"
+    first = tpulab.run("stopped", log=log)
+    first.on_checkpoint(lambda: None, every=1)
+    for number in first.steps(range(9)):
+        if number == 2:
+            first.stop()
+    again = tpulab.run("stopped", log=log)
+    assert again.restore(pytest.fail) == 0
+    assert tpulab.run("never seen").restore(pytest.fail) == 0
+    with pytest.raises(ValueError, match="name or `log`"):
+        tpulab.run().restore(pytest.fail)
+    with pytest.raises(ValueError, match="from 1 on"):
+        again.on_checkpoint(print, every=0)
+    for _ in again.steps(range(1)):
+        with pytest.raises(ValueError, match="before the first loop"):
+            again.restore(pytest.fail)
+
+
+def test_a_run_whose_process_was_killed_is_resumed_from_a_torn_log(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    lines = [
+        {"type": "run", "v": 1, "resumed": None},
+        {"type": "command", "action": "checkpoint", "phase": "applied", "step": 5, "reason": "at 5"},
+        {"type": "command", "action": "checkpoint", "phase": "failed", "step": 9, "reason": "disk full"},
+    ]
+    log.write_text("\n".join(map(json.dumps, lines)) + '\n{"type": "comm')
+    seen: list[tuple[int, str | None]] = []
+    assert tpulab.run(log=log).restore(lambda found: seen.append((found.step, found.saved))) == 5
+    assert seen == [(5, "at 5")]

@@ -17,7 +17,7 @@ from keeper_double import PATIENCE_S
 from tpulab.agent.process_agent import current_agent
 from tpulab.widgets import DeviceMonitor, StepTimeline, TrainingControls, WidgetFilesError
 from tpulab.widgets import publisher as publisher_module
-from tpulab.widgets.hosts import VARIABLE, chosen_host, module_source
+from tpulab.widgets.hosts import VARIABLE, chosen_host, host_traits, module_source
 from tpulab.widgets.picture import control_picture
 from tpulab.widgets.publisher import publisher
 from tpulab.widgets.snapshot import POINTS, MetricPoints
@@ -243,6 +243,28 @@ def test_the_picture_shows_the_end_of_a_run_that_ends_while_a_snapshot_is_taken(
     shown.close()
 
 
+def test_the_picture_shows_the_end_of_a_run_that_another_one_follows_at_once() -> None:
+    run = tpulab.run("first")
+    shown = TrainingControls(run)
+    for _ in run.steps(range(3)):
+        pass
+    current_agent().settle(PATIENCE_S)
+    publisher()._round([shown])
+    for turn in run.steps(range(3, 6)):
+        run.log(loss=1.0 + turn)
+    run.finish()
+    for _ in tpulab.steps(range(3), name="next"):
+        pass
+    current_agent().settle(PATIENCE_S)
+    publisher()._round([shown])
+    picture = shown._repr_mimebundle_()["text/html"]
+    assert "first: finished" in picture
+    assert "loss 6" in picture
+    assert shown._snapshot["run"]["name"] == "first", "a page opened later finds its run, not the next"
+    assert publisher().store.take_ended() == []
+    shown.close()
+
+
 @pytest.mark.usefixtures("trained")
 def test_a_command_over_the_comm_is_decided_and_answered() -> None:
     shown = TrainingControls()
@@ -265,6 +287,13 @@ def test_the_front_end_is_chosen_by_where_the_notebook_is(monkeypatch: pytest.Mo
     assert chosen_host({"__vsc_ipynb_file__": "a.ipynb"}) == "anywidget"
     monkeypatch.setenv(VARIABLE, "tpulab")
     assert chosen_host({"__vsc_ipynb_file__": "a.ipynb"}) == "tpulab"
+
+
+def test_anywidget_is_given_the_module_and_its_look() -> None:
+    traits = host_traits("anywidget", "StepTimeline", "step-timeline")
+    assert traits["_esm"] == module_source("step-timeline")
+    assert ".jp-TPULabWidget" in traits["_css"]
+    assert "_css" not in host_traits("tpulab", "StepTimeline", "step-timeline")
 
 
 def test_a_front_end_that_was_not_built_is_named_with_what_to_do() -> None:

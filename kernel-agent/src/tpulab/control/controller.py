@@ -75,6 +75,10 @@ class Controller:
         self.state: ControlState = "idle"
         #: the step whose boundary the loop was at last
         self._reached = -1
+        #: a checkpoint is due each time so many steps are finished; None: only when it is asked for
+        self.checkpoint_every: int | None = None
+        #: the step of the newest checkpoint, or the one that the run went on from
+        self.checkpointed = 0
         #: the boundary at which the loop waits for a command that all hosts apply there; None: none is due
         self._fence: int | None = None
 
@@ -181,7 +185,7 @@ class Controller:
     def boundary(self, step: int) -> bool:
         """Applies what waits; holds the loop while it is paused. False: no step is to follow."""
         self._reached = step
-        if not self._waiting and not self._replay and self.state == "running" and self._fence is None:
+        if self._is_quiet(step):
             return True
         ends = now_ns() + int(HOLD_S * 1e9)
         while self._is_held(step, ends):
@@ -203,7 +207,7 @@ class Controller:
     async def boundary_async(self, step: int) -> bool:
         """Like `boundary`, for `async for`: other tasks of the event loop go on during a pause."""
         self._reached = step
-        if not self._waiting and not self._replay and self.state == "running" and self._fence is None:
+        if self._is_quiet(step):
             return True
         ends = now_ns() + int(HOLD_S * 1e9)
         while self._is_held(step, ends):
@@ -232,6 +236,19 @@ class Controller:
             self._listener.told(command.message("expired", reason=reason))
         self._listener.changed()
 
+    def _is_quiet(self, step: int) -> bool:
+        return (
+            not self._waiting
+            and not self._replay
+            and self.state == "running"
+            and self._fence is None
+            and not self._needs_checkpoint(step)
+        )
+
+    def _needs_checkpoint(self, step: int) -> bool:
+        every = self.checkpoint_every
+        return every is not None and step % every == 0 and step > self.checkpointed
+
     def _is_held(self, step: int, ends: int) -> bool:
         fence = self._fence
         if fence is not None and step >= fence and now_ns() > ends:
@@ -253,12 +270,21 @@ class Controller:
     def _due(self, step: int) -> None:
         while self._replay and self._replay[0].step <= step:
             self._apply(self._replayed(), step)
+        if self._needs_checkpoint(step):
+            self._apply(self._own_checkpoint(step), step)
         self._drain(step)
 
     async def _due_async(self, step: int) -> None:
         while self._replay and self._replay[0].step <= step:
             await self._apply_async(self._replayed(), step)
+        if self._needs_checkpoint(step):
+            await self._apply_async(self._own_checkpoint(step), step)
         await self._drain_async(step)
+
+    def _own_checkpoint(self, step: int) -> Command:
+        # Also when it fails: the next one is due later.
+        self.checkpointed = step
+        return Command("checkpoint", run=self._run_id)
 
     def _replayed(self) -> Command:
         logged = self._replay.popleft()
@@ -348,6 +374,8 @@ class Controller:
         return handler(step) if takes_step(handler) else handler()
 
     def _done(self, command: Command, step: int, began: int, result: Any) -> None:
+        if command.action == "checkpoint":
+            self.checkpointed = step
         said = str(result)[:500] if result is not None else None
         self._listener.band(command.action, began, step, False)
         self._listener.told(

@@ -13,18 +13,24 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from tpulab.runtimes.lazy_runtime import Execution, Launch, Read, Value
 from tpulab.runtimes.tpu_kind import tpu_kind
 from tpulab.telemetry.clocks import unix_now_ms
-from tpulab.telemetry.messages import DevicesMessage, RuntimeDevice
+from tpulab.telemetry.messages import DevicesMessage
 
 _MARKER = "_xla_step_marker"
 _EXECUTE_METRICS = ("ExecuteTime", "ExecuteReplicatedTime")
 _EXECUTE_COUNTERS = ("ExecuteComputation", "ExecuteReplicated")
 #: What a program calls to get the one value of a tensor; `print` and formatting come by `item`.
 _READS = ("item", "__float__", "__int__", "__bool__")
+
+
+class _Memory(TypedDict):
+    memoryUsedBytes: int | None
+    memoryTotalBytes: int | None
+    memoryPeakBytes: int | None
 
 
 class TorchXlaRuntime:
@@ -100,6 +106,8 @@ class TorchXlaRuntime:
             torch_xla: Any = sys.modules["torch_xla"]
             # Not `_xla_get_all_devices`: under SPMD that is the one virtual device.
             names = [str(name) for name in xlac._xla_get_all_runtime_devices()]
+            ordinals = {str(name): ordinal for ordinal, name in enumerate(xlac._xla_get_runtime_devices())}
+            process = int(xlac._xla_get_process_index())
             platform = names[0].split(":")[0].lower() if names else os.environ.get("PJRT_DEVICE", "").lower()
             kind = self._find_kind(platform)
             return {
@@ -108,7 +116,17 @@ class TorchXlaRuntime:
                 "runtime": self.name,
                 "runtimeVersion": str(torch_xla.__version__),
                 "platform": platform,
-                "devices": [self._describe(index, kind, platform) for index in range(len(names))],
+                "devices": [
+                    {
+                        "id": index,
+                        "platform": platform,
+                        "kind": kind,
+                        # Of devices elsewhere, whose own processes tell of them, only that they are.
+                        "processIndex": process if name in ordinals else int(process == 0),
+                        **self._memory(ordinals.get(name)),
+                    }
+                    for index, name in enumerate(names)
+                ],
             }
         return None
 
@@ -123,16 +141,14 @@ class TorchXlaRuntime:
                 return kind
         return tpu_kind(self._root) or "TPU"
 
-    def _describe(self, index: int, kind: str, platform: str) -> RuntimeDevice:
+    def _memory(self, ordinal: int | None) -> _Memory:
+        """Of a device of this process; None: of another."""
         used: dict[str, Any] = {}
-        # Not implemented on XLA:CPU, and known for the devices of this process only.
+        # Not implemented on XLA:CPU.
         with contextlib.suppress(Exception):
-            used = self._xlac._xla_memory_info(f"xla:{index}") or {}
+            if ordinal is not None:
+                used = self._xlac._xla_memory_info(f"xla:{ordinal}") or {}
         return {
-            "id": index,
-            "platform": platform,
-            "kind": kind,
-            "processIndex": 0,
             "memoryUsedBytes": _bytes(used.get("bytes_used")),
             "memoryTotalBytes": _bytes(used.get("bytes_limit")),
             "memoryPeakBytes": _bytes(used.get("peak_bytes_used")),

@@ -1,9 +1,13 @@
-"""`python -m tpulab.slice add | list | remove`: the slices that are offered as kernels; `lead` starts one."""
+"""`python -m tpulab.slice add | list | remove`: the slices that are offered as kernels. `lead` starts one,
+and `check` says whether this environment can run on its hosts."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+
+#: PyTorch's processes have the processor as their one device.
+_LOCAL_DEVICES = {"jax": 2, "torch": 1}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -22,7 +26,10 @@ def _parser() -> argparse.ArgumentParser:
         "--local", type=int, metavar="N", help="N processes on this machine instead of N hosts"
     )
     add.add_argument(
-        "--cpu-devices", type=int, metavar="N", help="XLA:CPU devices of each host, instead of chips"
+        "--cpu-devices", type=int, metavar="N", help="XLA:CPU devices of each host (PyTorch: 1), not chips"
+    )
+    add.add_argument(
+        "--framework", choices=("jax", "torch"), help="where the environment has both (default: jax)"
     )
     add.add_argument("--type", default="", help="of the slice, for people: v5e-16")
     add.add_argument("--address", default="", help="at which the other hosts reach this one")
@@ -30,7 +37,11 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument(
         "--ssh-option", action="append", default=[], metavar="WORD", help="one more word for ssh"
     )
+    add.add_argument(
+        "--lost-file", default="", metavar="FILE", help="where to name hosts that could not be reached"
+    )
     add.add_argument("--start-timeout", type=float, default=300.0, metavar="SECONDS")
+    commands.add_parser("check", help="whether this environment can run on the hosts of a slice")
     commands.add_parser("list", help="the slices that are offered")
     remove = commands.add_parser("remove", help="offer a slice no longer")
     remove.add_argument("name")
@@ -44,11 +55,14 @@ def main(arguments: list[str]) -> int:
         lead.main(arguments[1:])
         return 0
     given = _parser().parse_args(arguments)
-    from tpulab.slice import kernelspecs
+    from tpulab.slice import frameworks, kernelspecs
     from tpulab.slice.errors import SliceError
     from tpulab.slice.spec import SliceSpec
 
     try:
+        if given.command == "check":
+            frameworks.load(frameworks.check())
+            return 0
         if given.command == "list":
             for spec in kernelspecs.known():
                 sys.stdout.write(f"{spec.name}\t{spec.title}\n")
@@ -58,15 +72,18 @@ def main(arguments: list[str]) -> int:
             return 0
         if given.local is not None and given.local < 1:
             raise SliceError("--local needs at least one process.")
+        framework = given.framework or frameworks.check()
         spec = SliceSpec(
             name=given.name,
+            framework=framework,
             others=tuple(given.host or [""] * (given.local - 1)),
             type=given.type,
             # Processes on one machine would fight for its chips.
-            cpu_devices=given.cpu_devices or (2 if given.local is not None else 0),
+            cpu_devices=given.cpu_devices or (_LOCAL_DEVICES[framework] if given.local is not None else 0),
             address=given.address,
             python=given.python,
             ssh_options=tuple(given.ssh_option),
+            lost_file=given.lost_file,
             start_timeout_s=given.start_timeout,
         )
         home = kernelspecs.add(spec)

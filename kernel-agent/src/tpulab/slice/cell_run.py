@@ -13,11 +13,13 @@ from tpulab.slice.group import Group
 from tpulab.slice.hosts import Cell, name_hosts, touches_whole_slice
 from tpulab.slice.lead_line import ANSWER, QUESTION
 from tpulab.slice.outputs import OUTPUTS, Outputs, Publish
-from tpulab.slice.questions import Ask, Inputs, ProgramDesk
+from tpulab.slice.questions import Ask, Inputs, ProgramDesk, Spoken
 from tpulab.slice.tracebacks import error_content, merge_errors
 
 #: The fold shows what other hosts print so often while the cell runs.
 REFRESH_S = 1.0
+#: Each time it is sent as a whole, and stored: many hosts with much to show are shown less often.
+FOLD_CHARS_PER_S = 50_000
 #: After the loss of a host the others get so long to end the cell by themselves.
 LAST_WORDS_S = 2.0
 #: When some hosts are done and others are not, for so long, it is said.
@@ -38,6 +40,7 @@ class CellRun:
         self.hosts = cell.hosts
         self._outputs = Outputs(cell.hosts, publish, count)
         self._inputs = Inputs(cell.hosts[0], ask, self._answer)
+        self._decisions = Spoken(cell.hosts[0], self._answer)
         self._programs = ProgramDesk(cell.hosts, self._answer)
         self._tasks: set[asyncio.Task[None]] = set()
         #: Lines of gloo of which the end is still to come.
@@ -108,7 +111,8 @@ class CellRun:
             if content["kind"] == "program":
                 self._programs.question(host, content)
             else:
-                self._task(self._inputs.question(host, content))
+                desk = self._decisions if content["kind"] == "agree" else self._inputs
+                self._task(desk.question(host, content))
         elif kind in OUTPUTS:
             if kind == "stream" and (host in self._gloo or "[Gloo]" in content["text"]):
                 content = {**content, "text": self._without_gloo(host, content["text"])}
@@ -179,7 +183,7 @@ class CellRun:
 
     async def _refresh(self) -> None:
         while True:
-            await asyncio.sleep(REFRESH_S)
+            await asyncio.sleep(max(REFRESH_S, self._outputs.fold_chars / FOLD_CHARS_PER_S))
             self._outputs.refresh()
 
     async def _tell_uneven(self) -> None:

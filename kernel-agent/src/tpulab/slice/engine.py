@@ -1,8 +1,8 @@
-"""The process that runs the cells on one host: an ipyparallel engine that has joined jax.distributed.
+"""The process that runs the cells on one host: an ipyparallel engine that has met those of the other hosts.
 
-`python -m tpulab.slice.engine`, started by the supervisor. The first line of standard input says how to join
-and how to reach the controller; no file is written on the host. Standard input stays open as the lifeline:
-when it ends, the lead is gone, and so is this process.
+`python -m tpulab.slice.engine FRAMEWORK`, started by the supervisor. The first line of standard input says
+how to meet them and how to reach the controller; no file is written on the host. Standard input stays open as
+the lifeline: when it ends, the lead is gone, and so is this process.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import Any
 import ipyparallel.engine.app as engine_app
 from ipyparallel.engine.kernel import IPythonParallelKernel
 
+from tpulab.agent.together import together
+from tpulab.slice import frameworks
 from tpulab.slice.lead_line import LeadLine
 from tpulab.slice.program_check import ProgramCheck
-
-#: JAX must not end the survivors itself: its abort would hide what happened. The lead ends them.
-JAX_HEARTBEAT_S = 3600
 
 
 class SliceEngineKernel(IPythonParallelKernel):  # type: ignore[misc]
@@ -56,27 +55,11 @@ class SliceEngine(engine_app.IPEngine):  # type: ignore[misc]
         if not isinstance(kernel, SliceEngineKernel):
             raise RuntimeError("ipyparallel made another kernel than the slice's; use ipyparallel 9.2.")
         kernel.programs.install()
+        together.join(self.id, kernel.lead.agree)
         if os.environ.get("TPULAB_AGENT_SOCKET"):
             from tpulab.agent.process_agent import start_in_kernel
 
             start_in_kernel(kernel.shell)
-
-
-def join(order: dict[str, Any]) -> None:
-    """Meets the other processes. Returns when all have come."""
-    import jax
-
-    if order["cpu_devices"]:
-        jax.config.update("jax_num_cpu_devices", order["cpu_devices"])
-        jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(
-        coordinator_address=order["coordinator"],
-        coordinator_bind_address=order["bind"] if order["index"] == 0 else None,
-        num_processes=order["count"],
-        process_id=order["index"],
-        initialization_timeout=int(order["timeout_s"]),
-        heartbeat_timeout_seconds=JAX_HEARTBEAT_S,
-    )
 
 
 def hold_lifeline(descriptor: int) -> None:
@@ -105,16 +88,16 @@ def read_order() -> dict[str, Any]:
     return order
 
 
-def main() -> None:
+def main(framework: str) -> None:
     from tpulab.compile.cache_folder import keep_compiled_programs
     from tpulab.launcher.__main__ import drop_working_directory
 
     drop_working_directory(sys.path)
     keep_compiled_programs()
-    import jax  # noqa: F401 - takes seconds: done while the lead starts the controller
-
+    # Done while the lead starts the controller.
+    frameworks.load(framework)
     order = read_order()
-    join(order)
+    frameworks.join(framework, order)
     engine_app.Kernel = SliceEngineKernel
     engine = SliceEngine.instance(
         id=order["index"],
@@ -130,4 +113,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

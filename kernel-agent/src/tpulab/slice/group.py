@@ -54,8 +54,10 @@ class GroupListener(Protocol):
 
 
 class Group:
-    def __init__(self, spec: SliceSpec, listener: GroupListener, log: logging.Logger) -> None:
+    def __init__(self, spec: SliceSpec, listener: GroupListener, log: logging.Logger, name: str) -> None:
+        """`name`: the same for this kernel after a restart, and of no other."""
         self.spec = spec
+        self._name = name
         self._listener = listener
         self._log = log
         self._loop = asyncio.get_running_loop()
@@ -194,14 +196,15 @@ class Group:
         if index:
             # Lines of text would only repeat those of process 0.
             env["TPULAB_TEXT"] = "0"
-        if self.spec.cpu_devices:
-            env |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(self.spec.cpu_devices)}
+        env |= self.spec.framework_env()
         patience_s = PATIENCE_S if self.spec.destination(index) else 0.0
         return {
-            "argv": ["-m", "tpulab.slice.engine"],
+            "argv": ["-m", "tpulab.slice.engine", self.spec.framework],
             "env": env,
             "cwd": os.getcwd(),
             "patience_s": patience_s,
+            # What is on this machine ends with the lead.
+            "place": f"{self._name}-{index}" if patience_s else None,
             "reports": self._reports is not None,
         }
 
@@ -245,6 +248,7 @@ class Group:
                 return
             if "forwarding failed" not in heard["why"] or attempt == _FORWARD_TRIES:
                 why = heard["why"].splitlines()[-1] if heard["why"] else f"ssh ended with {heard['gone']}"
+                self._write_down(index)
                 raise SliceStartError(
                     f"{self._capital(index)} could not be reached: {why}. Make "
                     f"`ssh {self.spec.destination(index)} true` work on host 0, then restart the kernel."
@@ -304,6 +308,9 @@ class Group:
             if self._reports is not None:
                 self._reports.heard(host, said["agent"])
             return
+        if "waits" in said:
+            self._listener.notice(host, f"{self._capital(host)}: {said['waits']}.\n")
+            return
         if said.get("preempted") and "exited" not in said:
             self._preempted.add(host)
             self._listener.notice(
@@ -312,6 +319,7 @@ class Group:
         if "exited" in said:
             self._lose(host, loss.of_exit(said))
         elif "gone" in said:
+            self._write_down(host)
             self._lose(host, loss.of_link(said, host in self._preempted))
         elif "alive" in said and said.get("state") != "T":
             self._stopped_since.pop(host, None)
@@ -330,6 +338,12 @@ class Group:
             f"{self._capital(host)} is lost: {reason}. The others cannot go on without it. {RESTART}"
         )
         self._listener.lost(host, reason)
+
+    def _write_down(self, host: int) -> None:
+        """Its machine is away, and may be another one when it comes back."""
+        if self.spec.lost_file and not self._closed and self.broken is None:
+            with contextlib.suppress(OSError), Path(self.spec.lost_file).open("a") as file:
+                file.write(f"{host}\n")
 
     def _break(self, error: SliceError) -> None:
         if self.broken is None:
@@ -351,6 +365,7 @@ class Group:
                 silent_s = now - link.heard_at
                 # Before its first word a supervisor is still being started.
                 if link.pid and silent_s > SILENCE_S:
+                    self._write_down(host)
                     self._lose(host, loss.of_silence(silent_s))
                 elif now - self._stopped_since.get(host, now) > STOPPED_S:
                     self._lose(host, loss.of_stop())

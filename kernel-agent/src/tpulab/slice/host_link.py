@@ -18,7 +18,10 @@ from typing import Any
 from tpulab.slice.spec import SliceSpec
 
 #: What another host gets of the lead's environment. What names a machine (`TPU_…`) stays here.
-_PASSED_ON = ("JAX_", "XLA_", "LIBTPU_INIT_ARGS", "HF_", "TPULAB_TEXT", "TPULAB_COMPILATION", "MPLBACKEND")
+_PASSED_ON = (
+    *("JAX_", "XLA_", "PJRT_DEVICE", "LIBTPU_INIT_ARGS", "HF_", "MPLBACKEND"),
+    *("TPULAB_BACKEND", "TPULAB_TEXT", "TPULAB_COMPILATION"),
+)
 #: Where the forwarded ports of the controller lie on another host.
 _REMOTE_PORTS = range(20_000, 32_000)
 SSH = (

@@ -6,8 +6,10 @@ import asyncio
 import collections
 import contextlib
 import functools
+import hashlib
 import signal
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,8 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
         self.spec = SliceSpec.load(spec_file)
         self.group: Group | None = None
         self._cell: CellRun | None = None
+        #: Publishes for the cell that waits until all hosts have joined.
+        self._starting: Callable[[str, dict[str, Any]], None] | None = None
         #: By the id of a message to a host: the request of the front end that it stands for.
         self._parents: collections.OrderedDict[str, dict[str, Any]] = collections.OrderedDict()
         #: By the id of a request to a host. Late outputs find their cell.
@@ -61,7 +65,7 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
         self.io_loop.add_callback(self._begin)
 
     def _begin(self) -> None:
-        self.group = Group(self.spec, self, self.log)
+        self.group = Group(self.spec, self, self.log, _place_name(self.parent.connection_file))
 
     async def do_shutdown(self, restart: bool) -> dict[str, Any]:
         self.close_group()
@@ -88,6 +92,7 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
         ident = self._get_shell_context_var(self._shell_parent_ident)
         count = self.shell.execution_count
         publish = functools.partial(self._publish, parent)
+        self._starting = publish
         self._allow_stdin = allow_stdin
         if store_history and not silent:
             self.shell.history_manager.store_inputs(count, code)
@@ -115,7 +120,7 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
                     publish("error", content)
                 return {"status": "error", "execution_count": count, **content}
             finally:
-                self._cell = None
+                self._cell = self._starting = None
 
     @contextlib.contextmanager
     def _interrupts(self) -> Iterator[asyncio.Event]:
@@ -239,6 +244,8 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
     def notice(self, host: int, text: str) -> None:  # noqa: ARG002 - the text names it
         if self._cell is not None:
             self._cell.notice(text)
+        elif self._starting is not None:
+            self._starting("stream", {"name": "stderr", "text": text})
         self.log.warning("tpulab: %s", text.rstrip())
 
     def _publish(
@@ -258,6 +265,11 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
             metadata={name: value for name, value in (metadata or {}).items() if name != "engine"},
             buffers=buffers,
         )
+
+
+def _place_name(connection_file: str) -> str:
+    """Of this kernel on all hosts: its connection file is the same after a restart."""
+    return hashlib.sha256(f"{socket.gethostname()}:{connection_file}".encode()).hexdigest()[:16]
 
 
 def _keep_newest(kept: collections.OrderedDict[str, Any]) -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 from jupyter_core.paths import jupyter_data_dir
 
 from tpulab.slice.errors import SliceError
-from tpulab.slice.spec import SliceSpec
+from tpulab.slice.spec import PREFIX, SliceSpec
 
-PREFIX = "tpulab-slice-"
 _SPEC_FILE = "slice.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,60}")
 
@@ -26,7 +25,7 @@ def add(spec: SliceSpec, folder: Path | None = None) -> Path:
     """Writes the kernelspec, over one of the same name. Answers its folder."""
     if not _NAME.fullmatch(spec.name):
         raise SliceError(f"{spec.name!r} is no name: small letters, digits, '.', '_' and '-', 61 at most.")
-    home = (folder or kernels_folder()) / (PREFIX + spec.name)
+    home = (folder or kernels_folder()) / spec.kernel
     home.mkdir(parents=True, exist_ok=True)
     spec.save(home / _SPEC_FILE)
     kernelspec = {
@@ -36,19 +35,24 @@ def add(spec: SliceSpec, folder: Path | None = None) -> Path:
         ],
         "display_name": spec.title,
         "language": "python",
-        "metadata": {"debugger": False},
+        "metadata": {"debugger": False, "framework": spec.framework},
     }
     (home / "kernel.json").write_text(json.dumps(kernelspec, indent=1, ensure_ascii=False))
     return home
 
 
 def known(folder: Path | None = None) -> list[SliceSpec]:
-    found = sorted((folder or kernels_folder()).glob(f"{PREFIX}*/{_SPEC_FILE}"))
-    return [SliceSpec.load(path) for path in found]
+    return [SliceSpec.load(path) for path in _files(folder)]
 
 
 def remove(name: str, folder: Path | None = None) -> None:
-    home = (folder or kernels_folder()) / (PREFIX + name)
-    if not (home / _SPEC_FILE).is_file():
+    """All kernels of the slice."""
+    homes = [path.parent for path in _files(folder) if SliceSpec.load(path).name == name]
+    if not homes:
         raise SliceError(f"There is no slice {name!r}; `python -m tpulab.slice list` shows the slices.")
-    shutil.rmtree(home)
+    for home in homes:
+        shutil.rmtree(home)
+
+
+def _files(folder: Path | None) -> list[Path]:
+    return sorted((folder or kernels_folder()).glob(f"{PREFIX}*/{_SPEC_FILE}"))

@@ -12,11 +12,13 @@ def main(arguments: list[str]) -> None:
     """`SPEC_FILE -f CONNECTION_FILE`, and what else an IPython kernel takes."""
     drop_working_directory(sys.path)
     from tpulab.launcher.recorded_kernel import RecordedKernelApp
+    from tpulab.slice import frameworks
+    from tpulab.slice.errors import SliceError
 
     try:
-        import ipyparallel  # noqa: F401
-    except ModuleNotFoundError:
-        sys.exit("This environment has no ipyparallel. Install ipyparallel>=9.2,<10 on all hosts.")
+        frameworks.check()
+    except SliceError as error:
+        sys.exit(str(error))
     from tpulab.slice import kernel
 
     kernel.spec_file = Path(arguments[0])

@@ -1,4 +1,5 @@
-"""How the code on a host asks the lead something and waits for the answer: input, and leave to run a program.
+"""How the code on a host asks the lead something and waits for the answer: input, what the first host
+decides, and leave to run a program.
 
 The question goes out on iopub, after what the cell has printed; the answer comes on the control channel,
 whose thread is free while the cell runs.
@@ -44,6 +45,10 @@ class LeadLine:
             # Another number: the answer to a question that was interrupted.
             if answer.get("number") == number:
                 return answer
+
+    def agree(self, value: Any) -> Any:
+        """The value of the first host of the cell."""
+        return self.ask("agree", value=value)["value"]
 
     def _take(self, _stream: Any, _identity: Any, message: dict[str, Any]) -> None:
         self._answers.put(message["content"])

@@ -1,4 +1,4 @@
-"""Where the processes of a slice meet: ipyparallel's controller on loopback, and JAX's coordinator."""
+"""Where the processes of a slice meet: ipyparallel's controller on loopback, the framework's coordinator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def meeting_point(spec: SliceSpec) -> dict[str, str]:
     with socket.socket() as probe:
         probe.bind((address, 0))
         port = probe.getsockname()[1]
-    return {"coordinator": f"{address}:{port}", "bind": f"{address}:{port}"}
+    return {"coordinator": f"{address}:{port}"}
 
 
 def _own_address(spec: SliceSpec) -> str:

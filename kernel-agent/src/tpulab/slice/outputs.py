@@ -29,6 +29,8 @@ class Outputs:
         self._part = 0
         self._display_id: str | None = None
         self._shown: tuple[object, ...] = ()
+        #: Of the newest fold, about.
+        self.fold_chars = 0
 
     def add(self, host: int, msg_type: str, content: dict[str, Any]) -> None:
         if host == self.speaker:
@@ -86,6 +88,7 @@ class Outputs:
             self.speaker,
             bool(number),
         )
+        self.fold_chars = len(bundle["text/html"]) + len(bundle["text/plain"])
         first = self._display_id is None
         self._display_id = self._display_id or uuid.uuid4().hex
         content = {"data": bundle, "metadata": {}, "transient": {"display_id": self._display_id}}

@@ -1,4 +1,5 @@
-"""The lead's answers to the hosts: what the user typed, and whether a program may run."""
+"""The lead's answers to the hosts: what the user typed, what the first host decides, and whether a program
+may run."""
 
 from __future__ import annotations
 
@@ -17,14 +18,13 @@ Ask = Callable[[str, bool], Awaitable[str | None]]
 _LATE_S = 0.5
 
 
-class Inputs:
-    """`input()` is the speaker's: the user is asked once, and the n-th answer goes to each n-th question."""
+class Spoken:
+    """What only the speaker decides: its n-th answer goes to the n-th question of each host."""
 
-    def __init__(self, speaker: int, ask: Ask, answer: Answer) -> None:
+    def __init__(self, speaker: int, answer: Answer) -> None:
         self._speaker = speaker
-        self._ask = ask
         self._answer = answer
-        self._typed: list[str | None] = []
+        self._decided: list[dict[str, Any]] = []
         self._asked: dict[int, int] = {}
         self._waiting: list[tuple[int, int, int]] = []
 
@@ -32,19 +32,33 @@ class Inputs:
         place = self._asked.get(host, 0)
         self._asked[host] = place + 1
         if host == self._speaker:
-            self._typed.append(await self._ask(content["prompt"], content["password"]))
+            self._decided.append(await self._decide(content))
         self._waiting.append((host, place, content["number"]))
         self._answer_waiting()
+
+    async def _decide(self, content: dict[str, Any]) -> dict[str, Any]:
+        return {"value": content["value"]}
 
     def _answer_waiting(self) -> None:
         still: list[tuple[int, int, int]] = []
         for host, place, number in self._waiting:
-            if place < len(self._typed):
-                typed = self._typed[place]
-                self._answer(host, {"number": number, "value": typed or "", "eof": typed is None})
+            if place < len(self._decided):
+                self._answer(host, {"number": number, **self._decided[place]})
             else:
                 still.append((host, place, number))
         self._waiting = still
+
+
+class Inputs(Spoken):
+    """`input()` is the speaker's: the user is asked once."""
+
+    def __init__(self, speaker: int, ask: Ask, answer: Answer) -> None:
+        super().__init__(speaker, answer)
+        self._ask = ask
+
+    async def _decide(self, content: dict[str, Any]) -> dict[str, Any]:
+        typed = await self._ask(content["prompt"], content["password"])
+        return {"value": typed or "", "eof": typed is None}
 
 
 class ProgramDesk:

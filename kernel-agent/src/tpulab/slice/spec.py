@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from tpulab.slice.frameworks import TITLES
+
+#: Names of kernels of slices begin so.
+PREFIX = "tpulab-slice-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +22,17 @@ class SliceSpec:
     others: tuple[str, ...]
     #: `v5e-16`, for people; empty: unknown.
     type: str = ""
-    #: XLA:CPU devices of each host; 0: the chips that JAX finds.
+    #: Of the environment: `jax` or `torch`.
+    framework: str = "jax"
+    #: XLA:CPU devices of each host (PyTorch: its processor); 0: the chips that are found.
     cpu_devices: int = 0
     #: The address at which the other hosts reach host 0; empty: found out.
     address: str = ""
     #: Python on the other hosts; empty: at the same path as here.
     python: str = ""
     ssh_options: tuple[str, ...] = ()
+    #: Where the lead writes down that it did not reach a host, for the bridge that has set the hosts up.
+    lost_file: str = ""
     env: dict[str, str] = field(default_factory=dict)
     #: Seconds until all hosts must have joined.
     start_timeout_s: float = 300.0
@@ -46,11 +56,35 @@ class SliceSpec:
     @property
     def title(self) -> str:
         made_of = ", ".join(filter(None, (self.type, f"{self.count} hosts")))
-        return f"JAX · {self.name} ({made_of})"
+        return f"{TITLES[self.framework]} · {self.name} ({made_of})"
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernelspec. A slice can have one for each framework."""
+        return PREFIX + self.name + ("-pytorch" if self.framework == "torch" else "")
+
+    def framework_env(self) -> dict[str, str]:
+        """Variables with which the processes find their devices; in PyTorch what the user has set wins."""
+        if self.framework == "jax":
+            if not self.cpu_devices:
+                return {}
+            return {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(self.cpu_devices)}
+        defaults = {"TOKENIZERS_PARALLELISM": "false"}
+        if self.cpu_devices:
+            defaults["TPULAB_BACKEND"] = "cpu"
+        else:
+            defaults |= {"TPULAB_BACKEND": "torch_xla", "PJRT_DEVICE": "TPU"}
+        if self.is_local:
+            # As PyTorch's own launcher: each process would take all cores of the machine.
+            defaults["OMP_NUM_THREADS"] = "1"
+        return {name: os.environ.get(name, value) for name, value in defaults.items()}
 
     def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=1))
-        path.chmod(0o600)
+        # In one step: the lead may read it at this moment.
+        new = path.with_name(path.name + ".new")
+        new.write_text(json.dumps(asdict(self), indent=1))
+        new.chmod(0o600)
+        new.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> SliceSpec:

@@ -3,10 +3,10 @@
 `python -m tpulab.slice.supervisor`, started by the lead on its own machine or over ssh. Standard input is the
 lifeline: when it ends, or the lead is silent for too long because the network is cut, the process is ended.
 
-One JSON object a line. From the lead: first what to run (`argv`, `env`, `cwd`, `patience_s`, `reports`), then
-`{"line": text}` for the process, `{"command": …}` for its agent, `{"signal": number}`, `{"kill": true}`, and
-`{}` as a sign of life. To the lead: `{"alive": pid, …}`, `{"agent": message}`, and last
-`{"exited": code, "oom": bool, "tail": text}`.
+One JSON object a line. From the lead: first what to run (`argv`, `env`, `cwd`, `patience_s`, `reports`,
+`place`), then `{"line": text}` for the process, `{"command": …}` for its agent, `{"signal": number}`,
+`{"kill": true}`, and `{}` as a sign of life. To the lead: `{"waits": text}` before the process starts,
+`{"alive": pid, …}`, `{"agent": message}`, and last `{"exited": code, "oom": bool, "tail": text}`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tpulab.slice.agent_relay import AgentRelay
+from tpulab.slice.place import give_place, take_place
 
 ALIVE_S = 1.0
 TAIL_LINES = 30
@@ -35,7 +37,7 @@ _PREEMPTED = "/computeMetadata/v1/instance/preempted"
 
 
 class Supervisor:
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Any], place: socket.socket | None) -> None:
         self._say_lock = threading.Lock()
         self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
         self._kills_before = _oom_kills()
@@ -43,6 +45,7 @@ class Supervisor:
         #: 0: the lead is on this machine, and its end is heard at once.
         self._patience_s = float(order.get("patience_s", 0))
         self._heard_at = time.monotonic()
+        self._place = place
         cwd = order.get("cwd") or None
         if cwd is not None and not os.path.isdir(cwd):
             cwd = None
@@ -66,6 +69,10 @@ class Supervisor:
         reader = threading.Thread(target=self._keep_tail, daemon=True)
         reader.start()
         threading.Thread(target=self._obey, daemon=True).start()
+        if self._patience_s:
+            threading.Thread(target=self._watch_lead, daemon=True).start()
+        if self._place is not None:
+            give_place(self._place, self._end)
         named = next(filter(None, map(self._env.get, METADATA_VARIABLES)), "")
         server = named or (_METADATA if _is_google() else "")
         if server:
@@ -74,8 +81,6 @@ class Supervisor:
             self._say({"alive": self._process.pid, **self._figures()})
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(ALIVE_S)
-            if self._patience_s and time.monotonic() - self._heard_at > self._patience_s:
-                self._kill()
         reader.join(1.0)
         if self._agent is not None:
             self._agent.close()
@@ -91,8 +96,7 @@ class Supervisor:
     def _say(self, what: dict[str, Any]) -> None:
         with self._say_lock:
             try:
-                sys.stdout.buffer.write(json.dumps(what).encode() + b"\n")
-                sys.stdout.buffer.flush()
+                _write(what)
             except OSError:
                 self._kill()
 
@@ -131,6 +135,17 @@ class Supervisor:
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
+    def _end(self) -> None:
+        self._kill()
+        self._process.wait()
+
+    def _watch_lead(self) -> None:
+        # By itself: where the network is cut, what is said to the lead blocks sooner or later.
+        while self._process.poll() is None:
+            if time.monotonic() - self._heard_at > self._patience_s:
+                self._kill()
+            time.sleep(ALIVE_S)
+
     def _watch_preemption(self, server: str) -> None:
         request = urllib.request.Request(
             f"http://{server}{_PREEMPTED}", headers={"Metadata-Flavor": "Google"}
@@ -144,6 +159,11 @@ class Supervisor:
             if self._preempted:
                 self._say({"preempted": True})
             time.sleep(1.0)
+
+
+def _write(what: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(json.dumps(what).encode() + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def _oom_kills() -> int:
@@ -168,7 +188,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     first = sys.stdin.buffer.readline()
     if first:
-        Supervisor(json.loads(first)).run()
+        order = json.loads(first)
+        name = order.get("place")
+        place = take_place(name, lambda text: _write({"waits": text})) if name else None
+        Supervisor(order, place).run()
         # Python would wait for the thread that reads standard input, and abort.
         os._exit(0)
 

@@ -5,6 +5,8 @@ run.on_checkpoint(lambda step: save(state, step))
 for batch in run.steps(loader):
     state, loss = train_step(state, batch, run.hyper.learning_rate)
     run.log(loss=loss)
+
+`run.restore` goes on from the last checkpoint of the run before, if that one was cut off.
 """
 
 from __future__ import annotations
@@ -17,18 +19,20 @@ from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from tpulab.agent.process_agent import current_agent
+from tpulab.agent.together import together
 from tpulab.control.adapters import follow
 from tpulab.control.command import Command
 from tpulab.control.controller import Controller, Handler
 from tpulab.control.hyper_arrays import Backend
 from tpulab.control.hyperparameters import Hyper, Hyperparameters
+from tpulab.control.last_checkpoint import Checkpoint, last_checkpoint
 from tpulab.control.run_log import Replay, RunLog, log_path
 from tpulab.control.state import ControlState
 from tpulab.measure.pace import Effort, Pace
 from tpulab.measure.tracked_run import step_runs
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import BandKind, HyperValue, RunControl, RunState
-from tpulab.telemetry.text import error_text
+from tpulab.telemetry.text import error_text, tell
 from tpulab.training.notify_command import NotifyCommand
 from tpulab.training.run_config import plain_config
 from tpulab.training.run_steps import RunBlock, RunSteps
@@ -67,6 +71,8 @@ class TrainingRun:
         self._tracked: SteeredRun | None = None
         self._later: dict[str, Any] = {}
         self._waiting_for_id: list[Callable[[str], None]] = []
+        #: The step that it goes on from, if it was resumed.
+        self._resumed: int | None = None
         self._listener = RunListener()
         self.controller = Controller("", self.hyper, self._listener, replay)
 
@@ -120,7 +126,7 @@ class TrainingRun:
     @property
     def step_index(self) -> int:
         """Number of finished steps, which is the index of the running one."""
-        return self._tracked.run.closed if self._tracked is not None else 0
+        return self._tracked.run.closed if self._tracked is not None else self._resumed or 0
 
     def finish(self, state: RunState = "finished") -> None:
         """Ends the run. Otherwise it ends with its cell, or with the process. Idempotent."""
@@ -139,14 +145,50 @@ class TrainingRun:
 
     # -- what can be asked of it -----------------------------------------------------------------------
 
-    def on_checkpoint(self, function: H) -> H:
+    def on_checkpoint(self, function: H, *, every: int | None = None) -> H:
         """Sets the function that writes a checkpoint. It takes the step or nothing; its result is shown.
 
-        It runs on the thread of the loop, between two steps. If it raises an exception, the command has
-        failed and the run continues. A coroutine function needs `async for`. Usable as a decorator.
+        It runs on the thread of the loop, between two steps, when the page asks and after each `every`
+        steps. If it raises an exception, the command has failed and the run continues. A coroutine function
+        needs `async for`. Usable as a decorator.
         """
+        if every is not None and every < 1:
+            raise ValueError(f"`every` is a number of steps from 1 on, not {every}")
+        self.controller.checkpoint_every = every
         self.controller.handle("checkpoint", function)
         return function
+
+    def restore(self, load: Callable[[Checkpoint], Any]) -> int:
+        """Calls `load` with the last checkpoint of the run before, if that one was cut off or failed.
+
+        Returns the step to go on with: `for step in run.steps(range(run.restore(load), total))`. 0: the run
+        before finished or was stopped, wrote no checkpoint, or there was none. Runs belong together if
+        they have the same `log`, or, without one, the same name and working directory. On a slice all
+        hosts load the checkpoint that process 0 has logged.
+
+        Raises:
+            ValueError: the run has neither a name nor a log, or its first loop has begun.
+        """
+        if self._tracked is not None:
+            raise ValueError("run.restore comes before the first loop of the run")
+        if self._log_given is False or (self._log_file is None and self.name is None):
+            raise ValueError("run.restore needs to know the run before: give tpulab.run a name or `log`")
+        found = last_checkpoint(self._log_file, self.name or "") if together.is_first else None
+        answer = together.agree(None if found is None else [found.step, found.saved])
+        if answer is None:
+            return 0
+        checkpoint = Checkpoint(*answer)
+        load(checkpoint)
+        self._resumed = self.controller.checkpointed = checkpoint.step
+        where = f" ({checkpoint.saved})" if checkpoint.saved else ""
+        tell(f"{self.name or 'The run'} goes on at step {checkpoint.step}, from its last checkpoint{where}")
+        return checkpoint.step
+
+    @property
+    def _log_file(self) -> str | os.PathLike[str] | None:
+        """The file that was asked for; None: one of the run's own, or none."""
+        given = self._log_given
+        return None if given is None or isinstance(given, bool) else given
 
     def on_evaluate(self, function: H) -> H:
         """Sets the function that evaluates; see `on_checkpoint`."""
@@ -254,14 +296,15 @@ class TrainingRun:
         self.controller.start()
         tracked = SteeredRun(agent.tracker, self.name, self.total, frame, control)
         run = tracked.run
+        run.closed = run.recorded = self._resumed or 0
         self.controller.belongs_to(run.id)
         tracked.controller = weakref.ref(self.controller)
         self._listener.agent, self._listener.tracked = agent, tracked
-        if self._log_given is not False:
-            given = None if self._log_given in (None, True) else self._log_given
-            path = log_path(given, run.name, run.id)  # type: ignore[arg-type]
+        # On a slice all hosts say the same, perhaps in the same folder.
+        if self._log_given is not False and together.is_first:
+            path = log_path(self._log_file, run.name, run.id)
             self._log = tracked.log = RunLog(path, self._header, agent.warn)
-            if given is not None or agent.keeper is not None:
+            if self._log_file is not None or agent.keeper is not None:
                 self._log.start()
         run.on_progress = tracked.progressed
         if self._notify:
@@ -271,8 +314,8 @@ class TrainingRun:
         agent.desk.add(run.id, self.controller)
         agent.listen_for_commands()
         tracked.changed()
-        for tell in self._waiting_for_id:
-            tell(run.id)
+        for waiting in self._waiting_for_id:
+            waiting(run.id)
         return tracked
 
     def _header(self) -> Mapping[str, Any]:
@@ -280,6 +323,7 @@ class TrainingRun:
         return {
             "name": tracked.run.name if tracked is not None else self.name,
             "run": tracked.run.id if tracked is not None else None,
+            "resumed": self._resumed,
             "config": self.config,
             "hyperparameters": dict(self.hyper),
         }

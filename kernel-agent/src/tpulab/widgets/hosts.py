@@ -38,10 +38,14 @@ def chosen_host(user_names: dict[str, Any] | None = None) -> Host:
     return "anywidget" if in_colab or in_vscode else "tpulab"
 
 
-@cache
 def module_source(name: str) -> str:
     """The ES module of a widget. Raises WidgetFilesError."""
-    path = _STATIC / f"{name}.js"
+    return _static(f"{name}.js")
+
+
+@cache
+def _static(name: str) -> str:
+    path = _STATIC / name
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -63,6 +67,7 @@ def host_traits(host: Host, name: str, file: str) -> dict[str, Any]:
             "_view_module_version": ANYWIDGET_VERSION,
             "_view_name": "AnyView",
             "_esm": module_source(file),
+            "_css": _static("widgets.css"),
             "_anywidget_id": f"tpulab.{name}",
         }
     return {

@@ -66,9 +66,11 @@ class Publisher:
         if state == (self._version, self._devices, self._commands):
             return
         self._version, self._devices, self._commands = state
-        for widget in widgets:
-            with contextlib.suppress(Exception):
-                widget.take(snapshot)
+        # A run may have ended, and another begun, since the round before.
+        for each in [*self.store.take_ended(), snapshot]:
+            for widget in widgets:
+                with contextlib.suppress(Exception):
+                    widget.take(each)
         if ended != self._ended:
             self._ended = ended
             for widget in widgets:

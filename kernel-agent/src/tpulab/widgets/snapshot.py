@@ -18,6 +18,8 @@ STEPS = 128
 POINTS = 256
 METRICS = 8
 COMMANDS = 12
+#: Runs that are remembered after another one has taken their place, until they have ended and that was shown.
+LEFT = 8
 _SPANS = ("index", "startTime", "wallMs", "inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
 
 
@@ -41,27 +43,38 @@ class MetricPoints:
         self._seen += 1
 
 
+class RunFigures:
+    """What a snapshot has of one run."""
+
+    def __init__(self, run: dict[str, Any] | None) -> None:
+        #: the newest message of the run; None: no run has begun
+        self.run = run
+        self.pace: dict[str, Any] | None = None
+        self.steps: deque[list[float]] = deque(maxlen=STEPS)
+        self.metrics: dict[str, MetricPoints] = {}
+
+
 class SnapshotStore:
     """Listens to the recorder of an agent. `take` may be called on any thread."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._lock = threading.Lock()
-        self._run: dict[str, Any] | None = None
+        self._shown = RunFigures(None)
         #: the newest message of each run that has not ended
         self._live: dict[str, dict[str, Any]] = {}
-        self._pace: dict[str, Any] | None = None
-        self._steps: deque[list[float]] = deque(maxlen=STEPS)
-        self._metrics: dict[str, MetricPoints] = {}
+        #: by run: what was shown of it before another one took its place
+        self._left: dict[str, RunFigures] = {}
         #: grows with each message
         self.version = 0
         #: grows when a run has ended
         self.ended = 0
         run = agent.tracker.last_run
         if run is not None:
-            self._run = dict(run.message())
+            message = dict(run.message())
+            self._shown = RunFigures(message)
             if not run.ended:
-                self._live[run.id] = self._run
+                self._live[run.id] = message
         agent.recorder.taps.append(self._tap)
 
     def close(self) -> None:
@@ -72,24 +85,33 @@ class SnapshotStore:
         """A snapshot as the front end reads it (`extension/src/widgets/snapshot.ts`)."""
         devices = self._agent.devices.last or _devices()
         with self._lock:
-            run = self._run
-            return {
-                "v": 1,
-                "time": unix_now_ms(),
-                "kernelId": os.environ.get("TPULAB_KERNEL_ID"),
-                "devices": devices,
-                "run": run,
-                "pace": self._pace,
-                "steps": [list(row) for row in self._steps],
-                "metrics": {
-                    name: [list(points.steps), list(points.values)] for name, points in self._metrics.items()
-                },
-                "commands": [
-                    command
-                    for command in self._agent.desk.recent(COMMANDS)
-                    if run is not None and command["run"] == run["run"]
-                ],
-            }
+            return self._snapshot(self._shown, devices)
+
+    def take_ended(self) -> list[dict[str, Any]]:
+        """The last snapshots of runs that have ended and whose place another one took, each once."""
+        with self._lock:
+            ended = [run_id for run_id in self._left if run_id not in self._live]
+            return [self._snapshot(self._left.pop(run_id), self._agent.devices.last) for run_id in ended]
+
+    def _snapshot(self, shown: RunFigures, devices: Any) -> dict[str, Any]:
+        run = shown.run
+        return {
+            "v": 1,
+            "time": unix_now_ms(),
+            "kernelId": os.environ.get("TPULAB_KERNEL_ID"),
+            "devices": devices,
+            "run": run,
+            "pace": shown.pace,
+            "steps": [list(row) for row in shown.steps],
+            "metrics": {
+                name: [list(points.steps), list(points.values)] for name, points in shown.metrics.items()
+            },
+            "commands": [
+                command
+                for command in self._agent.desk.recent(COMMANDS)
+                if run is not None and command["run"] == run["run"]
+            ],
+        }
 
     def _tap(self, messages: list[Message]) -> None:
         if not messages:
@@ -104,20 +126,22 @@ class SnapshotStore:
         if kind == "run":
             self._add_run(message)
             return
-        if kind == "steps" and self._run is not None and self._run["run"] not in self._live:
+        shown = self._shown
+        if kind == "steps" and shown.run is not None and shown.run["run"] not in self._live:
             # An inner loop has ended, and the one around it goes on.
             self._show(self._live.get(message["run"]))
-        if self._run is None or message.get("run") != self._run["run"]:
+            shown = self._shown
+        if shown.run is None or message.get("run") != shown.run["run"]:
             return
         if kind == "steps":
             for step in message["steps"]:
-                self._steps.append([*(step[name] for name in _SPANS), int(step["deviceKnown"])])
+                shown.steps.append([*(step[name] for name in _SPANS), int(step["deviceKnown"])])
                 found = {**step.get("metrics", {}), **dict.fromkeys(step.get("nonFinite", {}))}
                 for name, value in found.items():
-                    if name in self._metrics or len(self._metrics) < METRICS:
-                        self._metrics.setdefault(name, MetricPoints()).add(step["index"], value)
+                    if name in shown.metrics or len(shown.metrics) < METRICS:
+                        shown.metrics.setdefault(name, MetricPoints()).add(step["index"], value)
         elif kind == "pace":
-            self._pace = message
+            shown.pace = message
 
     def _add_run(self, message: dict[str, Any]) -> None:
         """The run that is shown is the one that began last, as in a page (`run-history.ts`)."""
@@ -126,11 +150,13 @@ class SnapshotStore:
         if ended:
             self._live.pop(run_id, None)
             self.ended += 1
+            if run_id in self._left:
+                self._left[run_id].run = message
         else:
             self._live[run_id] = message
-        shown = self._run
+        shown = self._shown.run
         if shown is None or shown["run"] == run_id:
-            self._run = message
+            self._shown.run = message
         elif begins and not (shown["run"] in self._live and "control" in shown and "control" not in message):
             # The end of the run before may be told after this beginning, and changes nothing then.
             self._show(message)
@@ -138,10 +164,12 @@ class SnapshotStore:
     def _show(self, run: dict[str, Any] | None) -> None:
         if run is None:
             return
-        self._run = run
-        self._pace = None
-        self._steps.clear()
-        self._metrics.clear()
+        self._left.pop(run["run"], None)
+        if self._shown.run is not None:
+            self._left[self._shown.run["run"]] = self._shown
+            if len(self._left) > LEFT:
+                del self._left[next(iter(self._left))]
+        self._shown = RunFigures(run)
 
 
 def without_run(snapshot: dict[str, Any]) -> dict[str, Any]:

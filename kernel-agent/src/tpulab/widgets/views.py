@@ -90,11 +90,11 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         if self._is_of_its_run(snapshot):
             self._pictured = snapshot
         if not self._by_bridge or self._by_comm:
-            self._snapshot = snapshot
+            self._snapshot = self._pictured
 
     def keep_picture(self) -> None:
         """Replaces the saved picture in the notebook with a current one."""
-        self._snapshot = self._newest
+        self._snapshot = self._pictured
         if self._display_id is not None:
             from IPython.display import update_display
 

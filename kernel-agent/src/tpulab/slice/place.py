@@ -1,0 +1,78 @@
+"""One process of a kernel on a host at a time: a host that was cut off may still have the one from before.
+
+That one holds the chips, so the next would find them in use. The next one's supervisor has the other end it,
+and waits until it has. They meet at an abstract socket, which leaves no file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+
+#: Longer than a process without its lead is kept. What still holds the place then is left to itself.
+WAIT_S = 40.0
+#: A wait that is longer is worth a word.
+TELL_S = 1.0
+_LOOK_S = 0.05
+
+
+def take_place(name: str, tell: Callable[[str], None]) -> socket.socket | None:
+    """Returns with the place once it is free. None: this system has no places, or it stays taken."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    began = time.monotonic()
+    has_told = False
+    while (place := _bound(name)) is None:
+        waited_s = time.monotonic() - began
+        if waited_s > WAIT_S:
+            return None
+        if waited_s > TELL_S and not has_told:
+            has_told = True
+            tell("the process from before the restart still runs there; waiting for it to free the chips")
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as holder:
+            holder.settimeout(TELL_S)
+            holder.connect(_address(name))
+            holder.recv(1)  # it ends with the process over there
+        time.sleep(_LOOK_S)
+    return place
+
+
+def give_place(place: socket.socket, end: Callable[[], None]) -> None:
+    """Calls `end` when the next one asks for the place, which is free when that returns."""
+
+    def listen() -> None:
+        while True:
+            asking, _ = place.accept()
+            with asking:
+                if _user_of(asking) == os.getuid():
+                    end()
+                    place.close()
+                    return
+
+    place.listen()
+    threading.Thread(target=listen, name="tpulab-place", daemon=True).start()
+
+
+def _bound(name: str) -> socket.socket | None:
+    place = socket.socket(socket.AF_UNIX)
+    try:
+        place.bind(_address(name))
+    except OSError:
+        place.close()
+        return None
+    return place
+
+
+def _address(name: str) -> str:
+    return f"\0tpulab-slice-{os.getuid()}-{name}"
+
+
+def _user_of(asking: socket.socket) -> int:
+    form = "3i"  # pid, uid, gid
+    credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
+    return int(struct.unpack(form, credentials)[1])
