@@ -9,5 +9,6 @@ export const CommandIDs = {
   open: 'tpulab:open-remote',
   manage: 'tpulab:remotes',
   sync: 'tpulab:sync-folder',
-  checkpoint: 'tpulab:take-checkpoint'
+  checkpoint: 'tpulab:take-checkpoint',
+  runAgain: 'tpulab:restart-and-run-again'
 } as const;

@@ -11,6 +11,7 @@ import { panelPlugin } from './panel/plugin.js';
 import { reattachPlugin } from './reattach/plugin.js';
 import { remotesPlugin } from './remotes/plugin.js';
 import { runsPlugin } from './runs/plugin.js';
+import { slicesPlugin } from './slices/plugin.js';
 import { statusPlugin } from './status/plugin.js';
 import { widgetsPlugin } from './widgets/plugin.js';
 
@@ -34,6 +35,7 @@ export default [
   remotesPlugin,
   runsPlugin,
   absentPlugin,
+  slicesPlugin,
   statusPlugin,
   widgetsPlugin
 ];

@@ -1,32 +1,29 @@
 /** JupyterLab's view of one file of the person's own computer. A save replaces the version that this page has seen last, and no other. */
 import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
-import { type ISignal, Signal } from '@lumino/signaling';
 import type { BridgeDrive } from './drive.js';
-import { CHECKPOINT, notebookFrom, notebookText } from './notebook-text.js';
+import { notebookFrom, notebookText } from './notebook-text.js';
+import { PlainDrive } from './plain-drive.js';
+import { trans } from '../text.js';
 
 /** Another program has written the file. */
 class FileChangedError extends Error {
   readonly code = 'file_changed';
 }
 
-export class BrowserDrive implements Contents.IDrive {
+export class BrowserDrive extends PlainDrive implements Contents.IDrive {
   readonly name = 'browser';
 
   /** @param beside where a copy goes: the browser gives the page this file, and not its folder */
   constructor(
     private readonly handle: FileSystemFileHandle,
     private readonly beside: BridgeDrive
-  ) {}
+  ) {
+    super();
+  }
 
   get serverSettings(): ServerConnection.ISettings {
     return this.beside.serverSettings;
-  }
-  get fileChanged(): ISignal<this, Contents.IChangedArgs> {
-    return this._fileChanged;
-  }
-  get isDisposed(): boolean {
-    return this._isDisposed;
   }
 
   async get(path: string, options: Contents.IFetchOptions = {}): Promise<Contents.IModel> {
@@ -37,7 +34,7 @@ export class BrowserDrive implements Contents.IDrive {
 
   async save(path: string, { content }: Partial<Contents.IModel> = {}): Promise<Contents.IModel> {
     if (versionOf(await this.handle.getFile()) !== this._version) {
-      throw new FileChangedError(`${this.handle.name} was changed by another program.`);
+      throw new FileChangedError(trans.__('%1 was changed by another program.', this.handle.name));
     }
     // Goes into a file beside it, which replaces it as a whole when it is closed.
     const writable = await this.handle.createWritable();
@@ -57,7 +54,7 @@ export class BrowserDrive implements Contents.IDrive {
   }
 
   async getDownloadUrl(): Promise<string> {
-    throw new Error('The browser gives this page the notebook alone, not the files beside it.');
+    throw new Error(trans.__('The browser gives this page the notebook alone, not the files beside it.'));
   }
   newUntitled(): Promise<Contents.IModel> {
     return this.beside.newUntitled();
@@ -71,24 +68,6 @@ export class BrowserDrive implements Contents.IDrive {
   async copy(): Promise<Contents.IModel> {
     throw new Error(ELSEWHERE);
   }
-  async createCheckpoint(): Promise<Contents.ICheckpointModel> {
-    return CHECKPOINT;
-  }
-  async listCheckpoints(): Promise<Contents.ICheckpointModel[]> {
-    return [CHECKPOINT];
-  }
-  async restoreCheckpoint(): Promise<void> {
-    // Nothing to go back to.
-  }
-  async deleteCheckpoint(): Promise<void> {
-    // Nothing to delete.
-  }
-
-  dispose(): void {
-    this._isDisposed = true;
-    Signal.clearData(this);
-  }
-
   private seen(path: string, file: File): Contents.IModel {
     const at = new Date(file.lastModified).toISOString();
     this._version = versionOf(file);
@@ -98,11 +77,10 @@ export class BrowserDrive implements Contents.IDrive {
     };
   }
 
-  private readonly _fileChanged = new Signal<this, Contents.IChangedArgs>(this);
   private _version = '';
-  private _isDisposed = false;
 }
 
-const ELSEWHERE =
-  'Rename, copy or delete this file where it is: the browser gives this page its content alone.';
+const ELSEWHERE = trans.__(
+  'Rename, copy or delete this file where it is: the browser gives this page its content alone.'
+);
 const versionOf = ({ lastModified, size }: File): string => `${lastModified}-${size}`;

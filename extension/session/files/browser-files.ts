@@ -2,6 +2,7 @@
  * Files of the person's own computer, opened through the browser (File System Access). Which ones were opened is kept in the browser, so
  * that a reload finds them again; the browser itself asks before a page reads or writes one. Loaded when one is chosen.
  */
+import { trans } from '../text.js';
 
 export interface BrowserFile {
   /** Stays the same for the same file, and with it the kernel that belongs to it. */
@@ -24,7 +25,7 @@ export async function chooseFile(): Promise<BrowserFile | null> {
   try {
     const [handle] =
       (await window.showOpenFilePicker?.({
-        types: [{ description: 'Notebook', accept: { 'application/x-ipynb+json': ['.ipynb'] } }]
+        types: [{ description: trans.__('Notebook'), accept: { 'application/x-ipynb+json': ['.ipynb'] } }]
       })) ?? [];
     return handle === undefined ? null : await keep(handle);
   } catch (error) {
@@ -81,6 +82,7 @@ async function inStore(
 function answered(request: IDBRequest): Promise<unknown> {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error ?? new Error('The browser keeps no list of files.'));
+    request.onerror = () =>
+      reject(request.error ?? new Error(trans.__('The browser keeps no list of files.')));
   });
 }

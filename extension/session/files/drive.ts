@@ -2,26 +2,20 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { FileEntry } from '@tpulab/protocol';
-import { type ISignal, Signal } from '@lumino/signaling';
 import { FileClient, FileRefusedError, type FileVersion } from './file-client.js';
-import { CHECKPOINT, notebookFrom, notebookText } from './notebook-text.js';
+import { notebookFrom, notebookText } from './notebook-text.js';
+import { PlainDrive } from './plain-drive.js';
 
 /** Of nbformat's notebooks. */
 const NOTEBOOK = '.ipynb';
 
-export class BridgeDrive implements Contents.IDrive {
+export class BridgeDrive extends PlainDrive implements Contents.IDrive {
   readonly name = '';
   readonly files: FileClient;
 
   constructor(readonly serverSettings: ServerConnection.ISettings) {
+    super();
     this.files = new FileClient(serverSettings);
-  }
-
-  get fileChanged(): ISignal<this, Contents.IChangedArgs> {
-    return this._fileChanged;
-  }
-  get isDisposed(): boolean {
-    return this._isDisposed;
   }
 
   async get(path: string, options: Contents.IFetchOptions = {}): Promise<Contents.IModel> {
@@ -98,32 +92,12 @@ export class BridgeDrive implements Contents.IDrive {
     return URL.createObjectURL(await this.files.bytes(path));
   }
 
-  async createCheckpoint(): Promise<Contents.ICheckpointModel> {
-    return CHECKPOINT;
-  }
-  async listCheckpoints(): Promise<Contents.ICheckpointModel[]> {
-    return [CHECKPOINT];
-  }
-  async restoreCheckpoint(): Promise<void> {
-    // Nothing to go back to.
-  }
-  async deleteCheckpoint(): Promise<void> {
-    // Nothing to delete.
-  }
-
-  dispose(): void {
-    this._isDisposed = true;
-    Signal.clearData(this);
-  }
-
   private seen<T extends FileVersion>(path: string, version: T): T {
     this._versions.set(path, version.etag);
     return version;
   }
 
   private readonly _versions = new Map<string, string>();
-  private readonly _fileChanged = new Signal<this, Contents.IChangedArgs>(this);
-  private _isDisposed = false;
 }
 
 function modelOf(

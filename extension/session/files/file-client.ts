@@ -1,7 +1,8 @@
 /** `bridge/v1/files` and `bridge/v1/folders`, as typed calls. */
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import type { FileEntry, FileTrashed, FolderPage } from '@tpulab/protocol';
+import type { FileEntry, FileTrashed, FolderPage, TrashPage } from '@tpulab/protocol';
+import { trans } from '../text.js';
 
 /** A notebook with pictures over a slow network. */
 const TIMEOUT_MS = 120_000;
@@ -67,13 +68,27 @@ export class FileClient {
     return (await (await this.send('POST', 'folders', path)).json()) as FileEntry;
   }
 
+  async listTrash(): Promise<TrashPage> {
+    return (await (await this.send('GET', 'trash', null)).json()) as TrashPage;
+  }
+
+  async restore(id: string): Promise<FileEntry> {
+    const body = JSON.stringify({ id });
+    return (await (await this.send('POST', 'trash', 'restore', { body })).json()) as FileEntry;
+  }
+
+  /** Permanently: one, or (null) all. */
+  async removeFromTrash(id: string | null): Promise<void> {
+    await this.send('DELETE', 'trash', id);
+  }
+
   private async send(
     method: string,
-    what: 'files' | 'folders',
-    path: string,
+    what: 'files' | 'folders' | 'trash',
+    path: string | null,
     init: RequestInit = {}
   ): Promise<Response> {
-    const url = URLExt.join(this.settings.baseUrl, 'bridge/v1', what, URLExt.encodeParts(path));
+    const url = URLExt.join(this.settings.baseUrl, 'bridge/v1', what, URLExt.encodeParts(path ?? ''));
     const response = await ServerConnection.makeRequest(
       path === '' ? `${url}/` : url,
       { ...init, method, signal: AbortSignal.timeout(TIMEOUT_MS) },
@@ -86,7 +101,8 @@ export class FileClient {
     throw new FileRefusedError(
       response,
       answer.code ?? 'unknown',
-      answer.message ?? `The gateway answered ${response.status} to ${method} ${path}.`
+      answer.message ??
+        trans.__('The gateway answered %1 to %2 %3/%4.', response.status, method, what, path ?? '')
     );
   }
 }

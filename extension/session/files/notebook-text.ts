@@ -1,9 +1,6 @@
 /** A notebook as the text of its file, the same for all places where files are. */
-import type { Contents } from '@jupyterlab/services';
+import { trans } from '../text.js';
 import { knownOutputs } from './known-outputs.js';
-
-/** There are none; a document wants one to go back to, or it makes one at each opening. */
-export const CHECKPOINT: Contents.ICheckpointModel = { id: 'none', last_modified: new Date(0).toISOString() };
 
 /** As Jupyter writes notebooks, so that a difference to what another program wrote is one of content. */
 export function notebookText(content: unknown): string {
@@ -21,6 +18,6 @@ export function notebookFrom(path: string, text: string): unknown {
     knownOutputs.mark(notebook);
     return notebook;
   } catch (cause) {
-    throw new Error(`${path} is not a notebook: its content is not JSON.`, { cause });
+    throw new Error(trans.__('%1 is not a notebook: its content is not JSON.', path), { cause });
   }
 }

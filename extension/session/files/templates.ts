@@ -1,4 +1,5 @@
 /** What a new notebook begins with. */
+import { trans } from '../text.js';
 export interface Template {
   readonly id: string;
   readonly label: string;
@@ -11,15 +12,15 @@ export interface Template {
 export const TEMPLATES: readonly Template[] = [
   {
     id: 'empty',
-    label: 'Empty notebook',
-    about: 'One empty cell.',
+    label: trans.__('Empty notebook'),
+    about: trans.__('One empty cell.'),
     file: 'Untitled.ipynb',
     cells: [['code', '']]
   },
   {
     id: 'training',
-    label: 'Training loop',
-    about: 'A small model in JAX with a run that the page can steer.',
+    label: trans.__('Training loop'),
+    about: trans.__('A small model in JAX with a run that the page can steer.'),
     file: 'training.ipynb',
     cells: [
       [

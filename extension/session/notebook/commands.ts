@@ -11,17 +11,22 @@ import {
   moveDownIcon,
   moveUpIcon
 } from '@jupyterlab/ui-components';
+import { trans } from '../text.js';
 
 /** Cells are chosen, not written in. */
 const COMMAND_MODE = '.jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :focus';
 const EDIT_MODE = '.jp-Notebook.jp-mod-editMode';
 const ANY_MODE = 'body';
 
+/** Groups of the palette. */
+const RUN = trans.__('Run');
+const EDIT = trans.__('Edit');
+
 export interface NotebookCommand {
   readonly id: string;
   readonly label: string;
   /** Of the palette; none: it is not in it. */
-  readonly group?: 'Run' | 'Edit' | 'View';
+  readonly group?: string;
   readonly icon?: LabIcon;
   /** It writes or runs, which a reader may not. */
   readonly isChange: boolean;
@@ -41,58 +46,58 @@ const look = (...of: Parameters<typeof change>): NotebookCommand => ({ ...change
 export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
   change(
     'notebook:run-cell-and-select-next',
-    'Run cell and select next',
+    trans.__('Run cell and select next'),
     [
       [COMMAND_MODE, 'Shift Enter'],
       [EDIT_MODE, 'Shift Enter']
     ],
     (notebook, { sessionContext }) => NotebookActions.runAndAdvance(notebook, sessionContext),
-    { group: 'Run' }
+    { group: RUN }
   ),
   change(
     'notebook:run-cell',
-    'Run selected cells',
+    trans.__('Run selected cells'),
     [
       [COMMAND_MODE, 'Accel Enter'],
       [EDIT_MODE, 'Accel Enter']
     ],
     (notebook, { sessionContext }) => NotebookActions.run(notebook, sessionContext),
-    { group: 'Run' }
+    { group: RUN }
   ),
   change(
     'notebook:run-cell-and-insert-below',
-    'Run cell and insert below',
+    trans.__('Run cell and insert below'),
     [
       [COMMAND_MODE, 'Alt Enter'],
       [EDIT_MODE, 'Alt Enter']
     ],
     (notebook, { sessionContext }) => NotebookActions.runAndInsert(notebook, sessionContext),
-    { group: 'Run' }
+    { group: RUN }
   ),
   change(
     'notebook:run-all-cells',
-    'Run all cells',
+    trans.__('Run all cells'),
     [[ANY_MODE, 'Accel F9']],
     (notebook, { sessionContext }) => NotebookActions.runAll(notebook, sessionContext),
-    { group: 'Run' }
+    { group: RUN }
   ),
   change(
     'notebook:run-all-above',
-    'Run all above the selected cell',
+    trans.__('Run all above the selected cell'),
     [[ANY_MODE, 'Accel F8']],
     (notebook, { sessionContext }) => NotebookActions.runAllAbove(notebook, sessionContext),
-    { group: 'Run' }
+    { group: RUN }
   ),
   change(
     'notebook:run-all-below',
-    'Run this cell and all below',
+    trans.__('Run this cell and all below'),
     [[ANY_MODE, 'Accel F10']],
     (notebook, { sessionContext }) => NotebookActions.runAllBelow(notebook, sessionContext),
-    { group: 'Run' }
+    { group: RUN }
   ),
   look(
     'notebook:enter-command-mode',
-    'Enter command mode',
+    trans.__('Enter command mode'),
     [
       [EDIT_MODE, 'Escape'],
       [EDIT_MODE, 'Ctrl M']
@@ -103,7 +108,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
   ),
   look(
     'notebook:enter-edit-mode',
-    'Enter edit mode',
+    trans.__('Enter edit mode'),
     [['.jp-Notebook.jp-mod-commandMode .jp-Cell:focus', 'Enter']],
     notebook => {
       notebook.mode = 'edit';
@@ -111,7 +116,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
   ),
   look(
     'notebook:move-cursor-down',
-    'Select the cell below',
+    trans.__('Select the cell below'),
     [
       [COMMAND_MODE, 'ArrowDown'],
       [COMMAND_MODE, 'J']
@@ -120,7 +125,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
   ),
   look(
     'notebook:move-cursor-up',
-    'Select the cell above',
+    trans.__('Select the cell above'),
     [
       [COMMAND_MODE, 'ArrowUp'],
       [COMMAND_MODE, 'K']
@@ -129,7 +134,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
   ),
   look(
     'notebook:extend-marked-cells-below',
-    'Extend the selection below',
+    trans.__('Extend the selection below'),
     [
       [COMMAND_MODE, 'Shift ArrowDown'],
       [COMMAND_MODE, 'Shift J']
@@ -138,217 +143,229 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
   ),
   look(
     'notebook:extend-marked-cells-above',
-    'Extend the selection above',
+    trans.__('Extend the selection above'),
     [
       [COMMAND_MODE, 'Shift ArrowUp'],
       [COMMAND_MODE, 'Shift K']
     ],
     notebook => NotebookActions.extendSelectionAbove(notebook)
   ),
-  look('notebook:select-all', 'Select all cells', [[COMMAND_MODE, 'Accel A']], notebook =>
+  look('notebook:select-all', trans.__('Select all cells'), [[COMMAND_MODE, 'Accel A']], notebook =>
     NotebookActions.selectAll(notebook)
   ),
   change(
     'notebook:insert-cell-above',
-    'Insert cell above',
+    trans.__('Insert cell above'),
     [[COMMAND_MODE, 'A']],
     notebook => NotebookActions.insertAbove(notebook),
-    { group: 'Edit', icon: addAboveIcon }
+    { group: EDIT, icon: addAboveIcon }
   ),
   change(
     'notebook:insert-cell-below',
-    'Insert cell below',
+    trans.__('Insert cell below'),
     [[COMMAND_MODE, 'B']],
     notebook => NotebookActions.insertBelow(notebook),
-    { group: 'Edit', icon: addBelowIcon }
+    { group: EDIT, icon: addBelowIcon }
   ),
   change(
     'notebook:duplicate-below',
-    'Duplicate cells',
+    trans.__('Duplicate cells'),
     undefined,
     notebook => NotebookActions.duplicate(notebook, 'belowSelected'),
     {
-      group: 'Edit',
+      group: EDIT,
       icon: copyIcon
     }
   ),
   change(
     'notebook:move-cell-up',
-    'Move cells up',
+    trans.__('Move cells up'),
     [[COMMAND_MODE, 'Ctrl Shift ArrowUp']],
     notebook => NotebookActions.moveUp(notebook),
     {
-      group: 'Edit',
+      group: EDIT,
       icon: moveUpIcon
     }
   ),
   change(
     'notebook:move-cell-down',
-    'Move cells down',
+    trans.__('Move cells down'),
     [[COMMAND_MODE, 'Ctrl Shift ArrowDown']],
     notebook => NotebookActions.moveDown(notebook),
     {
-      group: 'Edit',
+      group: EDIT,
       icon: moveDownIcon
     }
   ),
   change(
     'notebook:delete-cell',
-    'Delete cells',
+    trans.__('Delete cells'),
     [[COMMAND_MODE, 'D', 'D']],
     notebook => NotebookActions.deleteCells(notebook),
     {
-      group: 'Edit',
+      group: EDIT,
       icon: deleteIcon
     }
   ),
-  change('notebook:cut-cell', 'Cut cells', [[COMMAND_MODE, 'X']], notebook => NotebookActions.cut(notebook), {
-    group: 'Edit'
-  }),
+  change(
+    'notebook:cut-cell',
+    trans.__('Cut cells'),
+    [[COMMAND_MODE, 'X']],
+    notebook => NotebookActions.cut(notebook),
+    {
+      group: EDIT
+    }
+  ),
   look(
     'notebook:copy-cell',
-    'Copy cells',
+    trans.__('Copy cells'),
     [[COMMAND_MODE, 'C']],
     notebook => NotebookActions.copy(notebook),
-    { group: 'Edit' }
+    { group: EDIT }
   ),
   change(
     'notebook:paste-cell-below',
-    'Paste cells below',
+    trans.__('Paste cells below'),
     [[COMMAND_MODE, 'V']],
     notebook => NotebookActions.paste(notebook),
     {
-      group: 'Edit'
+      group: EDIT
     }
   ),
   change(
     'notebook:undo-cell-action',
-    'Undo cell change',
+    trans.__('Undo cell change'),
     [[COMMAND_MODE, 'Z']],
     notebook => NotebookActions.undo(notebook),
     {
-      group: 'Edit'
+      group: EDIT
     }
   ),
   change(
     'notebook:redo-cell-action',
-    'Redo cell change',
+    trans.__('Redo cell change'),
     [[COMMAND_MODE, 'Shift Z']],
     notebook => NotebookActions.redo(notebook),
     {
-      group: 'Edit'
+      group: EDIT
     }
   ),
-  change('editmenu:undo', 'Undo in the cell', [[EDIT_MODE, 'Accel Z']], notebook =>
+  change('editmenu:undo', trans.__('Undo in the cell'), [[EDIT_MODE, 'Accel Z']], notebook =>
     notebook.activeCell?.editor?.undo()
   ),
-  change('editmenu:redo', 'Redo in the cell', [[EDIT_MODE, 'Accel Shift Z']], notebook =>
+  change('editmenu:redo', trans.__('Redo in the cell'), [[EDIT_MODE, 'Accel Shift Z']], notebook =>
     notebook.activeCell?.editor?.redo()
   ),
   change(
     'notebook:split-cell-at-cursor',
-    'Split cell',
+    trans.__('Split cell'),
     [[EDIT_MODE, 'Ctrl Shift -']],
     notebook => NotebookActions.splitCell(notebook),
     {
-      group: 'Edit'
+      group: EDIT
     }
   ),
   change(
     'notebook:merge-cells',
-    'Merge cells',
+    trans.__('Merge cells'),
     [[COMMAND_MODE, 'Shift M']],
     notebook => NotebookActions.mergeCells(notebook),
     {
-      group: 'Edit'
+      group: EDIT
     }
   ),
   change(
     'notebook:change-cell-to-code',
-    'Change to code',
+    trans.__('Change to code'),
     [[COMMAND_MODE, 'Y']],
     notebook => NotebookActions.changeCellType(notebook, 'code'),
     {
-      group: 'Edit'
+      group: EDIT
     }
   ),
   change(
     'notebook:change-cell-to-markdown',
-    'Change to Markdown',
+    trans.__('Change to Markdown'),
     [[COMMAND_MODE, 'M']],
     notebook => NotebookActions.changeCellType(notebook, 'markdown'),
-    { group: 'Edit' }
+    { group: EDIT }
   ),
-  change('notebook:change-cell-to-raw', 'Change to raw', [[COMMAND_MODE, 'R']], notebook =>
+  change('notebook:change-cell-to-raw', trans.__('Change to raw'), [[COMMAND_MODE, 'R']], notebook =>
     NotebookActions.changeCellType(notebook, 'raw')
   ),
   ...[1, 2, 3, 4, 5, 6].map(level =>
     change(
       `notebook:change-cell-to-heading-${level}`,
-      `Change to heading ${level}`,
+      trans.__('Change to heading %1', level),
       [[COMMAND_MODE.replace(':focus', '.jp-MarkdownCell:focus'), String(level)]],
       notebook => NotebookActions.setMarkdownHeader(notebook, level)
     )
   ),
   change(
     'notebook:clear-cell-output',
-    'Clear outputs',
+    trans.__('Clear outputs'),
     undefined,
     notebook => NotebookActions.clearOutputs(notebook),
-    { group: 'Edit' }
+    { group: EDIT }
   ),
   change(
     'notebook:clear-all-cell-outputs',
-    'Clear all outputs',
+    trans.__('Clear all outputs'),
     undefined,
     notebook => NotebookActions.clearAllOutputs(notebook),
     {
-      group: 'Edit'
+      group: EDIT
     }
   ),
   look(
     'viewmenu:line-numbering',
-    'Show or hide line numbers',
+    trans.__('Show or hide line numbers'),
     [[COMMAND_MODE, 'Shift L']],
     notebook => NotebookActions.toggleAllLineNumbers(notebook),
-    { group: 'View' }
+    { group: trans.__('View') }
   ),
   look(
     'notebook:collapse-all-headings',
-    'Collapse all headings',
+    trans.__('Collapse all headings'),
     [[COMMAND_MODE, 'Ctrl Shift ArrowLeft']],
     notebook => NotebookActions.collapseAllHeadings(notebook),
-    { group: 'View' }
+    { group: trans.__('View') }
   ),
   look(
     'notebook:expand-all-headings',
-    'Expand all headings',
+    trans.__('Expand all headings'),
     [[COMMAND_MODE, 'Ctrl Shift ArrowRight']],
     notebook => NotebookActions.expandAllHeadings(notebook),
-    { group: 'View' }
+    { group: trans.__('View') }
   ),
   look(
     'notebook:toggle-output-scrolling',
-    'Scroll long output in its cell, or not',
+    trans.__('Scroll long output in its cell, or not'),
     [[COMMAND_MODE, 'S']],
     notebook => {
       const isScrolled = notebook.activeCell instanceof CodeCell && notebook.activeCell.outputsScrolled;
       (isScrolled ? NotebookActions.disableOutputScrolling : NotebookActions.enableOutputScrolling)(notebook);
     },
-    { group: 'View' }
+    { group: trans.__('View') }
   ),
   look(
     'notebook:toggle-output',
-    'Fold or unfold output',
+    trans.__('Fold or unfold output'),
     [[COMMAND_MODE, 'O']],
     notebook => NotebookActions.toggleOutput(notebook),
     {
-      group: 'View'
+      group: trans.__('View')
     }
   ),
-  change('notebook:trust', 'Trust this notebook…', undefined, notebook => NotebookActions.trust(notebook), {
-    group: 'View'
-  })
+  change(
+    'notebook:trust',
+    trans.__('Trust this notebook…'),
+    undefined,
+    notebook => NotebookActions.trust(notebook),
+    {
+      group: trans.__('View')
+    }
+  )
 ];
 
 /** Keys as Colab has them, beside JupyterLab's: `Ctrl M` and a letter. */

@@ -13,6 +13,7 @@ import type { CommandRegistry } from '@lumino/commands';
 
 import { inspect } from './inspect.js';
 import { sideShellOf } from './side-shell.js';
+import { trans } from '../text.js';
 
 /** A kernel that is busy answers late, or on another thread. */
 const TIMEOUT_MS = 2_000;
@@ -74,11 +75,11 @@ export function addCompletion(panel: NotebookPanel, commands: CommandRegistry): 
   panel.sessionContext.sessionChanged.connect(update);
   update();
   commands.addCommand('completer:invoke-notebook', {
-    label: 'Complete',
+    label: trans.__('Complete'),
     execute: () => manager.invoke(panel.id)
   });
   commands.addCommand('completer:select-notebook', {
-    label: 'Take the completion',
+    label: trans.__('Take the completion'),
     execute: () => manager.select(panel.id)
   });
   commands.addKeyBinding({
@@ -93,7 +94,7 @@ export function addCompletion(panel: NotebookPanel, commands: CommandRegistry): 
   });
   commands.addKeyBinding({ command: 'completer:select-notebook', keys: ['Enter'], selector: OPEN });
   commands.addCommand('tooltip:launch-notebook', {
-    label: 'Show the documentation at the cursor',
+    label: trans.__('Show the documentation at the cursor'),
     execute: () => inspect(panel)
   });
   commands.addKeyBinding({

@@ -9,6 +9,7 @@ import {
 } from '@jupyterlab/codemirror';
 import type { IYText } from '@jupyter/ydoc';
 import { EditorView } from '@codemirror/view';
+import { trans } from '../text.js';
 
 export const languages = new EditorLanguageRegistry();
 for (const language of EditorLanguageRegistry.getDefaultLanguages()) {
@@ -40,7 +41,7 @@ function extensions(): EditorExtensionRegistry {
     name: 'accessible-name',
     factory: () =>
       EditorExtensionRegistry.createImmutableExtension(
-        EditorView.contentAttributes.of({ 'aria-label': 'Cell source' })
+        EditorView.contentAttributes.of({ 'aria-label': trans.__('Cell source') })
       )
   });
   return registry;

@@ -3,6 +3,7 @@ import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 import type { IError } from '@jupyterlab/nbformat';
 import { errorRendererFactory, type IRenderMime } from '@jupyterlab/rendermime';
+import { trans } from '../text.js';
 
 const ERROR = 'application/vnd.jupyter.error';
 const TRACEBACK = 'application/vnd.jupyter.stderr';
@@ -34,7 +35,10 @@ class FoldedError extends Widget implements IRenderMime.IRenderer {
     const details = document.createElement('details');
     details.open = lines <= SHORT;
     const summary = document.createElement('summary');
-    summary.append(what, Object.assign(document.createElement('span'), { textContent: `${lines} lines` }));
+    summary.append(
+      what,
+      Object.assign(document.createElement('span'), { textContent: trans.__('%1 lines', lines) })
+    );
     details.append(summary, this.traceback.node);
     this.node.replaceChildren(details);
     await this.traceback.renderModel(model);
@@ -50,6 +54,10 @@ class FoldedError extends Widget implements IRenderMime.IRenderer {
   }
   protected override onBeforeDetach(): void {
     MessageLoop.sendMessage(this.traceback, Widget.Msg.BeforeDetach);
+  }
+  /** Else it takes itself for attached, and cannot be disposed of. */
+  protected override onAfterDetach(): void {
+    MessageLoop.sendMessage(this.traceback, Widget.Msg.AfterDetach);
   }
 
   private readonly traceback: IRenderMime.IRenderer;

@@ -7,6 +7,7 @@ import type { CodeCellModel } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { htmlRendererFactory, type IOutputModel, type IRenderMime, MimeModel } from '@jupyterlab/rendermime';
 import { drawnTogether, frameDocument, hasScripts, librariesBefore } from './scripted-html.js';
+import { trans } from '../text.js';
 
 const HTML = 'text/html';
 const SCRIPTS = ['application/javascript', 'text/javascript'];
@@ -74,7 +75,7 @@ class ScriptedOutput extends Panel implements IRenderMime.IRenderer {
   private frame(model: IRenderMime.IMimeModel): HTMLIFrameElement {
     const frame = document.createElement('iframe');
     frame.className = 'tpl-OutputFrame';
-    frame.title = 'Output with scripts';
+    frame.title = trans.__('Output with scripts');
     // Never `allow-same-origin`: with it, the frame could read this page's token.
     frame.setAttribute('sandbox', 'allow-scripts');
     frame.referrerPolicy = 'no-referrer';
@@ -127,15 +128,18 @@ function scriptsNote(trust: (() => void) | null): HTMLElement {
   const note = document.createElement('p');
   note.className = 'tpl-ScriptsNote';
   if (trust === null) {
-    note.textContent = 'This output has scripts. They do not run in a view.';
+    note.textContent = trans.__('This output has scripts. They do not run in a view.');
     return note;
   }
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'tpl-Button';
-  button.textContent = 'Trust this notebook…';
+  button.textContent = trans.__('Trust this notebook…');
   button.addEventListener('click', trust);
-  note.append('This output has scripts. They run once you run its cell or trust the notebook.', button);
+  note.append(
+    trans.__('This output has scripts. They run once you run its cell or trust the notebook.'),
+    button
+  );
   return note;
 }
 

@@ -4,6 +4,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { MimeModel } from '@jupyterlab/rendermime';
 import { Widget } from '@lumino/widgets';
 import { sideShellOf } from './side-shell.js';
+import { trans } from '../text.js';
 
 const TEXT = 'text/plain';
 let shown: (() => void) | null = null;
@@ -32,7 +33,7 @@ export async function inspect({ content, sessionContext }: NotebookPanel): Promi
   const host = document.createElement('div');
   host.className = 'tpl-Inspect tpl-Popover';
   host.setAttribute('role', 'status');
-  host.setAttribute('aria-label', 'Documentation');
+  host.setAttribute('aria-label', trans.__('Documentation'));
   const at = editor.getCoordinateForPosition(position) ?? editor.host.getBoundingClientRect();
   document.querySelector('.tpl-Page')?.append(host);
   Widget.attach(renderer, host);

@@ -14,7 +14,9 @@ import type { ServiceManager } from '@jupyterlab/services';
 import { ignoreKernelDetails } from '../../src/panel/kernel-details.js';
 import type { Managers } from '../runtime/managers.js';
 import { editorFactory, mimeTypes } from './editors.js';
+import { leaveOutFarInputs } from './far-inputs.js';
 import { pageRendermime } from './rendering.js';
+import { scrollInView } from './scrolling.js';
 
 setCellExecutor(
   Object.freeze({
@@ -69,6 +71,8 @@ export function openNotebook({ path, managers, isReadOnly, kernel }: OpenOptions
     mimeTypeService: mimeTypes,
     notebookConfig: {
       ...StaticNotebook.defaultNotebookConfig,
+      // Until the length of the notebook is known.
+      windowingMode: 'defer',
       showInputPlaceholder: true,
       scrollPastEnd: true
     },
@@ -78,6 +82,8 @@ export function openNotebook({ path, managers, isReadOnly, kernel }: OpenOptions
     }
   });
   const panel = factory.createNew(context);
+  scrollInView(panel.content);
+  leaveOutFarInputs(panel);
   ignoreKernelDetails(context.model, true);
   context.model.readOnly = isReadOnly;
   return { context, panel };

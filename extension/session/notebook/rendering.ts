@@ -1,6 +1,7 @@
 /** How outputs and Markdown are shown. Parser, Mermaid and math come with the first text that needs them. */
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import { RenderMimeRegistry, standardRendererFactories } from '@jupyterlab/rendermime';
+import { hostsOutputFactory } from '../../src/slices/hosts-output.js';
 import { foldedErrorFactory } from './folded-error.js';
 
 const MATH = /\$|\\\(|\\\[|\\begin\{/;
@@ -30,7 +31,7 @@ const latexTypesetter: IRenderMime.ILatexTypesetter = {
 
 export function pageRendermime(): RenderMimeRegistry {
   return new RenderMimeRegistry({
-    initialFactories: [...standardRendererFactories, foldedErrorFactory],
+    initialFactories: [...standardRendererFactories, foldedErrorFactory, hostsOutputFactory],
     markdownParser,
     latexTypesetter
   });

@@ -4,6 +4,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import { Panel, Widget } from '@lumino/widgets';
 import type { LoadedWidgets } from './widget-manager.js';
+import { trans } from '../text.js';
 
 const VIEW = 'application/vnd.jupyter.widget-view+json';
 const TARGET = 'jupyter.widget';
@@ -61,7 +62,7 @@ class LoadingWidget extends Panel implements IRenderMime.IRenderer {
   constructor(private readonly real: Promise<IRenderMime.IRenderer>) {
     super();
     this.addClass('tpl-LoadingWidget');
-    this.node.textContent = 'Loading the widget…';
+    this.node.textContent = trans.__('Loading the widget…');
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
@@ -82,6 +83,6 @@ class DescribedWidget extends Widget implements IRenderMime.IRenderer {
     const text = data['text/plain'];
     const what = document.createElement('code');
     what.textContent = typeof text === 'string' ? text : Array.isArray(text) ? text.join('') : 'widget';
-    this.node.replaceChildren('A widget, which is not live in a view: ', what);
+    this.node.replaceChildren(trans.__('A widget, which is not live in a view:'), ' ', what);
   }
 }

@@ -2,6 +2,7 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { fixedBridgeSettings } from '../../src/backends/bridge-settings.js';
+import { trans } from '../text.js';
 
 export interface Access {
   /** It may read one notebook and its kernel, and change nothing. */
@@ -30,13 +31,13 @@ export async function askAccess(gateway: string, token: string): Promise<Access>
   } catch {
     throw new AccessError(
       'unreachable',
-      'The gateway cannot be reached. Check that it runs, then try again.'
+      trans.__('The gateway cannot be reached. Check that it runs, then try again.')
     );
   }
   if (response.status === 403 || response.status === 401) {
     throw new AccessError(
       'refused',
-      'The gateway refused this token. It may have been revoked or have expired.'
+      trans.__('The gateway refused this token. It may have been revoked or have expired.')
     );
   }
   const health = (await response.json().catch(() => ({}))) as { access?: string };

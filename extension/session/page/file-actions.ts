@@ -2,6 +2,7 @@
 import { Dialog, InputDialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { SessionPage } from './session-page.js';
+import { messageOf, trans } from '../text.js';
 
 const ROOT = '/';
 const NOTEBOOK = '.ipynb';
@@ -11,34 +12,58 @@ export async function renameFile(page: SessionPage, path: string): Promise<strin
   const before = PathExt.basename(path);
   const extension = before.endsWith(NOTEBOOK) ? NOTEBOOK : '';
   const { value } = await InputDialog.getText({
-    title: `Rename ${before}`,
-    label: 'Name',
+    title: trans.__('Rename %1', before),
+    label: trans.__('Name'),
     text: before,
-    okLabel: 'Rename',
+    okLabel: trans.__('Rename'),
     selectionRange: before.length - extension.length
   });
   const typed = value?.trim() ?? '';
   const name = typed.endsWith(extension) ? typed : typed + extension;
   return typed === '' || name === extension || name === before
     ? null
-    : put(page, path, PathExt.join(PathExt.dirname(path), name), 'renamed');
+    : put(page, path, PathExt.join(PathExt.dirname(path), name), trans.__('%1 was not renamed', before));
 }
 
 /** Into another folder, which is chosen or typed. */
 export async function moveFile(page: SessionPage, path: string): Promise<string | null> {
   const before = PathExt.dirname(path);
   const { value } = await InputDialog.getItem({
-    title: `Move ${PathExt.basename(path)}`,
-    label: 'Folder',
+    title: trans.__('Move %1', PathExt.basename(path)),
+    label: trans.__('Folder'),
     items: await foldersNear(page, before, path),
     current: ROOT + before,
     editable: true,
-    okLabel: 'Move'
+    okLabel: trans.__('Move')
   });
   const folder = value?.trim().replace(/^\/+|\/+$/g, '');
   return folder === undefined || folder === before
     ? null
-    : put(page, path, PathExt.join(folder, PathExt.basename(path)), 'moved');
+    : put(
+        page,
+        path,
+        PathExt.join(folder, PathExt.basename(path)),
+        trans.__('%1 was not moved', PathExt.basename(path))
+      );
+}
+
+/** In `folder`; resolves with its path, null when none was made. */
+export async function newFolder(page: SessionPage, folder: string): Promise<string | null> {
+  const { value } = await InputDialog.getText({
+    title: trans.__('New folder'),
+    label: trans.__('Name'),
+    okLabel: trans.__('Create')
+  });
+  const name = value?.trim() ?? '';
+  if (name === '') {
+    return null;
+  }
+  try {
+    return (await page.drive.files.makeFolder(PathExt.join(folder, name))).path;
+  } catch (error) {
+    await showErrorMessage(trans.__('%1 was not created', name), messageOf(error));
+    return null;
+  }
 }
 
 /** Into the trash; true when it is there. The kernels of what was deleted are shut down. */
@@ -46,11 +71,11 @@ export async function deleteFile(page: SessionPage, path: string): Promise<boole
   const name = PathExt.basename(path);
   const kernels = sessionsBelow(page, path).length;
   const stops =
-    kernels === 0 ? '' : kernels === 1 ? ' Its kernel is shut down.' : ` ${kernels} kernels are shut down.`;
+    kernels === 0 ? '' : trans._n('Its kernel is shut down.', '%1 kernels are shut down.', kernels);
   const isSure = await sure(
-    `Delete ${name}?`,
-    `It is moved to .tpulab-trash in the gateway's root folder.${stops}`,
-    'Delete'
+    trans.__('Delete %1?', name),
+    [trans.__("It is moved to .tpulab-trash in the gateway's root folder."), stops].join(' ').trim(),
+    trans.__('Delete')
   );
   if (!isSure) {
     return false;
@@ -61,7 +86,7 @@ export async function deleteFile(page: SessionPage, path: string): Promise<boole
     await Promise.allSettled(sessions.map(({ id }) => page.managers.sessions.shutdown(id)));
     return true;
   } catch (error) {
-    await showErrorMessage(`${name} was not deleted`, messageOf(error));
+    await showErrorMessage(trans.__('%1 was not deleted', name), messageOf(error));
     return false;
   }
 }
@@ -71,7 +96,7 @@ export async function sure(title: string, body: string, action: string): Promise
   return (await showDialog({ title, body, buttons })).button.accept;
 }
 
-async function put(page: SessionPage, path: string, to: string, what: string): Promise<string | null> {
+async function put(page: SessionPage, path: string, to: string, failed: string): Promise<string | null> {
   try {
     const sessions = sessionsBelow(page, path);
     await page.drive.rename(path, to);
@@ -88,7 +113,7 @@ async function put(page: SessionPage, path: string, to: string, what: string): P
     );
     return to;
   } catch (error) {
-    await showErrorMessage(`${PathExt.basename(path)} was not ${what}`, messageOf(error));
+    await showErrorMessage(failed, messageOf(error));
     return null;
   }
 }
@@ -113,8 +138,4 @@ async function foldersNear(
     .filter(({ kind, path }) => kind === 'folder' && path !== moved)
     .map(({ path }) => ROOT + path);
   return [...new Set([ROOT, ...(folder === '' ? [] : [ROOT + folder]), ...found.sort()])];
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,7 +1,12 @@
 /** One notebook in the page: its document, its commands, and everything that follows it. */
 import { Notification } from '@jupyterlab/apputils';
 import { NotebookActions } from '@jupyterlab/notebook';
+import { GoneWatch } from '../../src/absent/gone-watch.js';
+import { startThere } from '../../src/absent/start-there.js';
+import { KeptApi } from '../../src/reattach/kept-api.js';
 import { followNotebook } from '../../src/reattach/follow-notebook.js';
+import { GroupWatch } from '../../src/slices/group-watch.js';
+import type { NoticePlace } from '../../src/ui/notebook-notice.js';
 import { addNotebookCommands } from '../notebook/commands.js';
 import { frameScripts } from '../notebook/framed-output.js';
 import { LookingOn } from '../notebook/look-on.js';
@@ -10,20 +15,23 @@ import { Saving } from '../notebook/saving.js';
 import { Timing } from '../notebook/timing.js';
 import { describeWidgets, followWidgets } from '../notebook/widgets.js';
 import { Notices } from './notices.js';
-import { addPageCommands } from './page-commands.js';
+import { addPageCommands, CommandIDs } from './page-commands.js';
 import { shareWidgetHost } from './widget-host.js';
 import type { SessionPage } from './session-page.js';
+import { trans } from '../text.js';
 
 export interface OpenSession extends OpenNotebook {
   readonly saving: Saving;
   readonly timing: Timing;
   readonly notices: Notices;
+  /** Null for a reader. */
+  readonly gone: GoneWatch | null;
 }
 
 export type Keyboard = 'jupyterlab' | 'colab';
 
 export function openSession(page: SessionPage, path: string, keyboard: Keyboard): OpenSession {
-  const { managers, access, backends, events, trans, commands } = page;
+  const { managers, access, backends, events, commands } = page;
   const { isReadOnly } = access;
   const { context, panel } = openNotebook({ path, managers, isReadOnly });
   panel.id = 'tpulab-notebook';
@@ -50,7 +58,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
         notices.say({
           id: 'unplaced',
           tone: 'warning',
-          text: `${message} "${command}" prints it.`,
+          text: trans.__('%1 "%2" prints it.', message, command),
           actions: []
         });
       }
@@ -59,6 +67,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
     trust: ({ content }) => NotebookActions.trust(content),
     trans
   });
+  const gone = isReadOnly ? null : watchKernel(page, { context, panel, notices });
   // JupyterLab's packages say some things through notifications, which have no place of their own here.
   Notification.manager.changed.connect((_, { type, notification }) => {
     if (type === 'added' && notification.type !== 'in-progress') {
@@ -68,5 +77,38 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
     }
   });
   void context.initialize(false).catch(() => undefined);
-  return { context, panel, saving, notices, timing: new Timing(panel) };
+  return { context, panel, saving, notices, gone, timing: new Timing(panel) };
+}
+
+/** Says when the kernel or a host of its slice was lost, and offers what follows. */
+function watchKernel(
+  { backends, managers, commands }: SessionPage,
+  { context, panel, notices }: Pick<OpenSession, 'context' | 'panel' | 'notices'>
+): GoneWatch {
+  const { sessions } = managers;
+  const placeOf = (id: string): Pick<NoticePlace, 'say' | 'clear'> => ({
+    say: ({ text, actions }) => notices.say({ id, tone: 'error', text, actions }),
+    clear: () => notices.clear(id)
+  });
+  const options = {
+    notebook: panel.content,
+    sessionContext: context.sessionContext,
+    executed: NotebookActions.executed,
+    runCells: NotebookActions.runCells,
+    trans
+  };
+  const group = new GroupWatch({ ...options, notice: placeOf('slice') });
+  const gone = new GoneWatch({
+    ...options,
+    notice: placeOf('gone'),
+    remotes: backends.remotes,
+    kept: (remote, signal) => new KeptApi(() => backends.bridge.serverSettings, remote).kernels(signal),
+    onStart: name => startThere({ backends, sessions, context }, name),
+    onShow: name => void commands.execute(CommandIDs.connect, { name })
+  });
+  panel.disposed.connect(() => {
+    group.dispose();
+    gone.dispose();
+  });
+  return gone;
 }

@@ -2,11 +2,13 @@
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
 import { addressOf, isBrowserFile } from './address.js';
+import { download } from './download.js';
 import { deleteFile, moveFile, renameFile, sure } from './file-actions.js';
 import { notebookText } from '../files/notebook-text.js';
 import type { OpenNotebook } from '../notebook/open.js';
 import type { Saving } from '../notebook/saving.js';
 import type { SessionPage } from './session-page.js';
+import { trans } from '../text.js';
 
 export const CommandIDs = {
   save: 'docmanager:save',
@@ -28,15 +30,22 @@ export const CommandIDs = {
 /** Those of the palette, in its order. */
 export const PALETTE: readonly (readonly [group: string, ...ids: string[]])[] = [
   [
-    'Kernel',
+    trans.__('Kernel'),
     CommandIDs.interrupt,
     CommandIDs.restart,
     CommandIDs.restartAndRun,
     CommandIDs.shutDown,
     CommandIDs.change
   ],
-  ['File', CommandIDs.save, CommandIDs.rename, CommandIDs.move, CommandIDs.remove, CommandIDs.download],
-  ['Connection', CommandIDs.connect, CommandIDs.reconnect]
+  [
+    trans.__('File'),
+    CommandIDs.save,
+    CommandIDs.rename,
+    CommandIDs.move,
+    CommandIDs.remove,
+    CommandIDs.download
+  ],
+  [trans.__('Connection'), CommandIDs.connect, CommandIDs.reconnect]
 ];
 
 interface Parts extends OpenNotebook {
@@ -50,13 +59,13 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
   const mayChange = (): boolean => !access.isReadOnly;
   const hasKernel = (): boolean => mayChange() && sessionContext.session?.kernel != null;
   commands.addCommand(CommandIDs.save, {
-    label: 'Save',
+    label: trans.__('Save'),
     isEnabled: mayChange,
     execute: () => saving.save()
   });
   commands.addKeyBinding({ command: CommandIDs.save, keys: ['Accel S'], selector: 'body' });
   commands.addCommand(CommandIDs.open, {
-    label: 'Open a notebook',
+    label: trans.__('Open a notebook'),
     execute: ({ path }) => {
       if (typeof path === 'string') {
         window.location.assign(
@@ -66,30 +75,30 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     }
   });
   commands.addCommand(CommandIDs.download, {
-    label: 'Download',
-    execute: () => download(context.path, notebookText(context.model.toJSON()))
+    label: trans.__('Download'),
+    execute: () => download(context.path, notebookText(context.model.toJSON()), 'application/x-ipynb+json')
   });
   commands.addCommand(CommandIDs.rename, {
-    label: 'Rename…',
+    label: trans.__('Rename…'),
     // The browser lets nobody rename its files.
     isEnabled: () => mayChange() && !isBrowserFile(context.path),
     isVisible: mayChange,
     execute: () => relocate(page, parts, renameFile)
   });
   commands.addCommand(CommandIDs.move, {
-    label: 'Move…',
+    label: trans.__('Move…'),
     isEnabled: () => mayChange() && !isBrowserFile(context.path),
     isVisible: mayChange,
     execute: () => relocate(page, parts, moveFile)
   });
   commands.addCommand(CommandIDs.remove, {
-    label: 'Delete…',
+    label: trans.__('Delete…'),
     isEnabled: () => mayChange() && !isBrowserFile(context.path),
     isVisible: mayChange,
     execute: () => remove(page, parts)
   });
   commands.addCommand(CommandIDs.share, {
-    label: 'Share a view…',
+    label: trans.__('Share a view…'),
     // A reader gets the file from the gateway.
     isEnabled: () => mayChange() && !isBrowserFile(context.path),
     isVisible: mayChange,
@@ -100,7 +109,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     }
   });
   commands.addCommand(CommandIDs.interrupt, {
-    label: 'Interrupt the kernel',
+    label: trans.__('Interrupt the kernel'),
     isEnabled: hasKernel,
     execute: () => sessionContext.session?.kernel?.interrupt()
   });
@@ -110,7 +119,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     selector: '.jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :focus'
   });
   commands.addCommand(CommandIDs.restart, {
-    label: 'Restart the kernel…',
+    label: trans.__('Restart the kernel…'),
     isEnabled: hasKernel,
     execute: () => restart(panel)
   });
@@ -120,7 +129,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     selector: '.jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :focus'
   });
   commands.addCommand(CommandIDs.restartAndRun, {
-    label: 'Restart and run all…',
+    label: trans.__('Restart and run all…'),
     isEnabled: hasKernel,
     execute: async () => {
       if (await restart(panel)) {
@@ -129,14 +138,14 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     }
   });
   commands.addCommand(CommandIDs.shutDown, {
-    label: 'Shut the kernel down…',
+    label: trans.__('Shut the kernel down…'),
     isEnabled: hasKernel,
     execute: async () => {
       if (
         await sure(
-          'Shut the kernel down?',
-          'Its variables are lost. Outputs stay in the notebook.',
-          'Shut down'
+          trans.__('Shut the kernel down?'),
+          trans.__('Its variables are lost. Outputs stay in the notebook.'),
+          trans.__('Shut down')
         )
       ) {
         await sessionContext.shutdown();
@@ -144,11 +153,15 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     }
   });
   commands.addCommand(CommandIDs.connect, {
-    label: 'Connect to a TPU…',
+    label: trans.__('Connect to a TPU…'),
     isEnabled: mayChange,
-    execute: async () => (await import('./connect.js')).connect(page, { context, panel })
+    execute: async ({ name }) =>
+      (await import('./connect.js')).connect(page, parts, typeof name === 'string' ? name : null)
   });
-  commands.addCommand(CommandIDs.reconnect, { label: 'Reconnect now', execute: () => page.reconnectNow() });
+  commands.addCommand(CommandIDs.reconnect, {
+    label: trans.__('Reconnect now'),
+    execute: () => page.reconnectNow()
+  });
   for (const signal of [
     sessionContext.statusChanged,
     sessionContext.kernelChanged,
@@ -186,21 +199,12 @@ async function restart({ sessionContext }: NotebookPanel): Promise<boolean> {
     return false;
   }
   const agreed = await sure(
-    'Restart the kernel?',
-    'Its variables are lost. Outputs stay in the notebook.',
-    'Restart'
+    trans.__('Restart the kernel?'),
+    trans.__('Its variables are lost. Outputs stay in the notebook.'),
+    trans.__('Restart')
   );
   if (agreed) {
     await sessionContext.restartKernel();
   }
   return agreed;
-}
-
-function download(path: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: 'application/x-ipynb+json' }));
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = path.split('/').at(-1) ?? path;
-  link.click();
-  URL.revokeObjectURL(url);
 }

@@ -1,6 +1,6 @@
 /** Everything behind the page, without a view: built once when the address and the token are known. */
 import { ContentsManager } from '@jupyterlab/services';
-import { nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import type { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import type { Backends } from '../../src/backends/backends.js';
 import { fixedBridgeSettings } from '../../src/backends/bridge-settings.js';
@@ -13,6 +13,7 @@ import type { NotebookStore } from '../notebook/saving.js';
 import { pageBackends } from '../runtime/backends.js';
 import { type Managers, pageManagers } from '../runtime/managers.js';
 import type { Access } from './access.js';
+import { trans } from '../text.js';
 
 /** A reader hears of the machine, and may not ask who else is on it. */
 class ReaderEvents extends BridgeEvents {
@@ -32,7 +33,7 @@ export class SessionPage {
   readonly status: StatusModel;
   readonly panelState: PanelState;
   readonly commands = new CommandRegistry();
-  readonly trans: TranslationBundle = nullTranslator.load('jupyterlab_tpulab');
+  readonly trans: TranslationBundle = trans;
 
   constructor(
     readonly gateway: string,

@@ -4,11 +4,17 @@ import { Backends } from '../../src/backends/backends.js';
 import { GatewayBackend } from '../../src/backends/gateway-backend.js';
 import { JupyterBackend } from '../../src/backends/jupyter-backend.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
+import { trans } from '../text.js';
 
 /** The gateway of the page: its address is the page's own, and never another. */
 export class PageBackend extends GatewayBackend {
   constructor(url: string, token: string) {
-    super('bridge', 'TPULab gateway', { candidates: async () => [{ url, token }], refusal: () => null }, {});
+    super(
+      'bridge',
+      trans.__('TPULab gateway'),
+      { candidates: async () => [{ url, token }], refusal: () => null },
+      {}
+    );
   }
 }
 

@@ -1,6 +1,7 @@
 /** What the runtime chip shows: where the kernel is, how busy the machine is, how far away. What is not known is left out. */
 import { summaryOf, tilesOf } from '../../src/devices/tiles.js';
 import type { SessionPage } from '../page/session-page.js';
+import { trans } from '../text.js';
 
 export interface Gauge {
   readonly label: string;
@@ -46,11 +47,12 @@ export function runtimeOf(
           : `${roundTripMs < 10 ? roundTripMs.toFixed(1) : Math.round(roundTripMs)} ms`
       ]
     : [
-        { lost: 'Lost', replaying: 'Catching up', none: '', local: '' }[connection.kind as string] ??
-          'Reconnecting…'
+        { lost: trans.__('Lost'), replaying: trans.__('Catching up'), none: '', local: '' }[
+          connection.kind as string
+        ] ?? trans.__('Reconnecting…')
       ];
   return {
-    name: kernel.backend.id === 'bridge' ? 'This computer' : kernel.backend.label,
+    name: kernel.backend.id === 'bridge' ? trans.__('This computer') : kernel.backend.label,
     kernelName: kernel.kernelName,
     tone: connection.kind === 'lost' ? 'lost' : !isLive ? 'waiting' : isBusy ? 'busy' : 'live',
     detail: about.filter(part => part !== null && part !== '').join(' · '),
@@ -67,7 +69,11 @@ function gaugesOf(machine: ReturnType<SessionPage['events']['machineOf']>): Gaug
   if (sample.devices.length > 0) {
     const { dutyPercent } = summaryOf(tilesOf(sample, null, machine?.page ?? null));
     if (dutyPercent !== null) {
-      gauges.push({ label: 'TPU', percent: dutyPercent, text: `${Math.round(dutyPercent)}% busy` });
+      gauges.push({
+        label: 'TPU',
+        percent: dutyPercent,
+        text: trans.__('%1% busy', Math.round(dutyPercent))
+      });
     }
     const [first] = sample.devices;
     if (first?.hbmUsedBytes != null && first.hbmTotalBytes != null && first.hbmTotalBytes > 0) {
@@ -75,7 +81,7 @@ function gaugesOf(machine: ReturnType<SessionPage['events']['machineOf']>): Gaug
       gauges.push({
         label: 'HBM',
         percent: (used / first.hbmTotalBytes) * 100,
-        text: `${(used / GIB).toFixed(1)} of ${(first.hbmTotalBytes / GIB).toFixed(1)} GiB a chip`
+        text: trans.__('%1 of %2 GiB a chip', (used / GIB).toFixed(1), (first.hbmTotalBytes / GIB).toFixed(1))
       });
     }
   }
@@ -87,7 +93,7 @@ function gaugesOf(machine: ReturnType<SessionPage['events']['machineOf']>): Gaug
     gauges.push({
       label: 'RAM',
       percent: (memoryUsedBytes / memoryTotalBytes) * 100,
-      text: `${(memoryUsedBytes / GIB).toFixed(1)} of ${(memoryTotalBytes / GIB).toFixed(1)} GiB`
+      text: trans.__('%1 of %2 GiB', (memoryUsedBytes / GIB).toFixed(1), (memoryTotalBytes / GIB).toFixed(1))
     });
   }
   return gauges;

@@ -1,5 +1,6 @@
 /** How long a kernel has been idle, and about what its machine has cost since this browser connected to it. */
 import { storedJson, storeJson } from './stored-json.js';
+import { trans } from '../text.js';
 
 const PRICES_KEY = 'tpulab:prices';
 const SINCE_KEY = 'tpulab:connected-since';
@@ -43,7 +44,7 @@ export function connectedSince(storage: Storage | null, kernelId: string, now: n
 
 /** "about 9.84": never a bill. */
 export function costText(perHour: number, ms: number): string {
-  return `about ${((perHour * ms) / HOUR_MS).toFixed(2)}`;
+  return trans.__('about %1', ((perHour * ms) / HOUR_MS).toFixed(2));
 }
 
 /** What was typed, with a comma or a point; null for what is no price. */

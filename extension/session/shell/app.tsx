@@ -12,6 +12,7 @@ import { PanelSheet } from './panel-sheet.js';
 import { StepBar } from './step-bar.js';
 import { TopBar } from './top-bar.js';
 import { useSignals } from './use-signal.js';
+import { trans } from '../text.js';
 
 export interface AppProps {
   readonly page: SessionPage;
@@ -57,21 +58,21 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
     const { commands } = page;
     const added = [
       commands.addCommand('tpulab:palette', {
-        label: 'Search commands',
+        label: trans.__('Search commands'),
         execute: () => setPaletteOpen(true)
       }),
       commands.addKeyBinding({ command: 'tpulab:palette', keys: ['Accel K'], selector: 'body' }),
       commands.addKeyBinding({ command: 'tpulab:palette', keys: ['Accel Shift C'], selector: 'body' }),
       commands.addCommand('tpulab:show-panel', {
-        label: 'Open or close the panel',
+        label: trans.__('Open or close the panel'),
         execute: () => setPanelOpen(open => !open)
       }),
       commands.addCommand('tpulab:show-contents', {
-        label: 'Open or close the contents',
+        label: trans.__('Open or close the contents'),
         execute: () => setDrawerOpen(open => !open)
       }),
       commands.addCommand('tpulab:find', {
-        label: 'Find in the notebook…',
+        label: trans.__('Find in the notebook…'),
         execute: async () => {
           // What is typed until the search is loaded must not be taken for commands of the notebook.
           if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
@@ -80,7 +81,7 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
       }),
       commands.addKeyBinding({ command: 'tpulab:find', keys: ['Accel F'], selector: 'body' }),
       commands.addCommand('tpulab:next-region', {
-        label: 'Go to the next part of the page',
+        label: trans.__('Go to the next part of the page'),
         execute: focusNextRegion
       }),
       commands.addKeyBinding({ command: 'tpulab:next-region', keys: ['F6'], selector: 'body' })

@@ -10,6 +10,7 @@ import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Icon, type IconName } from './icons.js';
 import { useSignals } from './use-signal.js';
+import { trans } from '../text.js';
 
 export interface BannersProps {
   readonly page: SessionPage;
@@ -40,7 +41,7 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
     ...connectionNotices(page),
     ...viewNotices(page, session),
     ...fileNotices(session, notices),
-    ...cloudNotices(page),
+    ...cloudNotices(page, session.gone?.remote ?? null),
     ...notices.all
   ];
   return (
@@ -67,7 +68,7 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
             <button
               type="button"
               className="tpl-IconButton"
-              aria-label="Dismiss"
+              aria-label={trans.__('Dismiss')}
               onClick={() => notices.clear(notice.id)}
             >
               <Icon name="close" />
@@ -88,7 +89,10 @@ function viewNotices({ access }: SessionPage, { context }: OpenSession): Notice[
         {
           id: 'view',
           tone: 'info',
-          text: `The kernel of this notebook is on ${remote}. This view shows its cells and outputs as they are saved, and no live output or steps.`,
+          text: trans.__(
+            'The kernel of this notebook is on %1. This view shows its cells and outputs as they are saved, and no live output or steps.',
+            remote
+          ),
           actions: []
         }
       ]
@@ -104,7 +108,10 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
   if (connection.kind === 'live' && kernel.kind === 'bridge') {
     wasLive.add(kernel.kernelId);
   }
-  const reconnect = { label: 'Reconnect now', onClick: () => void commands.execute('tpulab:reconnect') };
+  const reconnect = {
+    label: trans.__('Reconnect now'),
+    onClick: () => void commands.execute('tpulab:reconnect')
+  };
   if (kernel.kind !== 'bridge') {
     const { bridge } = backends;
     return bridge.state === 'down' || bridge.state === 'auth'
@@ -112,13 +119,17 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
           {
             id: 'connection',
             tone: 'warning',
-            text: bridge.lastError?.message ?? 'The gateway cannot be reached.',
+            text: bridge.lastError?.message ?? trans.__('The gateway cannot be reached.'),
             actions: [reconnect]
           }
         ]
       : [];
   }
-  const where = kernel.backend.id === 'bridge' ? 'the gateway' : kernel.backend.label;
+  const remote = remoteOfPlace(kernel.backend.id);
+  if (remote !== null && backends.remotes.get(remote)?.state === 'preempted') {
+    return []; // it does not keep running, which is said elsewhere
+  }
+  const where = kernel.backend.id === 'bridge' ? trans.__('the gateway') : kernel.backend.label;
   switch (connection.kind) {
     case 'reconnecting':
     case 'connecting': {
@@ -127,7 +138,11 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
       }
       const when =
         connection.kind === 'reconnecting' ? ` in ${countdownText(connection.retryAt - Date.now())}` : '';
-      const text = `Reconnecting to ${where}${when}. The kernel keeps running. Its output is kept and appears here once connected. Edits stay in this page until they can be saved.`;
+      const text = trans.__(
+        'Reconnecting to %1%2. The kernel keeps running. Its output is kept and appears here once connected. Edits stay in this page until they can be saved.',
+        where,
+        when
+      );
       return [{ id: 'connection', tone: 'warning', text, actions: [reconnect] }];
     }
     case 'replaying':
@@ -135,7 +150,7 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
         {
           id: 'connection',
           tone: 'info',
-          text: `Catching up: ${connection.pending} messages to go. Cells fill in order.`,
+          text: trans.__('Catching up: %1 messages to go. Cells fill in order.', connection.pending),
           actions: []
         }
       ];
@@ -146,10 +161,10 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
             {
               id: 'connection',
               tone: 'error',
-              text: `${text} Outputs are kept, variables are gone.`,
+              text: trans.__('%1 Outputs are kept, variables are gone.', text),
               actions: [
                 {
-                  label: 'Restart the kernel…',
+                  label: trans.__('Restart the kernel…'),
                   primary: true,
                   onClick: () => void commands.execute('notebook:restart-kernel')
                 }
@@ -180,23 +195,28 @@ function fileNotices({ saving, context }: OpenSession, notices: OpenSession['not
       {
         id: 'file',
         tone: 'warning',
-        text: `${name} was changed by another page or program. Nothing is lost: this page has its version, the file has the other.`,
+        text: trans.__(
+          '%1 was changed by another page or program. Nothing is lost: this page has its version, the file has the other.',
+          name
+        ),
         actions: [
           {
-            label: 'Keep both',
+            label: trans.__('Keep both'),
             primary: true,
             onClick: () =>
               void saving.keepBoth().then(path =>
                 notices.say({
                   id: 'kept',
                   tone: 'success',
-                  text: `This page now shows the file. Your version is ${path}.`,
-                  actions: [{ label: 'Open it', onClick: () => void window.open(addressOf(window, path)) }]
+                  text: trans.__('This page now shows the file. Your version is %1.', path),
+                  actions: [
+                    { label: trans.__('Open it'), onClick: () => void window.open(addressOf(window, path)) }
+                  ]
                 })
               )
           },
-          { label: 'Load the file', onClick: () => void saving.loadTheirs() },
-          { label: 'Overwrite it', onClick: () => void saving.overwrite() }
+          { label: trans.__('Load the file'), onClick: () => void saving.loadTheirs() },
+          { label: trans.__('Overwrite it'), onClick: () => void saving.overwrite() }
         ]
       }
     ];
@@ -206,33 +226,43 @@ function fileNotices({ saving, context }: OpenSession, notices: OpenSession['not
         {
           id: 'file',
           tone: 'error',
-          text: `${name} is not saved. ${state.why}`,
-          actions: [{ label: 'Save now', onClick: () => void saving.save() }]
+          text: trans.__('%1 is not saved. %2', name, state.why),
+          actions: [{ label: trans.__('Save now'), onClick: () => void saving.save() }]
         }
       ]
     : [];
 }
 
-function cloudNotices({ backends, commands }: SessionPage): Notice[] {
+/** @param own the remote of this notebook's kernel, which is spoken of with the kernel when it was preempted */
+function cloudNotices({ backends, commands }: SessionPage, own: string | null): Notice[] {
   return backends.remotes.all.flatMap(({ name, notice, state }) => {
     if (state === 'preempted') {
-      return [
-        {
-          id: `remote ${name}`,
-          tone: 'error' as const,
-          text: `${name} was preempted. All output that reached this computer is kept.`,
-          actions: [
+      return name === own
+        ? []
+        : [
             {
-              label: 'Connect to another TPU…',
-              primary: true,
-              onClick: () => void commands.execute('tpulab:connect')
+              id: `remote ${name}`,
+              tone: 'error' as const,
+              text: trans.__('%1 was preempted. All output that reached this computer is kept.', name),
+              actions: [
+                {
+                  label: trans.__('Connect to another TPU…'),
+                  primary: true,
+                  onClick: () => void commands.execute('tpulab:connect')
+                }
+              ]
             }
-          ]
-        }
-      ];
+          ];
     }
     return notice === null
       ? []
-      : [{ id: `remote ${name}`, tone: 'error' as const, text: `${name}: ${notice.message}`, actions: [] }];
+      : [
+          {
+            id: `remote ${name}`,
+            tone: 'error' as const,
+            text: `${name}: ${notice.message}`,
+            actions: []
+          }
+        ];
   });
 }

@@ -4,6 +4,7 @@ import { BrowserDrive } from '../files/browser-drive.js';
 import { type BrowserFile, keptFile, mayWrite } from '../files/browser-files.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Plain } from './plain.js';
+import { trans } from '../text.js';
 
 interface BrowserFileGateProps {
   /** `browser:ID/NAME` */
@@ -13,7 +14,8 @@ interface BrowserFileGateProps {
 }
 
 type State =
-  { readonly kind: 'looking' | 'gone' | 'open' } | { readonly kind: 'asks'; readonly file: BrowserFile };
+  | { readonly kind: 'looking' | 'gone' | 'open' }
+  | { readonly kind: 'asks'; readonly file: BrowserFile };
 
 export default function BrowserFileGate({ path, page, children }: BrowserFileGateProps): JSX.Element {
   const [state, setState] = useState<State>({ kind: 'looking' });
@@ -36,28 +38,30 @@ export default function BrowserFileGate({ path, page, children }: BrowserFileGat
   }, [path]);
   switch (state.kind) {
     case 'looking':
-      return <Plain>Opening the file…</Plain>;
+      return <Plain>{trans.__('Opening the file…')}</Plain>;
     case 'gone':
       return (
         <Plain>
           <p role="alert">
-            This browser does not know the file any more. Open it again from the list of notebooks.
+            {trans.__(
+              'This browser does not know the file any more. Open it again from the list of notebooks.'
+            )}
           </p>
           <a className="tpl-Button" href={document.baseURI}>
-            All notebooks
+            {trans.__('All notebooks')}
           </a>
         </Plain>
       );
     case 'asks':
       return (
         <Plain>
-          <p>{`The browser asks before this page reads and saves ${state.file.handle.name}.`}</p>
+          <p>{trans.__('The browser asks before this page reads and saves %1.', state.file.handle.name)}</p>
           <button
             type="button"
             className="tpl-Button jp-mod-primary"
             onClick={() => void open(state.file, true)}
           >
-            {`Open ${state.file.handle.name}`}
+            {trans.__('Open %1', state.file.handle.name)}
           </button>
         </Plain>
       );

@@ -8,6 +8,7 @@ import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
 import { useSignals } from './use-signal.js';
 import { secondsText } from '../../src/text/duration.js';
+import { trans } from '../text.js';
 
 /** Beside the notebook there is room for the contents. */
 export const WIDE = '(min-width: 1100px)';
@@ -30,15 +31,20 @@ export function Drawer({ page, session, onClose }: DrawerProps): JSX.Element {
   const active = panel.content.activeCellIndex;
   const at = headings.findLastIndex(({ cell }) => cell <= active);
   return (
-    <nav className="tpl-Drawer" aria-label="Contents" data-tpl-region="contents">
+    <nav className="tpl-Drawer" aria-label={trans.__('Contents')} data-tpl-region="contents">
       <header>
-        <h2>Contents</h2>
-        <button type="button" className="tpl-IconButton" aria-label="Close the contents" onClick={onClose}>
+        <h2>{trans.__('Contents')}</h2>
+        <button
+          type="button"
+          className="tpl-IconButton"
+          aria-label={trans.__('Close the contents')}
+          onClick={onClose}
+        >
           <Icon name="left" />
         </button>
       </header>
       {headings.length === 0 ? (
-        <p className="jp-TPULab-quiet">Headings in text cells appear here.</p>
+        <p className="jp-TPULab-quiet">{trans.__('Headings in text cells appear here.')}</p>
       ) : (
         <ol className="tpl-Contents">
           {headings.map(({ text, level, cell, state, ms }, index) => (
@@ -59,11 +65,11 @@ export function Drawer({ page, session, onClose }: DrawerProps): JSX.Element {
                 <span>{text}</span>
                 <span className={`tpl-Contents-state jp-mod-${state ?? 'none'}`}>
                   {state === 'running'
-                    ? 'running'
+                    ? trans.__('running')
                     : state === 'queued'
-                      ? 'queued'
+                      ? trans.__('queued')
                       : state === 'failed'
-                        ? 'failed'
+                        ? trans.__('failed')
                         : ms === null
                           ? ''
                           : secondsText(ms)}
@@ -103,8 +109,8 @@ function Files({ page, path }: { readonly page: SessionPage; readonly path: stri
   return (
     <>
       <header>
-        <h2>Files</h2>
-        <span className="jp-TPULab-quiet">{folder === '' ? 'root folder' : folder}</span>
+        <h2>{trans.__('Files')}</h2>
+        <span className="jp-TPULab-quiet">{folder === '' ? trans.__('root folder') : folder}</span>
       </header>
       <ul className="tpl-Files">
         {entries.slice(0, 200).map(({ name, path: file, kind }) => (

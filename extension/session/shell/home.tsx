@@ -1,32 +1,44 @@
-/** Without a notebook: those of the root folder, new ones from a template, and a place to drop one. */
-import { type DragEvent, type JSX, useEffect, useState } from 'react';
+/** Without a notebook: the files of the root folder, new ones from a template, and a place to drop some. */
+import { type DragEvent, type JSX, lazy, Suspense, useEffect, useRef, useState } from 'react';
 import type { FileEntry, FolderPage } from '@tpulab/protocol';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { addressOf } from '../page/address.js';
-import { deleteFile, moveFile, renameFile } from '../page/file-actions.js';
+import { download } from '../page/download.js';
+import { deleteFile, moveFile, newFolder, renameFile } from '../page/file-actions.js';
 import type { SessionPage } from '../page/session-page.js';
-import type { Theme } from '../page/theme.js';
 import { notebookOf, TEMPLATES } from '../files/templates.js';
 import { Brand } from './brand.js';
 import { Icon } from './icons.js';
 import { Menu } from './menu.js';
+import { sizeText } from '../../src/text/size.js';
+import { messageOf, trans } from '../text.js';
 
-export interface HomeProps {
-  readonly page: SessionPage;
-  readonly theme: Theme;
-}
+const Trash = lazy(() => import('./trash.js'));
 
-export function Home({ page }: HomeProps): JSX.Element {
+export default function Home({ page }: { readonly page: SessionPage }): JSX.Element {
   const [folder, setFolder] = useState('');
   const [listed, setListed] = useState<FolderPage | null>(null);
   const [why, setWhy] = useState<string | null>(null);
+  const [said, setSaid] = useState('');
   const [isOver, setOver] = useState(false);
+  const picker = useRef<HTMLInputElement>(null);
+  const [isTrashOpen, setTrashOpen] = useState(false);
+  /** Of changes to files: list and trash are read again with each. */
+  const [changes, setChanges] = useState(0);
   const { files } = page.drive;
-  const load = (): void => {
-    files.list(folder).then(setListed, (error: unknown) => setWhy(messageOf(error)));
-  };
-  useEffect(load, [files, folder]);
+  useEffect(() => {
+    let isOver = false;
+    files.list(folder).then(
+      // Another folder may have been opened meanwhile.
+      found => isOver || setListed(found),
+      (error: unknown) => setWhy(messageOf(error))
+    );
+    return () => {
+      isOver = true;
+    };
+  }, [files, folder, changes]);
+  const onChange = (): void => setChanges(count => count + 1);
   const go = (path: string): void => window.location.assign(addressOf(window, path));
   const create = (file: string, text: string): void => {
     const path = folder === '' ? file : `${folder}/${file}`;
@@ -38,12 +50,25 @@ export function Home({ page }: HomeProps): JSX.Element {
   const onDrop = (event: DragEvent): void => {
     event.preventDefault();
     setOver(false);
-    const [file] = event.dataTransfer.files;
-    if (!file?.name.endsWith('.ipynb')) {
-      setWhy('Drop a notebook: a file whose name ends with .ipynb.');
+    const dropped = [...event.dataTransfer.files];
+    const [file] = dropped;
+    if (dropped.length === 1 && file?.name.endsWith('.ipynb')) {
+      void file.text().then(text => create(file.name, text));
+    } else {
+      void uploadAll(dropped);
+    }
+  };
+  const uploadAll = async (chosen: readonly File[]): Promise<void> => {
+    if (chosen.length === 0) {
       return;
     }
-    void file.text().then(text => create(file.name, text));
+    try {
+      const { upload } = await import('../page/upload.js');
+      await upload(page, folder, chosen, setSaid);
+    } catch (error) {
+      setWhy(messageOf(error));
+    }
+    onChange();
   };
   const openFile = async (): Promise<void> => {
     const { chooseFile, pathOf } = await import('../files/browser-files.js');
@@ -59,9 +84,9 @@ export function Home({ page }: HomeProps): JSX.Element {
     const answer = (await response.json()) as { folder?: string; message?: string };
     if (response.ok) {
       setFolder(answer.folder ?? '');
-      load();
+      onChange();
     } else {
-      setWhy(answer.message ?? 'The lessons could not be copied.');
+      setWhy(answer.message ?? trans.__('The lessons could not be copied.'));
     }
   };
   return (
@@ -80,7 +105,7 @@ export function Home({ page }: HomeProps): JSX.Element {
       </header>
       {why === null ? null : <p role="alert">{why}</p>}
       <section aria-labelledby="tpl-new">
-        <h2 id="tpl-new">Start</h2>
+        <h2 id="tpl-new">{trans.__('Start')}</h2>
         <div className="tpl-Home-cards">
           {TEMPLATES.map(template => (
             <button
@@ -96,8 +121,10 @@ export function Home({ page }: HomeProps): JSX.Element {
           ))}
           <button type="button" className="tpl-Card" onClick={() => void lessons()}>
             <Icon name="file" />
-            <strong>Lessons</strong>
-            <span>Copies the notebooks that come with TPULab; those that are there are kept.</span>
+            <strong>{trans.__('Lessons')}</strong>
+            <span>
+              {trans.__('Copies the notebooks that come with TPULab; those that are there are kept.')}
+            </span>
           </button>
           {canOpenFiles() ? (
             <button
@@ -106,32 +133,75 @@ export function Home({ page }: HomeProps): JSX.Element {
               onClick={() => void openFile().catch((error: unknown) => setWhy(messageOf(error)))}
             >
               <Icon name="folder" />
-              <strong>Open from this computer…</strong>
-              <span>A notebook on your disk, saved where it is.</span>
+              <strong>{trans.__('Open from this computer…')}</strong>
+              <span>{trans.__('A notebook on your disk, saved where it is.')}</span>
             </button>
           ) : null}
         </div>
       </section>
       <section aria-labelledby="tpl-files">
         <h2 id="tpl-files">
-          {folder === '' ? 'Notebooks' : folder}
+          {folder === '' ? trans.__('Files') : folder}
           {folder === '' ? null : (
             <button
               type="button"
               className="tpl-Button"
               onClick={() => setFolder(folder.split('/').slice(0, -1).join('/'))}
             >
-              Up
+              {trans.__('Up')}
             </button>
           )}
+          <button
+            type="button"
+            className="tpl-Button"
+            onClick={() => void newFolder(page, folder).then(made => made !== null && onChange())}
+          >
+            {trans.__('New folder…')}
+          </button>
+          <button type="button" className="tpl-Button" onClick={() => picker.current?.click()}>
+            {trans.__('Upload…')}
+          </button>
+          <input
+            ref={picker}
+            type="file"
+            multiple
+            hidden
+            onChange={({ target }) => {
+              void uploadAll([...(target.files ?? [])]);
+              // So that the same file can be chosen again.
+              target.value = '';
+            }}
+          />
+          <button
+            type="button"
+            className="tpl-Button"
+            aria-expanded={isTrashOpen}
+            onClick={() => setTrashOpen(!isTrashOpen)}
+          >
+            {trans.__('Trash')}
+          </button>
         </h2>
         {listed === null ? (
-          <p>Loading…</p>
+          <p>{trans.__('Loading…')}</p>
         ) : (
-          <Entries page={page} entries={listed.entries} onFolder={setFolder} onChange={load} />
+          <Entries
+            page={page}
+            entries={listed.entries}
+            onFolder={setFolder}
+            onChange={onChange}
+            onFailure={setWhy}
+          />
         )}
-        <p className="jp-TPULab-quiet">Drop a notebook anywhere on this page to copy it here and open it.</p>
+        <p className="jp-TPULab-quiet">
+          {trans.__('Drop files anywhere on this page to copy them here; a single notebook is opened.')}
+        </p>
+        <p role="status">{said}</p>
       </section>
+      {isTrashOpen ? (
+        <Suspense fallback={null}>
+          <Trash page={page} changes={changes} onChange={onChange} />
+        </Suspense>
+      ) : null}
       {canOpenFiles() ? <KeptFiles /> : null}
     </main>
   );
@@ -151,7 +221,7 @@ function KeptFiles(): JSX.Element | null {
   }, []);
   return files.length === 0 ? null : (
     <section aria-labelledby="tpl-computer">
-      <h2 id="tpl-computer">Opened from this computer</h2>
+      <h2 id="tpl-computer">{trans.__('Opened from this computer')}</h2>
       <ul className="tpl-Home-files">
         {files.map(({ path, name }) => (
           <li key={path}>
@@ -168,47 +238,53 @@ function Entries({
   page,
   entries,
   onFolder,
-  onChange
+  onChange,
+  onFailure
 }: {
   readonly page: SessionPage;
   readonly entries: readonly FileEntry[];
   readonly onFolder: (path: string) => void;
   /** A file was renamed, moved or deleted. */
   readonly onChange: () => void;
+  readonly onFailure: (why: string) => void;
 }): JSX.Element {
   const act = (action: (page: SessionPage, path: string) => Promise<unknown>, path: string) => () =>
     void action(page, path).then(onChange);
-  const shown = entries.filter(({ kind, name }) => kind === 'folder' || name.endsWith('.ipynb'));
-  return shown.length === 0 ? (
-    <p className="jp-TPULab-quiet">No notebook is here yet.</p>
+  const save = (path: string) => () =>
+    void page.drive.files.bytes(path).then(
+      bytes => download(path, bytes),
+      (error: unknown) => onFailure(messageOf(error))
+    );
+  return entries.length === 0 ? (
+    <p className="jp-TPULab-quiet">{trans.__('Nothing is here yet.')}</p>
   ) : (
     <ul className="tpl-Home-files">
-      {shown.map(({ path, name, kind, modifiedAt }) => (
+      {entries.map(({ path, name, kind, sizeBytes, modifiedAt }) => (
         <li key={path}>
           <Icon name={kind === 'folder' ? 'folder' : 'file'} />
           {kind === 'folder' ? (
             <button type="button" className="jp-TPULab-link" onClick={() => onFolder(path)}>
               {name}
             </button>
-          ) : (
+          ) : name.endsWith('.ipynb') ? (
             <a href={addressOf(window, path)}>{name}</a>
+          ) : (
+            <span>{name}</span>
           )}
+          <span className="tpl-Home-size">{sizeBytes === null ? '' : sizeText(sizeBytes)}</span>
           <time dateTime={modifiedAt}>{new Date(modifiedAt).toLocaleDateString()}</time>
           <Menu
-            label={`More for ${name}`}
+            label={trans.__('More for %1', name)}
             button={<Icon name="more" />}
             items={[
-              { label: 'Rename…', onClick: act(renameFile, path) },
-              { label: 'Move…', onClick: act(moveFile, path) },
-              { label: 'Delete…', onClick: act(deleteFile, path) }
+              { label: trans.__('Rename…'), onClick: act(renameFile, path) },
+              { label: trans.__('Move…'), onClick: act(moveFile, path) },
+              ...(kind === 'file' ? [{ label: trans.__('Download'), onClick: save(path) }] : []),
+              { label: trans.__('Delete…'), onClick: act(deleteFile, path) }
             ]}
           />
         </li>
       ))}
     </ul>
   );
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -4,6 +4,7 @@ import { followLongOutput } from '../notebook/long-output.js';
 import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 import { type JSX, useLayoutEffect, useRef } from 'react';
+import { trans } from '../text.js';
 
 export function NotebookHost({ panel }: { readonly panel: NotebookPanel }): JSX.Element {
   const host = useRef<HTMLElement>(null);
@@ -28,5 +29,5 @@ export function NotebookHost({ panel }: { readonly panel: NotebookPanel }): JSX.
       }
     };
   }, [panel]);
-  return <main className="tpl-Notebook" ref={host} aria-label="Notebook" />;
+  return <main className="tpl-Notebook" ref={host} aria-label={trans.__('Notebook')} />;
 }

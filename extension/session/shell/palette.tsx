@@ -7,6 +7,7 @@ import type { OpenSession } from '../page/open-session.js';
 import { PALETTE } from '../page/page-commands.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
+import { trans } from '../text.js';
 
 export interface PaletteProps {
   readonly page: SessionPage;
@@ -65,7 +66,12 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
       className="tpl-Palette-back"
       onPointerDown={event => event.target === event.currentTarget && onClose()}
     >
-      <div className="tpl-Palette tpl-Popover" role="dialog" aria-label="Commands" aria-modal="true">
+      <div
+        className="tpl-Palette tpl-Popover"
+        role="dialog"
+        aria-label={trans.__('Commands')}
+        aria-modal="true"
+      >
         <div className="tpl-Palette-input">
           <Icon name="search" />
           <input
@@ -74,8 +80,8 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
             aria-expanded="true"
             aria-controls={listId}
             aria-activedescendant={found.length > 0 ? `${listId}-${at}` : undefined}
-            aria-label="Type a command or a heading"
-            placeholder="Type a command or a heading"
+            aria-label={trans.__('Type a command or a heading')}
+            placeholder={trans.__('Type a command or a heading')}
             value={text}
             onChange={event => {
               setText(event.currentTarget.value);
@@ -84,7 +90,7 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
             onKeyDown={onKey}
           />
         </div>
-        <ul id={listId} ref={list} role="listbox" aria-label="Commands">
+        <ul id={listId} ref={list} role="listbox" aria-label={trans.__('Commands')}>
           {found.map((entry, index) => (
             <li
               key={`${entry.group} ${entry.label} ${index}`}
@@ -99,7 +105,9 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
               {entry.keys === '' ? null : <kbd>{entry.keys}</kbd>}
             </li>
           ))}
-          {found.length === 0 ? <li className="tpl-Palette-none">Nothing has this name.</li> : null}
+          {found.length === 0 ? (
+            <li className="tpl-Palette-none">{trans.__('Nothing has this name.')}</li>
+          ) : null}
         </ul>
       </div>
     </div>
@@ -119,10 +127,10 @@ function entriesOf({ commands }: SessionPage, { panel, timing }: OpenSession): E
     ...NOTEBOOK_COMMANDS.flatMap(({ id, group }) => (group === undefined ? [] : command(group, id))),
     ...PALETTE.flatMap(([group, ...ids]) => ids.flatMap(id => command(group, id))),
     ...['tpulab:find', 'tpulab:show-panel', 'tpulab:show-contents', 'tpulab:share'].flatMap(id =>
-      command('Page', id)
+      command(trans.__('Page'), id)
     ),
     ...headingsOf(panel, timing).map(({ text, cell }) => ({
-      group: 'Go to',
+      group: trans.__('Go to'),
       label: text,
       keys: '',
       run: () => void goToHeading(panel, cell)

@@ -3,6 +3,7 @@ import { type ComponentType, type JSX, useEffect, useState } from 'react';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
+import { trans } from '../text.js';
 
 export interface PanelSheetProps {
   readonly page: SessionPage;
@@ -24,15 +25,24 @@ export function PanelSheet({ page, session, onClose }: PanelSheetProps): JSX.Ele
     };
   }, []);
   return (
-    <aside className="tpl-PanelSheet" aria-label="Run and devices" data-tpl-region="panel">
+    <aside className="tpl-PanelSheet" aria-label={trans.__('Run and devices')} data-tpl-region="panel">
       <header>
-        <h2>Run and devices</h2>
-        {page.access.isReadOnly ? <span className="tpl-Pill">View only</span> : null}
-        <button type="button" className="tpl-IconButton" aria-label="Close the panel" onClick={onClose}>
+        <h2>{trans.__('Run and devices')}</h2>
+        {page.access.isReadOnly ? <span className="tpl-Pill">{trans.__('View only')}</span> : null}
+        <button
+          type="button"
+          className="tpl-IconButton"
+          aria-label={trans.__('Close the panel')}
+          onClick={onClose}
+        >
           <Icon name="close" />
         </button>
       </header>
-      {Loaded ? <Loaded page={page} session={session} /> : <p className="jp-TPULab-quiet">Loading…</p>}
+      {Loaded ? (
+        <Loaded page={page} session={session} />
+      ) : (
+        <p className="jp-TPULab-quiet">{trans.__('Loading…')}</p>
+      )}
     </aside>
   );
 }

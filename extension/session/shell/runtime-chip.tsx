@@ -10,6 +10,7 @@ import { type Gauge, type Runtime, runtimeOf } from '../runtime/runtime-model.js
 import { Icon } from './icons.js';
 import { RuntimeDetails } from './runtime-details.js';
 import { useSignals } from './use-signal.js';
+import { trans } from '../text.js';
 
 export interface RuntimeChipProps {
   readonly page: SessionPage;
@@ -17,11 +18,11 @@ export interface RuntimeChipProps {
 }
 
 const TONES: Readonly<Record<Runtime['tone'], string>> = {
-  live: 'connected, idle',
-  busy: 'connected, busy',
-  waiting: 'reconnecting',
-  lost: 'lost',
-  none: 'not connected'
+  live: trans.__('connected, idle'),
+  busy: trans.__('connected, busy'),
+  waiting: trans.__('reconnecting'),
+  lost: trans.__('lost'),
+  none: trans.__('not connected')
 };
 
 export function RuntimeChip({ page, session }: RuntimeChipProps): JSX.Element {
@@ -82,19 +83,19 @@ export function RuntimeChip({ page, session }: RuntimeChipProps): JSX.Element {
           onClick={() => setOpen(!isOpen)}
         >
           <Icon name="chip" />
-          <span>Connect</span>
+          <span>{trans.__('Connect')}</span>
         </button>
       ) : (
         <button
           type="button"
           className={`tpl-Chip jp-mod-${tone}`}
           aria-expanded={isOpen}
-          aria-label={`Runtime: ${name ?? 'none'}, ${kernelName}, ${TONES[tone]}`}
+          aria-label={trans.__('Runtime: %1, %2, %3', name ?? trans.__('none'), kernelName, TONES[tone])}
           onClick={() => setOpen(!isOpen)}
         >
           <span className="tpl-Chip-dot" />
           <span className="tpl-Chip-names">
-            <strong>{name ?? 'No kernel'}</strong>
+            <strong>{name ?? trans.__('No kernel')}</strong>
             <span className="tpl-Chip-detail">{[kernelName, detail].filter(Boolean).join(' · ')}</span>
           </span>
           {gauges.slice(0, 3).map(gauge => (

@@ -9,6 +9,7 @@ import type { Runtime } from '../runtime/runtime-model.js';
 import { Icon } from './icons.js';
 import { RuntimeUsage } from './runtime-usage.js';
 import { useSignals } from './use-signal.js';
+import { trans } from '../text.js';
 
 export interface RuntimeDetailsProps {
   readonly page: SessionPage;
@@ -40,7 +41,7 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
   );
   const now = sessionContext.session?.kernel?.name;
   return (
-    <section className="tpl-RuntimeDetails tpl-Popover" role="dialog" aria-label="Runtime">
+    <section className="tpl-RuntimeDetails tpl-Popover" role="dialog" aria-label={trans.__('Runtime')}>
       {runtime.name === null ? null : (
         <div>
           <strong>{runtime.name}</strong>
@@ -53,7 +54,14 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
         <dl className="tpl-Meters">
           {runtime.gauges.map(({ label, percent, text }) => (
             <div key={label}>
-              <dt>{{ TPU: 'TPU busy', HBM: 'HBM per chip', CPU: 'Host CPU', RAM: 'RAM' }[label] ?? label}</dt>
+              <dt>
+                {{
+                  TPU: trans.__('TPU busy'),
+                  HBM: trans.__('HBM per chip'),
+                  CPU: trans.__('Host CPU'),
+                  RAM: 'RAM'
+                }[label] ?? label}
+              </dt>
               <dd>
                 <meter min={0} max={100} value={percent} aria-label={label} />
                 <span>{text}</span>
@@ -65,7 +73,7 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
       {access.isReadOnly ? null : <RuntimeUsage page={page} isBusy={runtime.tone === 'busy'} />}
       {holders.length === 0 ? null : (
         <>
-          <h2>Who holds the TPU</h2>
+          <h2>{trans.__('Who holds the TPU')}</h2>
           <ul className="tpl-Holders">
             {holders.map(({ name, detail }) => (
               <li key={name + detail}>
@@ -78,7 +86,7 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
       )}
       {access.isReadOnly ? null : (
         <>
-          <h2>{runtime.name === null ? 'Connect to' : 'Change to'}</h2>
+          <h2>{runtime.name === null ? trans.__('Connect to') : trans.__('Change to')}</h2>
           <ul className="tpl-Specs">
             {specs.map(spec => (
               <li key={spec.name}>
@@ -100,17 +108,17 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
                 <span className="tpl-Menu-check">
                   <Icon name="chip" />
                 </span>
-                Connect to a TPU…
+                {trans.__('Connect to a TPU…')}
               </button>
             </li>
           </ul>
           {runtime.name === null ? null : (
             <div className="tpl-RuntimeDetails-actions">
               <button type="button" className="tpl-Button" onClick={run(CommandIDs.restart)}>
-                Restart…
+                {trans.__('Restart…')}
               </button>
               <button type="button" className="tpl-Button" onClick={run(CommandIDs.shutDown)}>
-                Shut down…
+                {trans.__('Shut down…')}
               </button>
             </div>
           )}

@@ -7,6 +7,7 @@ import { useSeconds } from '../../src/ui/use-changes.js';
 import { remoteOfPlace } from '../../src/backends/spec-names.js';
 import type { SessionPage } from '../page/session-page.js';
 import { connectedSince, costText, priceOf, Prices } from '../runtime/usage.js';
+import { trans } from '../text.js';
 
 const REFRESH_MS = 10_000;
 
@@ -36,12 +37,12 @@ export function RuntimeUsage({ page, isBusy }: UsageProps): JSX.Element | null {
   return (
     <dl className="tpl-Usage">
       <div>
-        <dt>Connected</dt>
+        <dt>{trans.__('Connected')}</dt>
         <dd>{secondsText(now - since)}</dd>
       </div>
       {idleMs === null ? null : (
         <div>
-          <dt>Idle</dt>
+          <dt>{trans.__('Idle')}</dt>
           <dd>{secondsText(idleMs)}</dd>
         </div>
       )}
@@ -67,17 +68,17 @@ function Cost({ machine, prices, ms }: CostProps): JSX.Element {
     <>
       <div>
         <dt>
-          <label htmlFor={id}>Price per hour</label>
+          <label htmlFor={id}>{trans.__('Price per hour')}</label>
         </dt>
         <dd>
           <input
             id={id}
             className="jp-TPULab-input jp-TPULab-number"
             inputMode="decimal"
-            placeholder="not known"
+            placeholder={trans.__('not known')}
             value={text}
             aria-invalid={isWrong}
-            title={`Of ${machine}, in any currency. It is kept in this browser.`}
+            title={trans.__('Of %1, in any currency. It is kept in this browser.', machine)}
             onChange={event => {
               setText(event.currentTarget.value);
               prices.set(machine, priceOf(event.currentTarget.value));
@@ -87,7 +88,7 @@ function Cost({ machine, prices, ms }: CostProps): JSX.Element {
       </div>
       {known === null ? null : (
         <div>
-          <dt>Cost since connected</dt>
+          <dt>{trans.__('Cost since connected')}</dt>
           <dd>{costText(known, ms)}</dd>
         </div>
       )}

@@ -1,4 +1,5 @@
 import type { SaveState } from '../notebook/saving.js';
+import { trans } from '../text.js';
 
 /**
  * What the top bar says of the file.
@@ -8,19 +9,19 @@ import type { SaveState } from '../notebook/saving.js';
 export function saveText(state: SaveState, isLive: boolean): string {
   switch (state.kind) {
     case 'loading':
-      return 'Loading…';
+      return trans.__('Loading…');
     case 'read-only':
-      return isLive ? 'View only, live' : 'View only, as saved';
+      return isLive ? trans.__('View only, live') : trans.__('View only, as saved');
     case 'saved':
-      return state.at === null ? 'Saved' : `Saved ${timeText(state.at)}`;
+      return state.at === null ? trans.__('Saved') : trans.__('Saved %1', timeText(state.at));
     case 'dirty':
-      return 'Not saved yet';
+      return trans.__('Not saved yet');
     case 'saving':
-      return 'Saving…';
+      return trans.__('Saving…');
     case 'failed':
-      return 'Not saved';
+      return trans.__('Not saved');
     case 'conflict':
-      return 'Not saved: the file has changed';
+      return trans.__('Not saved: the file has changed');
   }
 }
 

@@ -9,14 +9,15 @@ import { FormDialog } from '../../src/remotes/form-dialog.js';
 import { addressOf } from '../page/address.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
+import { trans } from '../text.js';
 
 const TIMEOUT_MS = 20_000;
 const TITLE_ID = 'tpl-share-title';
 const DURATIONS = [
-  { hours: 1, label: '1 hour' },
-  { hours: 24, label: '1 day' },
-  { hours: 24 * 7, label: '7 days' },
-  { hours: 24 * 30, label: '30 days' }
+  { hours: 1, label: trans.__('1 hour') },
+  { hours: 24, label: trans.__('1 day') },
+  { hours: 24 * 7, label: trans.__('7 days') },
+  { hours: 24 * 30, label: trans.__('30 days') }
 ] as const;
 /** Others cannot open such an address: to them it is their own machine. */
 const LOOPBACK = /^(localhost|127\.|\[::1\])/;
@@ -70,14 +71,15 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
   return (
     <div className="tpl-Share">
       <div>
-        <h2 id={TITLE_ID}>Share a view of {path.split('/').at(-1)}</h2>
+        <h2 id={TITLE_ID}>{trans.__('Share a view of %1', path.split('/').at(-1))}</h2>
       </div>
       <p>
-        Whoever has the link reads this notebook and sees its outputs and training steps as they happen. They
-        cannot run, change or stop anything.
+        {trans.__(
+          'Whoever has the link reads this notebook and sees its outputs and training steps as they happen. They cannot run, change or stop anything.'
+        )}
       </p>
       <div className="tpl-Share-row">
-        <label htmlFor={durationId}>Expires after</label>
+        <label htmlFor={durationId}>{trans.__('Expires after')}</label>
         <select id={durationId} value={hours} onChange={event => setHours(Number(event.currentTarget.value))}>
           {DURATIONS.map(duration => (
             <option key={duration.hours} value={duration.hours}>
@@ -86,14 +88,14 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
           ))}
         </select>
         <button type="button" className="tpl-Button jp-mod-primary" onClick={() => run(create)}>
-          Create link
+          {trans.__('Create link')}
         </button>
       </div>
       {failure === null ? null : <p role="alert">{failure}</p>}
       {link === null ? null : <NewLink link={link} />}
       {shares.length === 0 ? null : (
         <>
-          <h3>Links to this notebook</h3>
+          <h3>{trans.__('Links to this notebook')}</h3>
           <ul className="tpl-Share-list">
             {shares.map(share => (
               <li key={share.name}>
@@ -102,7 +104,7 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
                 <button
                   type="button"
                   className="tpl-Button"
-                  aria-label={`Revoke ${share.name}`}
+                  aria-label={trans.__('Revoke %1', share.name)}
                   onClick={() =>
                     run(async () => {
                       await ask(page, share.name, 'DELETE');
@@ -111,7 +113,7 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
                     })
                   }
                 >
-                  Revoke
+                  {trans.__('Revoke')}
                 </button>
               </li>
             ))}
@@ -120,7 +122,7 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
       )}
       <div className="tpl-Share-foot">
         <button type="button" className="tpl-Button" onClick={onClose}>
-          Close
+          {trans.__('Close')}
         </button>
       </div>
     </div>
@@ -132,20 +134,25 @@ function NewLink({ link }: { readonly link: string }): JSX.Element {
   return (
     <div className="tpl-Share-new">
       <div className="tpl-Share-row">
-        <input readOnly aria-label="Link" value={link} onFocus={event => event.currentTarget.select()} />
+        <input
+          readOnly
+          aria-label={trans.__('Link')}
+          value={link}
+          onFocus={event => event.currentTarget.select()}
+        />
         <button
           type="button"
           className="tpl-Button"
           onClick={() => void navigator.clipboard.writeText(link).then(() => setCopied(true))}
         >
           <Icon name={isCopied ? 'check' : 'link'} />
-          <span>{isCopied ? 'Copied' : 'Copy'}</span>
+          <span>{isCopied ? trans.__('Copied') : trans.__('Copy')}</span>
         </button>
       </div>
       <p className="jp-TPULab-quiet">
-        The link is shown only now.
+        {trans.__('The link is shown only now.')}
         {LOOPBACK.test(new URL(link).host)
-          ? ' Its address is that of this computer: others need a tunnel or proxy to this gateway.'
+          ? ` ${trans.__('Its address is that of this computer: others need a tunnel or proxy to this gateway.')}`
           : ''}
       </p>
     </div>
@@ -154,6 +161,9 @@ function NewLink({ link }: { readonly link: string }): JSX.Element {
 
 function endText({ expiresAt }: Share): string {
   return expiresAt === null
-    ? 'does not expire'
-    : `expires ${new Date(expiresAt).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })}`;
+    ? trans.__('does not expire')
+    : trans.__(
+        'expires %1',
+        new Date(expiresAt).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })
+      );
 }

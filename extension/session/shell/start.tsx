@@ -5,9 +5,13 @@ import { forgetToken, isBrowserFile, keepToken, type PageAddress } from '../page
 import { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
 import { App } from './app.js';
-import { Home } from './home.js';
 import { Plain } from './plain.js';
+import { Marked } from '../../src/ui/marked-view.js';
+import { fromBackticks } from '../../src/text/marked.js';
+import { trans } from '../text.js';
 
+/** Without a notebook alone. */
+const Home = lazy(() => import('./home.js'));
 /** With what reads such a file, which most people never need. */
 const BrowserFileGate = lazy(() => import('./browser-file-gate.js'));
 
@@ -55,7 +59,7 @@ export function Start({ address, theme }: StartProps): JSX.Element {
   }, [asked, address.gateway]);
   switch (state.kind) {
     case 'asking':
-      return <Plain>Connecting…</Plain>;
+      return <Plain>{trans.__('Connecting…')}</Plain>;
     case 'unreachable':
       return (
         <Plain>
@@ -65,7 +69,7 @@ export function Start({ address, theme }: StartProps): JSX.Element {
             className="tpl-Button jp-mod-primary"
             onClick={() => setState({ kind: 'asking', token: state.token })}
           >
-            Try again
+            {trans.__('Try again')}
           </button>
         </Plain>
       );
@@ -73,9 +77,11 @@ export function Start({ address, theme }: StartProps): JSX.Element {
       return <TokenForm why={state.why} onToken={token => setState({ kind: 'asking', token })} />;
     case 'open':
       return address.notebook === null ? (
-        <Home page={state.page} theme={theme} />
+        <Suspense fallback={<Plain>{trans.__('Connecting…')}</Plain>}>
+          <Home page={state.page} />
+        </Suspense>
       ) : isBrowserFile(address.notebook) ? (
-        <Suspense fallback={<Plain>Opening the file…</Plain>}>
+        <Suspense fallback={<Plain>{trans.__('Opening the file…')}</Plain>}>
           <BrowserFileGate path={address.notebook} page={state.page}>
             <App page={state.page} theme={theme} notebook={address.notebook} />
           </BrowserFileGate>
@@ -103,14 +109,19 @@ function TokenForm({
   return (
     <Plain>
       <form className="tpl-TokenForm" onSubmit={submit}>
-        <h1>Open this session</h1>
+        <h1>{trans.__('Open this session')}</h1>
         {why === null ? null : <p role="alert">{why}</p>}
         <p>
-          Run <code>tpulab session</code> on the machine of the gateway: it opens this page with its token. Or
-          paste a token here.
+          <Marked
+            pieces={fromBackticks(
+              trans.__(
+                'Run `tpulab session` on the machine of the gateway: it opens this page with its token. Or paste a token here.'
+              )
+            )}
+          />
         </p>
         <label>
-          Token
+          {trans.__('Token')}
           <input
             type="password"
             autoComplete="off"
@@ -119,7 +130,7 @@ function TokenForm({
           />
         </label>
         <button type="submit" className="tpl-Button jp-mod-primary">
-          Open
+          {trans.__('Open')}
         </button>
       </form>
     </Plain>

@@ -17,6 +17,9 @@ import type { SessionPage } from '../page/session-page.js';
 import { Icon, type IconName } from './icons.js';
 import { Sparkline } from './sparkline.js';
 import { useSignals } from './use-signal.js';
+import { Marked } from '../../src/ui/marked-view.js';
+import { fromBackticks } from '../../src/text/marked.js';
+import { trans } from '../text.js';
 
 export interface StepBarProps {
   readonly page: SessionPage;
@@ -43,24 +46,29 @@ export function StepBar({ page, isPanelOpen, onPanel }: StepBarProps): JSX.Eleme
   const compiling = telemetry?.compilations.running[0];
   useSeconds(compiling !== undefined);
   return (
-    <footer className="tpl-StepBar" aria-label="Run" data-tpl-region="steps">
+    <footer className="tpl-StepBar" aria-label={trans.__('Run')} data-tpl-region="steps">
       {telemetry && run ? (
         <RunLine page={page} kernel={telemetry} run={run} />
       ) : telemetry && compiling ? (
         <>
-          <span className="tpl-Pill jp-mod-busy">Compiling</span>
+          <span className="tpl-Pill jp-mod-busy">{trans.__('Compiling')}</span>
           <code>{compiling.function}</code>
           <span className="jp-TPULab-quiet">
-            {secondsText(Date.now() + telemetry.clockAheadMs - compiling.startedAt)} so far
+            {trans.__('%1 so far', secondsText(Date.now() + telemetry.clockAheadMs - compiling.startedAt))}
           </span>
           <span className="tpl-Spacer" />
         </>
       ) : (
         <>
-          <span className="tpl-Pill">No run</span>
+          <span className="tpl-Pill">{trans.__('No run')}</span>
           <span className="tpl-StepBar-hint jp-TPULab-quiet">
-            Loops around jitted functions appear here. Add <code>for batch in tpulab.steps(loader)</code> for
-            input waits.
+            <Marked
+              pieces={fromBackticks(
+                trans.__(
+                  'Loops around jitted functions appear here. Add `for batch in tpulab.steps(loader)` for input waits.'
+                )
+              )}
+            />
           </span>
           <span className="tpl-Spacer" />
         </>
@@ -68,12 +76,12 @@ export function StepBar({ page, isPanelOpen, onPanel }: StepBarProps): JSX.Eleme
       <button
         type="button"
         className="tpl-Button"
-        aria-label={isPanelOpen ? 'Close panel' : 'Open panel'}
+        aria-label={isPanelOpen ? trans.__('Close panel') : trans.__('Open panel')}
         aria-expanded={isPanelOpen}
         onClick={onPanel}
       >
         <Icon name="panel" />
-        <span>{isPanelOpen ? 'Close panel' : 'Open panel'}</span>
+        <span>{isPanelOpen ? trans.__('Close panel') : trans.__('Open panel')}</span>
       </button>
     </footer>
   );
@@ -100,7 +108,7 @@ function RunLine({
     <>
       {summary ? <Progress run={run} summary={summary} /> : null}
       <span className={`tpl-Pill jp-mod-${isLive ? (isRunning ? 'running' : run.state) : 'stale'}`}>
-        {isLive ? (state === 'live' ? 'Running' : capital(state)) : 'Was running'}
+        {isLive ? (state === 'live' ? trans.__('Running') : capital(state)) : trans.__('Was running')}
       </span>
       {summary ? <Counts run={run} summary={summary} isLive={isLive} /> : <strong>{run.name}</strong>}
       {summary ? <Split summary={summary} page={page} pace={run.pace?.mfu?.value ?? null} /> : null}
@@ -129,7 +137,7 @@ function Progress({
       className="tpl-StepBar-progress"
       max={progress.total}
       value={progress.done}
-      aria-label="Steps done"
+      aria-label={trans.__('Steps done')}
     />
   );
 }
@@ -151,7 +159,7 @@ function Counts({
       <strong className="jp-TPULab-number">{countText(summary.lastIndex + 1)}</strong>
       {progress === null ? ' steps' : ` of ${countText(progress.total)}`}
       {isLive && run.state === 'running' && remainingMs !== null && remainingMs > 0
-        ? ` · ${secondsText(remainingMs)} left`
+        ? trans.__(' · %1 left', secondsText(remainingMs))
         : ''}
     </span>
   );
@@ -171,7 +179,7 @@ function Split({
   const label = shown.map(({ span, percent }) => `${spanName(span, trans)} ${percent}%`).join(', ');
   return (
     <>
-      <span className="tpl-StepBar-split" role="img" aria-label={`Where the time went: ${label}`}>
+      <span className="tpl-StepBar-split" role="img" aria-label={trans.__('Where the time went: %1', label)}>
         {summary.spans.map(({ span, meanMs }) => (
           <span
             key={span}
@@ -211,7 +219,7 @@ function Commands({
 }): JSX.Element | null {
   const buttons = buttonsOf(run).filter(({ action }) => ICONS[action] !== undefined);
   return buttons.length === 0 ? null : (
-    <span className="tpl-ButtonGroup" role="group" aria-label="Run controls">
+    <span className="tpl-ButtonGroup" role="group" aria-label={trans.__('Run controls')}>
       {buttons.map(({ action, enabled }) => {
         const isPending = (control?.pendingOf(action) ?? null) !== null;
         return (

@@ -9,6 +9,7 @@ import { Menu } from './menu.js';
 import { RuntimeChip } from './runtime-chip.js';
 import { saveText } from './save-text.js';
 import { useSignals } from './use-signal.js';
+import { trans } from '../text.js';
 
 export interface TopBarProps {
   readonly page: SessionPage;
@@ -40,7 +41,7 @@ export function TopBar(props: TopBarProps): JSX.Element {
       <button
         type="button"
         className="tpl-IconButton"
-        aria-label="Contents"
+        aria-label={trans.__('Contents')}
         aria-expanded={isDrawerOpen}
         onClick={onDrawer}
       >
@@ -60,19 +61,23 @@ export function TopBar(props: TopBarProps): JSX.Element {
       </span>
       <button type="button" className="tpl-Search" onClick={onPalette} aria-keyshortcuts="Control+K">
         <Icon name="search" />
-        <span className="tpl-Search-text">Search or run a command</span>
+        <span className="tpl-Search-text">{trans.__('Search or run a command')}</span>
         <kbd>Ctrl+K</kbd>
       </button>
       {access.isReadOnly ? null : (
-        <div className="tpl-ButtonGroup" role="group" aria-label="Run">
-          <button type="button" onClick={run('notebook:run-all-cells')} title="Run all cells (Ctrl+F9)">
+        <div className="tpl-ButtonGroup" role="group" aria-label={trans.__('Run')}>
+          <button
+            type="button"
+            onClick={run('notebook:run-all-cells')}
+            title={trans.__('Run all cells (Ctrl+F9)')}
+          >
             <Icon name="runAll" />
-            <span>Run all</span>
+            <span>{trans.__('Run all')}</span>
           </button>
           <button
             type="button"
-            aria-label="Interrupt the kernel"
-            title="Interrupt the kernel (I, I)"
+            aria-label={trans.__('Interrupt the kernel')}
+            title={trans.__('Interrupt the kernel (I, I)')}
             disabled={!isBusy}
             onClick={run('notebook:interrupt-kernel')}
           >
@@ -81,8 +86,8 @@ export function TopBar(props: TopBarProps): JSX.Element {
           <button
             type="button"
             className="tpl-hideNarrow"
-            aria-label="Restart the kernel"
-            title="Restart the kernel (0, 0)"
+            aria-label={trans.__('Restart the kernel')}
+            title={trans.__('Restart the kernel (0, 0)')}
             disabled={sessionContext.session?.kernel == null}
             onClick={run('notebook:restart-kernel')}
           >
@@ -106,7 +111,7 @@ function MoreMenu({ page, theme, keyboard, onKeyboard }: TopBarProps): JSX.Eleme
   });
   return (
     <Menu
-      label="More"
+      label={trans.__('More')}
       button={<Icon name="more" />}
       items={[
         ...(access.isReadOnly
@@ -121,16 +126,20 @@ function MoreMenu({ page, theme, keyboard, onKeyboard }: TopBarProps): JSX.Eleme
               command('notebook:restart-run-all')
             ]),
         command('docmanager:download'),
-        { label: 'All notebooks', onClick: () => window.location.assign(document.baseURI) },
+        { label: trans.__('All notebooks'), onClick: () => window.location.assign(document.baseURI) },
         null,
         ...(['light', 'dark', 'system'] as const).map(choice => ({
-          label: { light: 'Light theme', dark: 'Dark theme', system: "System's theme" }[choice],
+          label: {
+            light: trans.__('Light theme'),
+            dark: trans.__('Dark theme'),
+            system: trans.__("System's theme")
+          }[choice],
           checked: theme.choice === choice,
           onClick: () => theme.choose(choice)
         })),
         null,
         ...(['jupyterlab', 'colab'] as const).map(choice => ({
-          label: { jupyterlab: "JupyterLab's keys", colab: "Colab's keys" }[choice],
+          label: { jupyterlab: trans.__("JupyterLab's keys"), colab: trans.__("Colab's keys") }[choice],
           checked: keyboard === choice,
           onClick: () => onKeyboard(choice)
         }))

@@ -4,22 +4,26 @@ import type { IChangedArgs } from '@jupyterlab/coreutils';
 import type { Kernel, Session } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
-import type { MirroredKernel } from '@tpulab/protocol';
-import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
-import type { INoticeText, NoticePlace } from '../ui/notebook-notice.js';
+import type { MirroredKernel, Remote } from '@tpulab/protocol';
 import type { Remotes } from '../backends/remotes-model.js';
+import { isSliceKernel, remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 import { wait } from '../platform/wait.js';
-import { whyGone, type WhyGone } from './gone.js';
+import { momentText } from '../text/moment.js';
+import type { INoticeAction, INoticeText, NoticePlace } from '../ui/notebook-notice.js';
+import { type Fate, fateOf } from './gone.js';
+import { type IRunAgainOptions, RunAgain } from './run-again.js';
 
-export interface IGoneWatchOptions {
-  readonly sessionContext: Pick<ISessionContext, 'session' | 'sessionChanged' | 'kernelChanged'>;
+export interface IGoneWatchOptions extends IRunAgainOptions {
+  readonly sessionContext: ISessionContext;
   readonly remotes: Pick<Remotes, 'get' | 'changed'>;
   readonly notice: Pick<NoticePlace, 'say' | 'clear'>;
   /** What this machine has kept of the kernels of a remote. */
   readonly kept: (remote: string, signal: AbortSignal) => Promise<readonly MirroredKernel[]>;
   readonly trans: TranslationBundle;
-  readonly onStart: (specName: string) => void;
-  readonly onChoose: () => void;
+  /** Rejects when there is no kernel. The page has said why then. */
+  readonly onStart: (specName: string) => Promise<unknown>;
+  /** Absent: kernels are chosen at another place of the page, which people know. */
+  readonly onChoose?: () => void;
   readonly onShow: (remote: string) => void;
 }
 
@@ -35,6 +39,8 @@ const ASKED_AT_MOST = 30;
 
 export class GoneWatch implements IDisposable {
   constructor(private readonly options: IGoneWatchOptions) {
+    // It hears of a new kernel before this.
+    this._runs = new RunAgain(options);
     const { sessionContext, remotes } = options;
     sessionContext.kernelChanged.connect(this.onKernel, this);
     sessionContext.sessionChanged.connect(this.onSession, this);
@@ -43,18 +49,23 @@ export class GoneWatch implements IDisposable {
   }
 
   get isDisposed(): boolean {
-    return this._isDisposed;
+    return this._runs.isDisposed;
   }
 
   dispose(): void {
-    if (!this._isDisposed) {
-      this._isDisposed = true;
+    if (!this.isDisposed) {
+      this._runs.dispose();
       const { sessionContext, remotes } = this.options;
       sessionContext.kernelChanged.disconnect(this.onKernel, this);
       sessionContext.sessionChanged.disconnect(this.onSession, this);
       remotes.changed.disconnect(this.onRemote, this);
       this._asking.abort();
     }
+  }
+
+  /** Of whose kernel this speaks; null: it is elsewhere. */
+  get remote(): string | null {
+    return this._kernel?.remote ?? null;
   }
 
   private onKernel(
@@ -79,11 +90,17 @@ export class GoneWatch implements IDisposable {
 
   private onRemote(_: unknown, name: string | null): void {
     const lost = this._kernel;
-    if (lost !== null && name === lost.remote) {
-      const why = whyGone(undefined, this.options.remotes.get(name));
-      if (why !== null) {
-        this.say(lost, why);
-      }
+    if (lost === null || name !== lost.remote) {
+      return;
+    }
+    const { state } = this.options.remotes.get(name) ?? {};
+    if (state === 'preempted') {
+      this._wasTaken = true;
+      this.set(lost, 'taken');
+    } else if (state === 'connected' && this._fate === 'taken') {
+      void this.ask(lost);
+    } else {
+      this.say(lost); // hosts of a slice may be ready now
     }
   }
 
@@ -92,10 +109,14 @@ export class GoneWatch implements IDisposable {
     const remote = kernel === null ? null : remoteOfPlace(splitSpecName(kernel.name).place);
     this._kernel =
       kernel === null || remote === null ? null : { kernelId: kernel.id, specName: kernel.name, remote };
-    if (this._said) {
-      this._said = false;
-      this.options.notice.clear();
-    }
+    this._wasTaken = false;
+    this.forget();
+  }
+
+  private forget(): void {
+    this._fate = null;
+    this._said = '';
+    this.options.notice.clear();
   }
 
   /** Never rejects. */
@@ -103,57 +124,134 @@ export class GoneWatch implements IDisposable {
     this._asking.abort();
     this._asking = new AbortController();
     const { signal } = this._asking;
+    const { kept, remotes, sessionContext } = this.options;
     for (let asked = 0; asked < ASKED_AT_MOST && !signal.aborted; asked += 1) {
-      const kernels = await this.options.kept(lost.remote, signal).catch(() => []);
+      const kernels = await kept(lost.remote, signal).catch(() => []);
       const kernel = kernels.find(({ kernelId }) => kernelId === lost.kernelId);
-      const why = whyGone(kernel, this.options.remotes.get(lost.remote));
       if (isOver(signal) || kernel?.wasShutDown === true) {
         return;
       }
-      if (why !== null) {
-        this.say(lost, why);
+      const fate = fateOf(kernel, remotes.get(lost.remote));
+      // Until the list of sessions is that of the machine as it is now, nothing can be started there.
+      const isListed = sessionContext.session?.kernel?.id === lost.kernelId;
+      if (fate === 'kept' && isListed) {
+        this.forget();
+        return;
+      }
+      if (fate === 'taken' || (fate === 'gone' && !isListed)) {
+        this.set(lost, fate);
         return;
       }
       await wait(ASK_EVERY_MS, signal);
     }
   }
 
-  private say(lost: ILost, why: WhyGone): void {
-    if (!this._said) {
-      this._said = true;
-      this.options.notice.say(this.textOf(lost, why));
+  private set(lost: ILost, fate: 'taken' | 'gone'): void {
+    this._fate = fate;
+    this.say(lost);
+  }
+
+  /** Once, however often the remote changes, and whether or not somebody has closed it. */
+  private say(lost: ILost): void {
+    const notice = this.notice(lost);
+    if (notice !== null && notice.text !== this._said) {
+      this._said = notice.text;
+      this.options.notice.say(notice);
     }
   }
 
-  private textOf({ remote, specName }: ILost, why: WhyGone): INoticeText {
-    const { trans, onStart, onChoose, onShow } = this.options;
-    const choose = { label: trans.__('Choose a kernel…'), onClick: onChoose };
-    return why === 'taken'
-      ? {
+  private notice(lost: ILost): INoticeText | null {
+    const { trans, remotes, onChoose, onShow } = this.options;
+    const { remote, specName } = lost;
+    const choose = onChoose === undefined ? [] : [{ label: trans.__('Choose a kernel…'), onClick: onChoose }];
+    const show = { label: trans.__('Show the remote'), stays: true, onClick: () => onShow(remote) };
+    switch (this._fate) {
+      case 'taken':
+        return {
           text: trans.__(
-            '%1 was preempted, and the kernel of this notebook with it. Its output is kept here; its variables are lost.',
+            '%1 was preempted, and the kernel of this notebook with it. Its output is kept here; its variables are lost. When %1 is back, you can start the kernel again here.',
             remote
           ),
-          actions: [
-            choose,
-            { label: trans.__('Show the remote'), stays: true, onClick: () => onShow(remote) }
-          ]
-        }
-      : {
-          text: trans.__(
-            'The kernel of this notebook has ended: %1 was restarted, or its processes were killed. Its output is kept here; its variables are lost.',
-            remote
-          ),
-          actions: [{ label: trans.__('Start a new kernel'), onClick: () => onStart(specName) }, choose]
+          actions: [...choose, show]
         };
+      case 'gone': {
+        const text = this.goneText(remote);
+        const missing = missingHosts(specName, remotes.get(remote));
+        return missing === null
+          ? { text, actions: this.starts(lost) }
+          : {
+              text: trans.__('%1 Its kernel cannot be started yet. %2', text, missing),
+              actions: [...choose, show]
+            };
+      }
+      default:
+        return null;
+    }
   }
 
+  private goneText(remote: string): string {
+    const { trans, remotes } = this.options;
+    const since = remotes.get(remote)?.connectedAt ?? null;
+    return this._wasTaken && since !== null
+      ? trans.__(
+          '%1 was preempted and has been back since %2. The kernel of this notebook went with it: its output is kept here; its variables are lost.',
+          remote,
+          momentText(since, Date.now())
+        )
+      : trans.__(
+          'The kernel of this notebook has ended: %1 was restarted or created again, or its processes were killed. Its output is kept here; its variables are lost.',
+          remote
+        );
+  }
+
+  private starts(lost: ILost): INoticeAction[] {
+    const { trans } = this.options;
+    const last = this._runs.begun.at(-1);
+    const start = {
+      label: trans.__('Start the kernel again'),
+      onClick: () => void this.start(lost, start => start())
+    };
+    return last === undefined
+      ? [start]
+      : [
+          {
+            label: trans.__('Restart and run again'),
+            onClick: () => void this.start(lost, start => this._runs.from(last, start))
+          },
+          start
+        ];
+  }
+
+  /** Never rejects. Where there is no kernel, it is offered again. */
+  private async start(lost: ILost, run: (start: () => Promise<unknown>) => Promise<unknown>): Promise<void> {
+    const { notice, onStart } = this.options;
+    notice.clear();
+    try {
+      await run(() => onStart(lost.specName));
+    } catch {
+      // What cannot be started has been said.
+    }
+    if (this._kernel === lost && !this.isDisposed) {
+      this._said = '';
+      this.say(lost);
+    }
+  }
+
+  private readonly _runs: RunAgain;
   private _kernel: ILost | null = null;
+  private _fate: Fate | null = null;
+  /** This page has seen that the machine of this kernel was preempted. */
+  private _wasTaken = false;
+  private _said = '';
   private _asking = new AbortController();
-  private _said = false;
-  private _isDisposed = false;
 }
 
 function isOver({ aborted }: AbortSignal): boolean {
   return aborted;
+}
+
+/** What the bridge says of a slice whose hosts are not all ready; null: they are, or the kernel needs none. */
+function missingHosts(specName: string, remote: Remote | null): string | null {
+  const check = isSliceKernel(specName) ? remote?.checks.find(({ name }) => name === 'slice') : undefined;
+  return check === undefined || check.state === 'ok' ? null : check.message;
 }

@@ -1,16 +1,26 @@
-/** Whether a kernel that a notebook has lost went with its machine, and what to say then. */
+/** Whether a kernel that a notebook has lost went with its machine. */
 import type { MirroredKernel, Remote } from '@tpulab/protocol';
 
 /**
- * `restarted`: its remote is connected, and the kernel is not there any more. `taken`: the cloud has taken the machine back.
+ * `taken`: its remote was preempted. `gone`: the remote is connected, and the kernel is not there any more. `kept`: it is still there.
  * Null: somebody has shut it down, or nobody knows yet.
  */
-export type WhyGone = 'restarted' | 'taken';
+export type Fate = 'taken' | 'gone' | 'kept';
 
-export function whyGone(kernel: MirroredKernel | undefined, remote: Remote | null): WhyGone | null {
+export function fateOf(kernel: MirroredKernel | undefined, remote: Remote | null): Fate | null {
   if (remote?.state === 'preempted') {
     return 'taken';
   }
-  const hasEnded = kernel?.state === 'ended' && !kernel.wasShutDown;
-  return remote?.state === 'connected' && hasEnded ? 'restarted' : null;
+  if (remote?.state !== 'connected' || kernel === undefined || kernel.wasShutDown) {
+    return null;
+  }
+  switch (kernel.state) {
+    case 'ended':
+    case 'unknown':
+      return 'gone';
+    case 'following':
+      return 'kept';
+    default:
+      return null;
+  }
 }

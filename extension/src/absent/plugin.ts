@@ -2,7 +2,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
+import { type INotebookModel, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
@@ -12,11 +12,10 @@ import { CommandIDs } from '../commands.js';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { GoneWatch } from './gone-watch.js';
 import { absentRemote, type IAbsentRemote } from './model.js';
+import { startThere } from './start-there.js';
 
 /** How long a notebook waits for the list of remotes before it is opened as any other. */
 const LIST_WAIT_MS = 3_000;
-/** A remote that the hub calls connected is one round trip away. */
-const SERVING_WAIT_MS = 30_000;
 /** A VM that is set up from nothing takes minutes; somebody watches the dialog meanwhile. */
 const CONNECT_WAIT_MS = 30 * 60_000;
 
@@ -44,18 +43,22 @@ function watchKernel(
   app: JupyterFrontEnd,
   backends: IBridgeBackends,
   panel: NotebookPanel,
-  { sessionContext }: DocumentRegistry.IContext<INotebookModel>,
+  context: DocumentRegistry.IContext<INotebookModel>,
   trans: TranslationBundle
 ): IDisposable {
-  const { commands, shell } = app;
+  const { commands, serviceManager, shell } = app;
+  const { sessions } = serviceManager;
+  const { sessionContext } = context;
   return new GoneWatch({
+    notebook: panel.content,
     sessionContext,
+    executed: NotebookActions.executed,
+    runCells: NotebookActions.runCells,
     remotes: backends.remotes,
     notice: new NoticePlace(panel.contentHeader, trans),
     kept: (remote, signal) => new KeptApi(() => backends.bridge.serverSettings, remote).kernels(signal),
     trans,
-    // What cannot be started is said by Lab itself.
-    onStart: name => void sessionContext.changeKernel({ name }).catch(() => undefined),
+    onStart: name => startThere({ backends, sessions, context }, name),
     onChoose: () => {
       shell.activateById(panel.id);
       void commands.execute('notebook:change-kernel');
@@ -152,20 +155,11 @@ class Guard extends DisposableDelegate {
   }
 
   private async start(specName: string): Promise<void> {
-    const { sessions } = this.app.serviceManager;
-    const backend = this.backends.gateway(splitSpecName(specName).place);
-    // What is wrong with it is said by the start below.
-    await backend?.serving(SERVING_WAIT_MS).catch(() => undefined);
-    this.prefer(true);
-    // It may have a kernel there already, which the first list of this page came too early for.
-    await sessions.refreshRunning().catch(() => undefined);
-    if (this.isDisposed || this.context.sessionContext.session?.kernel) {
-      return;
-    }
-    const running = [...sessions.running()].find(({ path }) => path === this.context.path);
-    const kernel = running?.kernel ? { id: running.kernel.id } : { name: specName };
+    const { app, backends, context } = this;
+    const { sessions } = app.serviceManager;
     // What cannot be started is said by Lab itself.
-    await this.context.sessionContext.changeKernel(kernel).catch(() => undefined);
+    await startThere({ backends, sessions, context }, specName).catch(() => undefined);
+    this.prefer(true);
   }
 
   /** False when the notebook was closed, got another kernel, or `signal` ends the wait. */

@@ -15,6 +15,7 @@ export type BackendErrorCode =
   | 'jupyter.unreachable'
   | 'jupyter.timeout'
   | 'remote.down'
+  | 'remote.preempted'
   | 'remote.unknown'
   | 'session.unknown';
 

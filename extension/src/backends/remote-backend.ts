@@ -54,7 +54,12 @@ export class RemoteBackend extends GatewayBackend {
   /** The hub has told something of this remote. */
   remoteChanged(): void {
     const isUp = this.remote?.state === 'connected';
-    if (isUp !== (this.state === 'ok') || this.nextRetryAt !== (this.remote?.nextAttemptAt ?? null)) {
+    const refusal = refusalOf(this.remoteName, this.remote);
+    if (
+      isUp !== (this.state === 'ok') ||
+      this.nextRetryAt !== (this.remote?.nextAttemptAt ?? null) ||
+      (refusal !== null && refusal.error.message !== this.lastError?.message)
+    ) {
       this.look();
     } else {
       this.said();
@@ -80,7 +85,10 @@ function refusalOf(name: string, remote: Remote | null): IRefusal | null {
     return null;
   }
   return {
-    error: new BackendError('remote.down', stateSentence(name, remote)),
+    error: new BackendError(
+      remote?.state === 'preempted' ? 'remote.preempted' : 'remote.down',
+      stateSentence(name, remote)
+    ),
     // Until the hub has told, a list of kernels may wait for it.
     state: remote === null ? 'starting' : 'down',
     retryAt: remote?.nextAttemptAt ?? null

@@ -24,6 +24,11 @@ export class RemotesError extends Error {
     super(message, options);
     this.name = 'RemotesError';
   }
+
+  /** The bridge starts, or is away for a moment: the same question may be answered later. */
+  get isPassing(): boolean {
+    return this.code === 'remotes.unreachable' || this.code === 'not_ready';
+  }
 }
 
 /** gcloud answers within half a minute where it answers at all. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { labSpecName, remoteOfPlace, remotePlace, splitSpecName } from './spec-names.js';
+import { isSliceKernel, labSpecName, remoteOfPlace, remotePlace, splitSpecName } from './spec-names.js';
 
 test.each([
   ['jupyter', 'python3', 'python3'],
@@ -21,4 +21,11 @@ test('a name that only looks like that of a remote is the Jupyter server’s', (
 test('places of remotes go both ways', () => {
   expect(remoteOfPlace(remotePlace('my-tpu'))).toBe('my-tpu');
   expect(remoteOfPlace('bridge')).toBeNull();
+});
+
+test('kernels of slices are known by name, here and on a remote', () => {
+  expect(isSliceKernel('tpulab-slice-try')).toBe(true);
+  expect(isSliceKernel('remote/vm/tpulab-slice-my-tpu')).toBe(true);
+  expect(isSliceKernel('tpulab-jax')).toBe(false);
+  expect(isSliceKernel(undefined)).toBe(false);
 });

@@ -8,6 +8,7 @@ export type Place = string;
 const OURS = 'tpulab-';
 const BRIDGE = 'bridge/';
 const REMOTE = 'remote/';
+const SLICE_KERNEL = /(^|\/)tpulab-slice-[^/]+$/;
 
 /** The place of a remote. */
 export function remotePlace(name: string): Place {
@@ -42,4 +43,9 @@ export function splitSpecName(name: string): { place: Place; name: string } {
   return remote?.[1] !== undefined && remote[2] !== undefined
     ? { place: remote[1], name: remote[2] }
     : { place: 'jupyter', name };
+}
+
+/** Whether its cells run on all hosts of a slice, here or on a remote. */
+export function isSliceKernel(specName: string | undefined): boolean {
+  return specName !== undefined && SLICE_KERNEL.test(specName);
 }

@@ -77,7 +77,7 @@ export function titleText(entry: Compilation, trans: TranslationBundle): string 
       return trans.__('not finished: the kernel ended');
     case 'finished':
       if (entry.cacheHit) {
-        return trans.__('from the cache');
+        return trans.__('from cache');
       }
       return entry.variant > 1 ? trans.__('recompiled') : trans.__('compiled');
   }

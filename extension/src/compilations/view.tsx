@@ -118,8 +118,10 @@ function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.E
         <span className={newest.variant > 1 ? 'jp-TPULabFunction-again' : 'jp-TPULab-quiet'}>
           {titleText(newest, trans)}
         </span>{' '}
-        <span className="jp-TPULabFunction-reason jp-TPULab-quiet">
-          <Marked pieces={reason} />
+        <span className="jp-TPULab-fitting jp-TPULabFunction-why">
+          <span className="jp-TPULabFunction-reason jp-TPULab-quiet">
+            <Marked pieces={reason} />
+          </span>
         </span>{' '}
         <span className="jp-TPULab-number">{isRunning ? timeText(newest, now) : durationText(totalMs)}</span>
       </button>

@@ -75,7 +75,7 @@ function listener(onGone: (note: LineNote) => void): ReturnType<typeof EditorVie
 
 function notesIn(set: DecorationSet | undefined): LineNote[] {
   const found: LineNote[] = [];
-  for (let cursor = set?.iter(); cursor?.value;) {
+  for (const cursor = set?.iter(); cursor?.value;) {
     found.push((cursor.value.spec as { readonly widget: NoteWidget }).widget.note);
     cursor.next();
   }

@@ -3,8 +3,8 @@ import { type JSX, type ReactNode, useId } from 'react';
 
 export interface SectionProps {
   readonly title: string;
-  /** A few words at the right of the heading, seen when folded too. */
-  readonly meta: ReactNode;
+  /** A few words at the right of the heading, seen when folded too; of several, those that find room. */
+  readonly meta: string | readonly string[];
   readonly open: boolean;
   readonly onToggle: () => void;
   readonly children: ReactNode;
@@ -26,12 +26,25 @@ export function Section({ title, meta, open, onToggle, children }: SectionProps)
           <svg className="jp-TPULabSection-caret" viewBox="0 0 16 16" aria-hidden="true">
             <path d="M5 6l3 3.5L11 6" />
           </svg>
-          <span id={titleId}>{title}</span> <span className="jp-TPULabSection-meta">{meta}</span>
+          <span id={titleId}>{title}</span> <Meta pieces={[meta].flat().filter(piece => piece !== '')} />
         </button>
       </h2>
       <div id={bodyId} className="jp-TPULabSection-body" hidden={!open}>
         {open ? children : null}
       </div>
     </section>
+  );
+}
+
+function Meta({ pieces }: { readonly pieces: readonly string[] }): JSX.Element | null {
+  return pieces.length === 0 ? null : (
+    <span className="jp-TPULab-fitting jp-TPULabSection-meta">
+      {pieces.map((piece, at) => (
+        <span key={at}>
+          {at > 0 ? ' · ' : ''}
+          {piece}
+        </span>
+      ))}
+    </span>
   );
 }

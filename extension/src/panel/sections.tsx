@@ -6,7 +6,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
 import { type JSX, memo, useEffect } from 'react';
 import { CompilationsView, totalText } from '../compilations/view.js';
-import { DevicesView, devicesText } from '../devices/view.js';
+import { devicesText } from '../devices/now-view.js';
+import { DevicesView } from '../devices/view.js';
 import { whyUnknown } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { stateText } from '../events/run-state.js';
@@ -14,13 +15,13 @@ import type { KeptRun } from '../runs/kept-runs.js';
 import { HeadView } from '../runs/head-view.js';
 import { KeptRunsView, otherRuns } from '../runs/kept-runs-view.js';
 import { linesOf, LogView } from '../runs/log-view.js';
-import { metricNames } from '../runs/metric-data.js';
+import { metricNames, sourcesOf } from '../runs/metric-data.js';
 import { MetricsView } from '../runs/metrics-view.js';
-import { ConfigView, HypersView, loggedRun, NoRun, sourcesOf } from '../runs/view.js';
+import { ConfigView, HypersView, loggedRun, NoRun } from '../runs/view.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { summarize } from '../steps/summary.js';
-import { stepText, StepsView } from '../steps/view.js';
-import { durationText } from '../text/duration.js';
+import { stepTexts, StepsView } from '../steps/view.js';
+import { countText, durationText } from '../text/duration.js';
 import type { PanelActions } from './actions.js';
 import { Announcer } from './announcer.js';
 import { Section } from './section.js';
@@ -144,7 +145,7 @@ function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSec
   return (
     <Section
       title={trans.__('Where the time goes')}
-      meta={stepText(state.run, state.settings.stepsShown, trans)}
+      meta={stepTexts(state.run, state.settings.stepsShown, trans)}
       open={state.isOpen('steps')}
       onToggle={() => state.toggle('steps')}
     >
@@ -235,7 +236,7 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
       {names.length > 1 || state.metrics.length + state.compared.length > 0 ? (
         <Section
           title={trans.__('Metrics')}
-          meta={trans._n('%1 step', '%1 steps', run.steps.added)}
+          meta={trans._n('%2 step', '%2 steps', run.steps.added, countText(run.steps.added))}
           open={state.isOpen('metrics')}
           onToggle={() => state.toggle('metrics')}
         >

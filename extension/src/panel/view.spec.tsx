@@ -198,7 +198,7 @@ describe('PanelView', () => {
       scene.receive(hello(), devices(), run({ totalSteps: 100 }), steps(0, 20, { metrics: { loss: 0.5 } }))
     );
     expect(text()).toContain('8 XLA devices, CPU');
-    expect(text()).toContain('50.0 ms per step · 20.0 steps/s');
+    expect(text()).toContain('50.0 ms/step · 20.0 steps/s');
     expect(text()).toContain('device 80 %idle 10 %input 4 %host 6 %');
     expect(text()).toContain('The device is the limit');
     expect(sectionText('live')).toContain('livetrain1 s20 of 100 steps');
@@ -321,7 +321,7 @@ describe('PanelView', () => {
         ])
       )
     );
-    expect(text()).toContain('50.0 ms per step · mean 44.0 ms');
+    expect(text()).toContain('50.0 ms/step · mean 44.0 ms');
   });
 
   it('explains a recompilation and goes to its line', () => {
@@ -371,7 +371,7 @@ describe('PanelView', () => {
       'Cache: off. No folder is set.',
       'Cache: off.'
     ]);
-    expect(cards[0]?.textContent).toContain('train_step from the cache');
+    expect(cards[0]?.textContent).toContain('train_step from cache');
   });
 
   it('offers no way to a cell that is not open', () => {
@@ -468,6 +468,31 @@ describe('PanelView', () => {
     }
   });
 
+  it('keeps the advice about a run with that run', () => {
+    change(() => scene.onBridge());
+    const said = {
+      type: 'advice',
+      time: T0,
+      kind: 'ragged-batch',
+      remedy: 'Pad it.',
+      location: null
+    } as const;
+    change(() =>
+      scene.receive(
+        hello(),
+        run(),
+        steps(0, 5),
+        { ...said, id: '1', message: 'A batch of 29 came.', run: 'r1' },
+        { ...said, id: '2', message: 'A batch of 31 came.', run: 'another' },
+        { ...said, id: '3', message: 'Only the CPU is used.', run: null }
+      )
+    );
+    const notes = host.querySelector('[aria-label="Notes and advice"]')?.textContent;
+    expect(notes).toContain('A batch of 29 came.');
+    expect(notes).toContain('Only the CPU is used.');
+    expect(notes).not.toContain('A batch of 31');
+  });
+
   it('says how long until the next try, keeps what was last seen, and can try now', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), devices()));
@@ -498,7 +523,7 @@ describe('PanelView', () => {
     change(() => scene.receive(hello(), devices(), run(), steps(0, 20)));
     expect(host.innerHTML).toBe(before);
     change(() => (scene.state.paused = false));
-    expect(text()).toContain('50.0 ms per step');
+    expect(text()).toContain('50.0 ms/step');
   });
 
   it('speaks politely and not too often', () => {

@@ -23,10 +23,12 @@ export function PanelView(props: PanelViewProps): JSX.Element {
           className="jp-TPULabPanel-followed"
           title={trans.__('The panel follows the active notebook or console.')}
         >
-          <span className="jp-TPULabPanel-document">{current.document}</span>
-          {current.kind === 'no-kernel' ? null : (
-            <span className="jp-TPULabPanel-kernel jp-TPULab-quiet">{current.kernelName}</span>
-          )}
+          <span className="jp-TPULab-fitting">
+            <span className="jp-TPULabPanel-document">{current.document}</span>
+            {current.kind === 'no-kernel' ? null : (
+              <span className="jp-TPULabPanel-kernel jp-TPULab-quiet">{current.kernelName}</span>
+            )}
+          </span>
           {current.kind === 'bridge' ? <Link kind={stream?.kind ?? null} trans={trans} /> : null}
         </p>
       )}

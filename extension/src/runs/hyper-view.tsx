@@ -1,9 +1,10 @@
 /** The input that suits a hyperparameter: slider and number, switch, choice or text; with what is asked and what holds. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Hyperparameter, HyperValue } from '@tpulab/protocol';
-import { type JSX, useEffect, useId, useState } from 'react';
+import { type JSX, useEffect, useState } from 'react';
 import { valueText } from '../text/value.js';
 import { Glyph } from '../ui/glyph.js';
+import { useUniqueId } from '../ui/use-unique-id.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
 
 export interface HyperViewProps {
@@ -19,7 +20,7 @@ export interface HyperViewProps {
 
 export function HyperView(props: HyperViewProps): JSX.Element {
   const { parameter, pending, failure, onSet, disabled, trans } = props;
-  const id = useId();
+  const id = useUniqueId();
   const { name, value, initial, description, recompiles } = parameter;
   const isChanged = value !== initial;
   const note =

@@ -4,7 +4,6 @@ import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { KeptRun as KeptRunBody, KeptRuns, type KeptRunSummary } from '@tpulab/protocol';
 import { askBridge, bodyAs } from '../backends/bridge-request.js';
-import type { MetricSource } from './metric-data.js';
 
 export const LIST_INTERVAL_MS = 30_000;
 const ANSWER_MS = 10_000;
@@ -14,11 +13,6 @@ export interface KeptRun {
   readonly key: string;
   readonly summary: KeptRunSummary;
   readonly body: KeptRunBody | null;
-}
-
-/** Null until it was opened. */
-export function keptSource({ key, summary, body }: KeptRun): MetricSource | null {
-  return body && { key, label: summary.name, series: name => body.series[name] ?? null };
 }
 
 export class KeptRunList implements IDisposable {

@@ -1,4 +1,6 @@
 /** The metrics of one run or of several, as the columns of a chart. */
+import type { Run } from '../events/run.js';
+import type { KeptRun } from './kept-runs.js';
 
 /** What a chart needs of a run: of one that goes on, or of one that was kept. */
 export interface MetricSource {
@@ -97,4 +99,31 @@ export function metricNames(names: Iterable<string>): string[] {
 
 function rank(name: string): number {
   return name === 'loss' ? 0 : /loss/i.test(name) ? 1 : 2;
+}
+
+/** The run that is looked at, then those it is compared with. */
+export function sourcesOf(
+  run: Run,
+  runs: readonly Run[],
+  kept: readonly KeptRun[],
+  compared: readonly string[]
+): MetricSource[] {
+  return [
+    sourceOf(run),
+    ...runs.filter(other => other !== run && compared.includes(other.key)).map(sourceOf),
+    ...kept.flatMap(one => (compared.includes(one.key) ? (keptSource(one) ?? []) : []))
+  ];
+}
+
+function sourceOf(run: Run): MetricSource {
+  return {
+    key: run.key,
+    label: run.name,
+    series: name => run.series.get(name) ?? null
+  };
+}
+
+/** Null until it was opened. */
+export function keptSource({ key, summary, body }: KeptRun): MetricSource | null {
+  return body && { key, label: summary.name, series: name => body.series[name] ?? null };
 }

@@ -4,13 +4,11 @@ import type { JSX } from 'react';
 import type { Run } from '../events/run.js';
 import { valueText } from '../text/value.js';
 import { HyperView } from './hyper-view.js';
-import { type KeptRun, keptSource } from './kept-runs.js';
 import type { LoggedRun } from './log-view.js';
-import type { MetricSource } from './metric-data.js';
 import type { ControlModel } from './model.js';
 
 const RUN_EXAMPLE =
-  'run = tpulab.run("train", hyperparameters={\n    "learning_rate": tpulab.hyper(3e-4, min=1e-6, max=1e-2, scale="log")})\nfor batch in run.steps(data):\n    …';
+  'run = tpulab.run("train",\n  hyperparameters={"lr": 3e-4})\nfor batch in run.steps(data):\n  …';
 
 export function NoRun({ trans }: { readonly trans: TranslationBundle }): JSX.Element {
   return (
@@ -23,28 +21,6 @@ export function NoRun({ trans }: { readonly trans: TranslationBundle }): JSX.Ele
 
 export function loggedRun({ bands, commands, control, state }: Run): LoggedRun {
   return { bands, commands, file: control?.log ?? null, over: state !== 'running' };
-}
-
-/** The run that is looked at, then those it is compared with. */
-export function sourcesOf(
-  run: Run,
-  runs: readonly Run[],
-  kept: readonly KeptRun[],
-  compared: readonly string[]
-): MetricSource[] {
-  return [
-    sourceOf(run),
-    ...runs.filter(other => other !== run && compared.includes(other.key)).map(sourceOf),
-    ...kept.flatMap(one => (compared.includes(one.key) ? (keptSource(one) ?? []) : []))
-  ];
-}
-
-function sourceOf(run: Run): MetricSource {
-  return {
-    key: run.key,
-    label: run.name,
-    series: name => run.series.get(name) ?? null
-  };
 }
 
 export interface HypersViewProps {

@@ -68,6 +68,16 @@ describe('connectionOf', () => {
     expect(connectionOf({ current: bridged(), stream: LIVE, telemetry }).kind).toBe('live');
   });
 
+  it('does not promise that a kernel comes back whose machine was preempted', () => {
+    const lastError = { code: 'remote.preempted', message: 'my-tpu was preempted.' };
+    const current = bridged({ connection: 'connecting' }, { state: 'down', lastError });
+    expect(connectionOf({ current, stream: WAITING, telemetry: null })).toEqual({
+      kind: 'lost',
+      reason: 'my-tpu was preempted.',
+      dead: false
+    });
+  });
+
   it('counts what is still to be replayed to this page, not to another one', () => {
     const telemetry = client('replaying', 12_345);
     expect(connectionOf({ current: bridged(), stream: LIVE, telemetry })).toEqual({

@@ -38,6 +38,9 @@ export function connectionOf({ current, stream, telemetry }: ConnectionInput): C
   if (status === 'dead' || (stream?.kind === 'live' && telemetry?.isDead)) {
     return { kind: 'lost', reason: telemetry?.state?.reason ?? '', dead: true };
   }
+  if (backend.lastError?.code === 'remote.preempted') {
+    return { kind: 'lost', reason: backend.lastError.message, dead: false };
+  }
   if (connection === 'connected') {
     const client = telemetry?.client(clientId);
     if (client?.state === 'replaying') return { kind: 'replaying', pending: client.pending };

@@ -4,7 +4,7 @@ import { type ISignal, Signal } from '@lumino/signaling';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { MachineTelemetry } from '../devices/machine-telemetry.js';
 import type { IBridgeEvents } from '../events/tokens.js';
-import type { ICurrentKernel } from '../tokens.js';
+import type { IBackend, ICurrentKernel } from '../tokens.js';
 import { type Connection, connectionOf } from './connection.js';
 
 export class StatusModel implements IDisposable {
@@ -49,11 +49,13 @@ export class StatusModel implements IDisposable {
     this._currentKernel.changed.disconnect(this._update, this);
     this._events.streamChanged.disconnect(this._update, this);
     this._telemetry?.changed.disconnect(this._update, this);
+    this._backend?.changed.disconnect(this._update, this);
     Signal.clearData(this);
   }
 
   private _update(): void {
     const { current } = this._currentKernel;
+    this.follow(current.kind === 'bridge' ? current.backend : null);
     const telemetry = current.kind === 'bridge' ? this._events.telemetryOf(current.kernelId) : null;
     const stream = current.kind === 'bridge' ? this._events.streamOf(current.backend.id) : null;
     if (telemetry !== this._telemetry) {
@@ -72,8 +74,18 @@ export class StatusModel implements IDisposable {
     }
   }
 
+  /** Why it is not reached may change while it is not. */
+  private follow(backend: IBackend | null): void {
+    if (backend !== this._backend) {
+      this._backend?.changed.disconnect(this._update, this);
+      this._backend = backend;
+      backend?.changed.connect(this._update, this);
+    }
+  }
+
   private readonly _changed = new Signal<this, void>(this);
   private _telemetry: KernelTelemetry | null = null;
+  private _backend: IBackend | null = null;
   private _connection: Connection = { kind: 'none' };
   private _isDisposed = false;
 }

@@ -16,8 +16,21 @@ import { ConnectionItem, DevicesItem } from './view.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 
-function bridged(connection: 'connected' | 'connecting'): CurrentKernel {
-  const backend = { id: 'bridge', state: 'ok', lastError: null, nextRetryAt: null } as unknown as IBackend;
+const backendChanged = new Signal<object, void>({});
+
+function bridged(
+  connection: 'connected' | 'connecting',
+  lastError: () => IBackend['lastError'] = () => null
+): CurrentKernel {
+  const backend = {
+    id: 'bridge',
+    state: 'ok',
+    get lastError() {
+      return lastError();
+    },
+    nextRetryAt: null,
+    changed: backendChanged
+  } as unknown as IBackend;
   const names = { document: 'a.ipynb', kernelName: 'JAX', kernelId: 'k', clientId: 'c' };
   return { kind: 'bridge', ...names, connection, status: 'idle', backend };
 }
@@ -88,6 +101,21 @@ describe('the status bar', () => {
 
   it('is empty without a kernel', () => {
     expect(host.textContent).toBe('');
+  });
+
+  it('does not go on to wait for a machine that was preempted', () => {
+    let lastError: IBackend['lastError'] = null;
+    become(
+      bridged('connecting', () => lastError),
+      { kind: 'connecting', attempt: 1 }
+    );
+    expect(host.textContent).toContain('reconnecting');
+    act(() => {
+      lastError = { code: 'remote.preempted', message: 'my-tpu was preempted.' };
+      backendChanged.emit();
+      vi.advanceTimersByTime(1_000);
+    });
+    expect(host.textContent).toContain('lost');
   });
 
   it('says live and names the devices once they are known', () => {

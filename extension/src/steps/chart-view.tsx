@@ -116,7 +116,7 @@ export function ChartView(props: ChartViewProps): JSX.Element {
   return (
     <div className="jp-TPULabChart">
       <div className="jp-TPULab-row">
-        <span>
+        <span className="jp-TPULab-fitting">
           <strong>
             {view.end === null
               ? trans._n('Last step', 'Last %1 steps', Math.min(view.count, held))

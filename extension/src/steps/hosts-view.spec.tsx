@@ -1,9 +1,8 @@
 // @vitest-environment jsdom
 import { nullTranslator } from '@jupyterlab/translation';
 import type { HostsMessage } from '@tpulab/protocol';
-import { act } from 'react';
-import { createRoot, type Root } from 'react-dom/client';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { reactPlace } from '../testing/react-place.js';
 import { HostsView } from './hosts-view.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
@@ -30,28 +29,16 @@ const messageOf = (hosts: HostsMessage['hosts'], straggler: HostsMessage['stragg
 });
 
 describe('the steps by host', () => {
-  let host: HTMLElement;
-  let root: Root;
-  beforeEach(() => {
-    vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
-    host = document.body.appendChild(document.createElement('div'));
-    root = createRoot(host);
-  });
-  afterEach(() => {
-    act(() => root.unmount());
-    host.remove();
-    vi.unstubAllGlobals();
-  });
-  const show = (hosts: HostsMessage): void =>
-    act(() => root.render(<HostsView hosts={hosts} trans={trans} />));
+  const place = reactPlace();
+  const show = (hosts: HostsMessage): void => place.show(<HostsView hosts={hosts} trans={trans} />);
 
   it('name the host that the others wait for, and why', () => {
     const late = { host: 2, lateMs: 18, cause: 'input' } as const;
     show(messageOf([hostOf(0, 2), hostOf(1, 2), hostOf(2, 20, 18)], late));
-    expect(host.textContent).toContain(
+    expect(place.host.textContent).toContain(
       'Host 2 is 18.0 ms later at each step: input. The others wait for it.'
     );
-    const rows = [...host.querySelectorAll('li')];
+    const rows = [...place.host.querySelectorAll('li')];
     expect(rows.map(({ title }) => title)).toEqual([
       'host 0 (me@10.0.0.0): input 2.00 ms, host 3.00 ms, device 25.0 ms',
       'host 1 (me@10.0.0.1): input 2.00 ms, host 3.00 ms, device 25.0 ms',
@@ -63,14 +50,14 @@ describe('the steps by host', () => {
 
   it('say that nobody is waited for', () => {
     show(messageOf([hostOf(0, 2), hostOf(1, 3)], null));
-    expect(host.textContent).toContain('No host keeps the others waiting.');
+    expect(place.host.textContent).toContain('No host keeps the others waiting.');
   });
 
   it('show the latest of many hosts', () => {
     const hosts = Array.from({ length: 64 }, (_, index) => hostOf(index, 2, index === 40 ? 9 : 0));
     show(messageOf(hosts, { host: 40, lateMs: 9, cause: 'host' }));
-    expect(host.querySelectorAll('li')).toHaveLength(8);
-    expect(host.querySelector('li')?.textContent).toContain('host 40');
-    expect(host.textContent).toContain('56 more hosts');
+    expect(place.host.querySelectorAll('li')).toHaveLength(8);
+    expect(place.host.querySelector('li')?.textContent).toContain('host 40');
+    expect(place.host.textContent).toContain('56 more hosts');
   });
 });

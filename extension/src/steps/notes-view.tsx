@@ -49,7 +49,7 @@ export const NotesView = memo(
   // The lists are made anew each time; what is in them never changes.
   (a, b) =>
     a.advice.length === b.advice.length &&
-    a.advice.at(-1) === b.advice.at(-1) &&
+    a.advice.every((one, at) => one === b.advice[at]) &&
     a.memoryErrors.at(-1) === b.memoryErrors.at(-1) &&
     (a.onFree === null) === (b.onFree === null)
 );

@@ -55,9 +55,16 @@ function splitUnit(text: string): [string, string] {
   return [value, unit];
 }
 
+const FLOPS_UNITS = [
+  [1e12, 'T'],
+  [1e9, 'G'],
+  [1e6, 'M'],
+  [1e3, 'k']
+] as const;
+
 /** In the unit that fits: a processor is far from a chip. */
 function flopsText(perSecond: number): string {
-  const [size, unit] = perSecond >= 1e11 ? [1e12, 'T'] : perSecond >= 1e8 ? [1e9, 'G'] : [1e6, 'M'];
+  const [size, unit] = FLOPS_UNITS.find(([size]) => perSecond >= size / 10) ?? [1, ''];
   return `${threeFigures(perSecond / size)} ${unit}FLOP/s`;
 }
 

@@ -47,7 +47,8 @@ export interface StepsViewProps {
   readonly isTracing: boolean;
   /** Why the last trace came to nothing. */
   readonly traceFailure: string | null;
-  readonly onExport: (what: ExportKind, run: Run, summary: StepSummary, say: string) => void;
+  /** Null where the page saves no files. */
+  readonly onExport: ((what: ExportKind, run: Run, summary: StepSummary, say: string) => void) | null;
   /** False where there is no notebook for a picture. */
   readonly canInsert: boolean;
   /** The run section says how far the run is: here it would be said of another moment, as that is drawn less often. */
@@ -56,7 +57,7 @@ export interface StepsViewProps {
 }
 
 export function StepsView(props: StepsViewProps): JSX.Element {
-  const { kernel, run, window, loop, paused, trans } = props;
+  const { kernel, run, window, loop, paused, onExport, trans } = props;
   const summary = run ? summarize(run.steps, window) : null;
   if (!run || !summary) {
     return (
@@ -95,23 +96,27 @@ export function StepsView(props: StepsViewProps): JSX.Element {
       <Notes {...props} run={run} said={said} />
       <div className="jp-TPULab-row jp-TPULabSteps-more">
         <TableView run={run} window={window} trans={trans} />
-        {props.onTrace ? (
-          <button
-            type="button"
-            className="jp-TPULab-option"
-            title={trans.__('Trace the devices for 2 s with XProf, and show what took the time')}
-            disabled={props.isTracing}
-            aria-busy={props.isTracing}
-            onClick={props.onTrace}
-          >
-            {props.isTracing ? trans.__('Tracing…') : trans.__('Trace 2 s')}
-          </button>
-        ) : null}
-        <Exports
-          canInsert={props.canInsert}
-          onExport={what => props.onExport(what, run, summary, advice.text)}
-          trans={trans}
-        />
+        <div className="jp-TPULab-buttons">
+          {props.onTrace ? (
+            <button
+              type="button"
+              className="jp-TPULab-option"
+              title={trans.__('Trace the devices for 2 s with XProf, and show what took the time')}
+              disabled={props.isTracing}
+              aria-busy={props.isTracing}
+              onClick={props.onTrace}
+            >
+              {props.isTracing ? trans.__('Tracing…') : trans.__('Trace 2 s')}
+            </button>
+          ) : null}
+          {onExport ? (
+            <Exports
+              canInsert={props.canInsert}
+              onExport={what => onExport(what, run, summary, advice.text)}
+              trans={trans}
+            />
+          ) : null}
+        </div>
       </div>
       {props.traceFailure === null ? null : (
         <p className="jp-TPULab-failure" role="alert">
@@ -212,9 +217,11 @@ function Notes({
   onFree,
   trans
 }: StepsViewProps & { readonly said: AdviceMessage | null }): JSX.Element {
-  // Of a metric that is not finite the head of the run speaks.
+  // Of a metric that is not finite the head of the run speaks; of another run, that run's own steps.
   const advice = kernel.advice.filter(
-    one => one !== said && (one.kind !== 'non-finite-metric' || run === null)
+    one =>
+      one !== said &&
+      (run === null || (one.kind !== 'non-finite-metric' && (one.run === null || one.run === run.id)))
   );
   return (
     <NotesView
@@ -237,7 +244,7 @@ function Exports({
   readonly trans: TranslationBundle;
 }): JSX.Element {
   return (
-    <div className="jp-TPULab-buttons" role="group" aria-label={trans.__('Export the steps')}>
+    <div className="jp-TPULabSteps-exports" role="group" aria-label={trans.__('Export the steps')}>
       <button type="button" className="jp-TPULab-option" onClick={() => onExport('csv')}>
         {trans.__('CSV')}
       </button>
@@ -245,27 +252,33 @@ function Exports({
         {trans.__('JSON')}
       </button>
       {canInsert ? (
-        <button type="button" className="jp-TPULab-option" onClick={() => onExport('picture')}>
-          {trans.__('Insert chart into notebook')}
+        <button
+          type="button"
+          className="jp-TPULab-option"
+          title={trans.__('Insert chart into notebook')}
+          aria-label={trans.__('Insert chart into notebook')}
+          onClick={() => onExport('picture')}
+        >
+          {trans.__('Insert chart')}
         </button>
       ) : null}
     </div>
   );
 }
 
-/** For the heading of the section: `48.2 ms per step · 20.7 steps/s`. */
-export function stepText(run: Run | null, window: number, trans: TranslationBundle): string {
+/** For the heading of the section: `48.2 ms/step · 20.7 steps/s`. */
+export function stepTexts(run: Run | null, window: number, trans: TranslationBundle): string[] {
   const summary = run ? summarize(run.steps, window) : null;
   if (!summary) {
-    return '';
+    return [];
   }
   const { meanMs, typicalMs, perSecond } = summary;
   const differs = Math.max(meanMs, typicalMs) > Math.min(meanMs, typicalMs) * MEAN_DIFFERS;
   return [
-    trans.__('%1 per step', durationText(typicalMs)),
+    trans.__('%1/step', durationText(typicalMs)),
     ...(differs ? [trans.__('mean %1', durationText(meanMs))] : []),
     ...(perSecond === null ? [] : [trans.__('%1 steps/s', threeFigures(perSecond))])
-  ].join(' · ');
+  ];
 }
 
 /** For the heading of the section: `train · live`. */

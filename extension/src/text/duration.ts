@@ -33,11 +33,11 @@ export function threeFigures(value: number): string {
   return value < 99.95 ? value.toFixed(1) : value.toFixed(0);
 }
 
+const COUNT = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+
 /** For example `18,240`. */
 export function countText(value: number): string {
-  return Math.round(value)
-    .toString()
-    .replace(/\B(?=(\d{3})+$)/g, ',');
+  return COUNT.format(value);
 }
 
 function longText(seconds: number): string {

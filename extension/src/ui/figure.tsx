@@ -1,5 +1,6 @@
 /** A figure with its name, and what it means on hover or focus. */
-import { type JSX, type ReactNode, useId } from 'react';
+import type { JSX, ReactNode } from 'react';
+import { useUniqueId } from './use-unique-id.js';
 
 export interface FigureProps {
   readonly name: string;
@@ -11,7 +12,7 @@ export interface FigureProps {
 }
 
 export function Figure({ name, value, unit, children }: FigureProps): JSX.Element {
-  const id = useId();
+  const id = useUniqueId();
   return (
     <div className="jp-TPULabFigure" tabIndex={0} role="group" aria-label={name} aria-describedby={id}>
       <span className="jp-TPULabFigure-name">{name}</span>

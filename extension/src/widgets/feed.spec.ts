@@ -1,3 +1,4 @@
+import { nullTranslator } from '@jupyterlab/translation';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { run } from '../events/samples.spec-data.js';
@@ -107,7 +108,8 @@ describe('the feed of a widget', () => {
     const host: WidgetHost = {
       telemetryOf: () => telemetry,
       machineOf: () => null,
-      send: () => Promise.reject(new Error('Nothing is sent here.'))
+      send: () => Promise.reject(new Error('Nothing is sent here.')),
+      trans: nullTranslator.load('jupyterlab_tpulab')
     };
     vi.stubGlobal(HOST_KEY, host);
     try {

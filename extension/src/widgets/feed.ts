@@ -1,4 +1,6 @@
 /** Where a widget's figures are from: the bridge where the page has one, else the comm of the widget. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { type ISignal, Signal } from '@lumino/signaling';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
@@ -6,6 +8,7 @@ import type { MachineTelemetry } from '../devices/machine-telemetry.js';
 import { ControlModel } from '../runs/model.js';
 import type { AnyModel } from './afm.js';
 import { asSnapshot, SnapshotReader } from './snapshot.js';
+import { english } from './words.js';
 
 /** What JupyterLab with our extension gives to the widgets of its page. */
 export interface WidgetHost {
@@ -14,6 +17,7 @@ export interface WidgetHost {
   machineOf(kernelId: string): MachineTelemetry | null;
   /** Sends by the bridge, which does not wait for the cell. */
   send(kernelId: string, command: ControlCommand): Promise<ControlMessage>;
+  readonly trans: TranslationBundle;
 }
 
 /** The name under which a page offers its host; modules find it there, because their only argument is the model. */
@@ -27,8 +31,9 @@ export interface Feed {
   readonly run: Run | null;
   /** Name of the run that the widget is of, while nothing is known of that: as a rule its first step has not begun. */
   readonly awaited: string | null;
+  readonly trans: TranslationBundle;
   /** Told after each change of any of it. */
-  onChange(listener: () => void): void;
+  readonly changed: ISignal<unknown, void>;
   dispose(): void;
 }
 
@@ -81,98 +86,80 @@ function announce(model: AnyModel, by: 'bridge' | 'comm'): () => void {
   return () => say(null);
 }
 
-class BridgeFeed implements Feed {
-  readonly control: ControlModel;
-  readonly machine: MachineTelemetry | null;
+/** What both feeds have: the run that the widget is of, and one signal for all that changes. */
+abstract class WidgetFeed implements Feed {
+  abstract readonly control: ControlModel;
+  readonly changed = new Signal<this, void>(this);
   private readonly _leave: () => void;
-  private readonly _listeners: (() => void)[] = [];
 
   constructor(
-    private readonly _model: AnyModel,
+    protected readonly model: AnyModel,
     readonly kernel: KernelTelemetry,
-    host: WidgetHost,
-    kernelId: string
+    readonly machine: MachineTelemetry | null,
+    readonly trans: TranslationBundle,
+    by: 'bridge' | 'comm'
   ) {
-    this.machine = host.machineOf(kernelId);
-    this.control = new ControlModel(kernel, command => host.send(kernelId, command));
-    kernel.changed.connect(this._tell, this);
-    this.machine?.changed.connect(this._tell, this);
-    this.control.changed.connect(this._tell, this);
-    this._leave = announce(_model, 'bridge');
+    kernel.changed.connect(this.tell, this);
+    machine?.changed.connect(this.tell, this);
+    this._leave = announce(model, by);
   }
 
   get run(): Run | null {
-    return shownOf(this.kernel, this._model).run;
+    return shownOf(this.kernel, this.model).run;
   }
 
   get awaited(): string | null {
-    return shownOf(this.kernel, this._model).awaited;
-  }
-
-  onChange(listener: () => void): void {
-    this._listeners.push(listener);
+    return shownOf(this.kernel, this.model).awaited;
   }
 
   dispose(): void {
-    this._listeners.length = 0;
     this._leave();
-    this.kernel.changed.disconnect(this._tell, this);
-    this.machine?.changed.disconnect(this._tell, this);
+    Signal.clearData(this);
     this.control.dispose();
   }
 
-  private _tell(): void {
-    for (const listener of this._listeners) {
-      listener();
-    }
+  protected tell(): void {
+    this.changed.emit();
+  }
+}
+
+class BridgeFeed extends WidgetFeed {
+  readonly control: ControlModel;
+
+  constructor(model: AnyModel, kernel: KernelTelemetry, host: WidgetHost, kernelId: string) {
+    super(model, kernel, host.machineOf(kernelId), host.trans, 'bridge');
+    this.control = new ControlModel(kernel, command => host.send(kernelId, command));
+    this.control.changed.connect(this.tell, this);
   }
 }
 
 /** How long an answer may take before the request counts as lost: a busy kernel answers when it is asked by `tpulab.live`. */
 const ANSWER_MS = 15_000;
 
-class CommFeed implements Feed {
-  readonly kernel = new KernelTelemetry('widget');
-  readonly machine = null;
+class CommFeed extends WidgetFeed {
   readonly control: ControlModel;
-  private readonly _leave: () => void;
-  private readonly _reader = new SnapshotReader(this.kernel);
-  private readonly _listeners: (() => void)[] = [];
+  private readonly _reader: SnapshotReader;
   private readonly _waiting = new Map<string, (message: ControlMessage) => void>();
 
-  constructor(private readonly _model: AnyModel) {
+  constructor(model: AnyModel) {
+    super(model, new KernelTelemetry('widget'), null, english, 'comm');
+    this._reader = new SnapshotReader(this.kernel);
     this.control = new ControlModel(this.kernel, command => this._send(command));
-    this._model.on(`change:${SNAPSHOT}`, this._onSnapshot);
-    this._model.on('msg:custom', this._onMessage);
-    this.kernel.changed.connect(this._tell, this);
-    this.control.changed.connect(this._tell, this);
+    this.control.changed.connect(this.tell, this);
+    model.on(`change:${SNAPSHOT}`, this._onSnapshot);
+    model.on('msg:custom', this._onMessage);
     this._onSnapshot();
-    this._leave = announce(_model, 'comm');
   }
 
-  get run(): Run | null {
-    return shownOf(this.kernel, this._model).run;
-  }
-
-  get awaited(): string | null {
-    return shownOf(this.kernel, this._model).awaited;
-  }
-
-  onChange(listener: () => void): void {
-    this._listeners.push(listener);
-  }
-
-  dispose(): void {
-    this._listeners.length = 0;
-    this._leave();
-    this._model.off(`change:${SNAPSHOT}`, this._onSnapshot);
-    this._model.off('msg:custom', this._onMessage);
-    this.control.dispose();
+  override dispose(): void {
+    this.model.off(`change:${SNAPSHOT}`, this._onSnapshot);
+    this.model.off('msg:custom', this._onMessage);
+    super.dispose();
     this.kernel.dispose();
   }
 
   private readonly _onSnapshot = (): void => {
-    const snapshot = asSnapshot(this._model.get(SNAPSHOT));
+    const snapshot = asSnapshot(this.model.get(SNAPSHOT));
     if (snapshot) {
       this._reader.read(snapshot);
     }
@@ -198,13 +185,7 @@ class CommFeed implements Feed {
         clearTimeout(timer);
         resolve(message);
       });
-      this._model.send({ type: 'command', command });
+      this.model.send({ type: 'command', command });
     });
-  }
-
-  private _tell(): void {
-    for (const listener of this._listeners) {
-      listener();
-    }
   }
 }

@@ -1,5 +1,6 @@
 /** Makes our widgets known to JupyterLab, and gives them the bridge's live figures. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { sendCommand } from '../runs/control-client.js';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { IBridgeEvents } from '../events/tokens.js';
@@ -14,7 +15,13 @@ export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows the widgets of the Python package tpulab.',
   autoStart: true,
   requires: [IBridgeBackends, IBridgeEvents],
-  activate: (app: JupyterFrontEnd, backends: IBridgeBackends, events: IBridgeEvents): void => {
+  optional: [ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    backends: IBridgeBackends,
+    events: IBridgeEvents,
+    translator: ITranslator | null
+  ): void => {
     const backendOf = (kernelId: string) => {
       const backend = backends.backendOf(kernelId);
       return backend && backend.id !== JUPYTER_BACKEND ? backend : null;
@@ -23,7 +30,8 @@ export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
       telemetryOf: kernelId => (backendOf(kernelId) ? events.telemetryOf(kernelId) : null),
       machineOf: kernelId => events.machineOf(backendOf(kernelId)?.id ?? ''),
       send: (kernelId, command) =>
-        sendCommand({ kernelId, settings: backendOf(kernelId)?.serverSettings ?? null }, command)
+        sendCommand({ kernelId, settings: backendOf(kernelId)?.serverSettings ?? null }, command),
+      trans: (translator ?? nullTranslator).load('jupyterlab_tpulab')
     };
     (globalThis as { [HOST_KEY]?: WidgetHost })[HOST_KEY] = host;
     void register(app);

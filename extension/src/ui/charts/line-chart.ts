@@ -48,7 +48,7 @@ function loadLibrary(): Promise<void> {
   }));
 }
 
-// eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- uPlot declares this enum, but exports none
+/** uPlot declares an enum of these, but exports none. */
 const LOGARITHMIC: uPlot.Scale.Distr = 3;
 const AXIS_WIDTH = 52;
 const AXIS_HEIGHT = 20;

@@ -1,0 +1,145 @@
+/**
+ * In a long notebook, the inputs far from what is visible are not drawn: each keeps its place, empty, at its last or its expected height.
+ * All cells stay in the page, so that jumps, search and the browser's scroll anchoring work as in a short notebook, and outputs stay as
+ * they are. JupyterLab's windowing takes the cells themselves away and has to guess where each would be.
+ */
+import type { Cell } from '@jupyterlab/cells';
+import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
+
+/** With fewer, drawing all of them costs less than a frame. */
+const LONG_CELLS = 100;
+/** Drawn at once: those that are visible in a notebook that was just opened. */
+const FIRST_CELLS = 40;
+/** Above and below the visible part, more than a turn of the wheel moves within two frames. */
+const MARGIN_PX = 600;
+const FAR_CLASS = 'tpl-mod-far';
+/** Of an editor: a line, what it has around its lines, and the least that an input takes. */
+const LINE_PX = 18.2;
+const AROUND_PX = 10;
+const LEAST_PX = 29;
+
+export function leaveOutFarInputs({ content, context }: NotebookPanel): void {
+  chooseMode(content, context);
+  const seen = new Set<Element>();
+  let active: Element | null = null;
+  const near = new WeakSet<Element>();
+  const observer = new IntersectionObserver(
+    entries => {
+      const left: Element[] = [];
+      for (const { target, isIntersecting, boundingClientRect } of entries) {
+        near[isIntersecting ? 'add' : 'delete'](target);
+        if (isIntersecting || target === active) {
+          show(target);
+        } else if (boundingClientRect.height > 0 && !isFar(target)) {
+          left.push(target);
+        }
+      }
+      // All are measured before one is changed: else each would be laid out again.
+      const heights = left.map(heightOf);
+      left.forEach((target, at) => leaveOut(target, heights[at] ?? 0));
+    },
+    { root: content.outerNode, rootMargin: `${MARGIN_PX}px 0px` }
+  );
+  const onAttached = (_: Notebook, cell: Cell): void => {
+    const { node } = cell;
+    if (seen.has(node) || content.notebookConfig.windowingMode !== 'defer') {
+      return;
+    }
+    seen.add(node);
+    cell.disposed.connect(() => {
+      observer.unobserve(node);
+      seen.delete(node);
+    });
+    if (seen.size > FIRST_CELLS && cell !== content.activeCell) {
+      leaveOut(node, expectedPx(cell));
+    }
+    observer.observe(node);
+  };
+  const showAround = (cell: Element): void => {
+    for (const node of around(cell, content.outerNode.clientHeight).filter(isFar)) {
+      show(node);
+      // Asked again where it is: it may stay far.
+      observer.unobserve(node);
+      observer.observe(node);
+    }
+  };
+  // A link to a heading, before it is followed.
+  const onClick = ({ target }: MouseEvent): void => {
+    const link = target instanceof Element ? target.closest<HTMLAnchorElement>('a[href^="#"]') : null;
+    const id = link === null ? '' : CSS.escape(link.hash.slice(1));
+    const cell = content.node.querySelector(`[data-jupyter-id="${id}"]`)?.closest('.jp-Cell');
+    if (cell) {
+      showAround(cell);
+    }
+  };
+  content.node.addEventListener('click', onClick, { capture: true });
+  content.cellInViewportChanged.connect(onAttached);
+  content.activeCellChanged.connect((_, cell) => {
+    const before = active;
+    active = cell?.node ?? null;
+    // At once, with those around it: it is about to have the focus, and its place in the page, to which one goes, must be the right one.
+    if (active !== null) {
+      showAround(active);
+    }
+    if (before !== null && before !== active && seen.has(before) && !near.has(before)) {
+      const heightPx = heightOf(before);
+      // Below a folded heading it has none.
+      if (heightPx > 0) {
+        leaveOut(before, heightPx);
+      }
+    }
+  });
+  content.disposed.connect(() => observer.disconnect());
+}
+
+/** Once the length of the notebook is known, before its first cell is drawn. */
+function chooseMode(content: Notebook, context: NotebookPanel['context']): void {
+  const { cells } = context.model;
+  const choose = (): void => {
+    const windowingMode = cells.length > LONG_CELLS ? 'defer' : 'contentVisibility';
+    if (content.notebookConfig.windowingMode !== windowingMode) {
+      content.notebookConfig = { ...content.notebookConfig, windowingMode };
+    }
+  };
+  cells.changed.connect(choose);
+  const stop = (): boolean => cells.changed.disconnect(choose);
+  context.ready.then(stop, stop);
+}
+
+function expectedPx({ model }: Cell): number {
+  return Math.max(LEAST_PX, AROUND_PX + LINE_PX * model.sharedModel.getSource().split('\n').length);
+}
+
+/** A cell, and the cells before and after it as far as `distancePx`. */
+function around(cell: Element, distancePx: number): readonly Element[] {
+  const found = [cell];
+  for (const next of ['previousElementSibling', 'nextElementSibling'] as const) {
+    let leftPx = distancePx;
+    for (let at = cell[next]; at !== null && leftPx > 0; at = at[next]) {
+      leftPx -= at.getBoundingClientRect().height;
+      found.push(at);
+    }
+  }
+  return found;
+}
+
+const isFar = (cell: Element): boolean => cell.classList.contains(FAR_CLASS);
+
+function show(cell: Element): void {
+  cell.classList.remove(FAR_CLASS);
+}
+
+function leaveOut(cell: Element, heightPx: number): void {
+  if (!isFar(cell)) {
+    inputOf(cell)?.style.setProperty('--tpl-far-height', `${heightPx}px`);
+    cell.classList.add(FAR_CLASS);
+  }
+}
+
+function heightOf(cell: Element): number {
+  return inputOf(cell)?.getBoundingClientRect().height ?? 0;
+}
+
+function inputOf(cell: Element): HTMLElement | null {
+  return cell.querySelector(':scope > .jp-Cell-inputWrapper');
+}

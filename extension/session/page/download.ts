@@ -1,0 +1,9 @@
+/** Hands a file to the browser, which saves it where it saves downloads. */
+export function download(path: string, content: BlobPart, type = 'application/octet-stream'): void {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = path.split('/').at(-1) ?? path;
+  link.click();
+  URL.revokeObjectURL(url);
+}

@@ -1,0 +1,97 @@
+/** What was deleted below the root folder, with a way back. Loaded when it is opened. */
+import { type JSX, useEffect, useRef, useState } from 'react';
+import type { TrashPage } from '@tpulab/protocol';
+import { sure } from '../page/file-actions.js';
+import type { SessionPage } from '../page/session-page.js';
+import { Icon } from './icons.js';
+import { messageOf, trans } from '../text.js';
+
+export default function Trash({
+  page,
+  changes,
+  onChange
+}: {
+  readonly page: SessionPage;
+  /** How often files have changed: what is here is read again with each. */
+  readonly changes: number;
+  readonly onChange: () => void;
+}): JSX.Element {
+  const [trash, setTrash] = useState<TrashPage | null>(null);
+  const [said, setSaid] = useState('');
+  const heading = useRef<HTMLHeadingElement>(null);
+  const { files } = page.drive;
+  useEffect(() => {
+    files.listTrash().then(setTrash, (error: unknown) => setSaid(messageOf(error)));
+  }, [files, changes]);
+  const restore = async (id: string): Promise<void> => {
+    try {
+      const { path } = await files.restore(id);
+      setSaid(trans.__('%1 was restored.', path));
+    } catch (error) {
+      setSaid(messageOf(error));
+    }
+    onChange();
+    // The button that had the focus goes with its row.
+    heading.current?.focus();
+  };
+  const remove = async (id: string | null, title: string): Promise<void> => {
+    if (await sure(title, trans.__('This cannot be undone.'), trans.__('Delete'))) {
+      await files.removeFromTrash(id).catch((error: unknown) => setSaid(messageOf(error)));
+      onChange();
+    }
+    heading.current?.focus();
+  };
+  return (
+    <section aria-labelledby="tpl-trash">
+      <h2 id="tpl-trash" ref={heading} tabIndex={-1}>
+        {trans.__('Trash')}
+        {trash === null || trash.items.length === 0 ? null : (
+          <button
+            type="button"
+            className="tpl-Button"
+            onClick={() => void remove(null, trans.__('Delete everything in the trash?'))}
+          >
+            {trans.__('Empty the trash…')}
+          </button>
+        )}
+      </h2>
+      <p role="status">{said}</p>
+      {trash === null ? null : trash.items.length === 0 ? (
+        <p className="jp-TPULab-quiet">{trans.__('The trash is empty.')}</p>
+      ) : (
+        <ul className="tpl-Home-files">
+          {trash.items.map(({ id, path, kind, deletedAt }) => (
+            <li key={id}>
+              <Icon name={kind === 'folder' ? 'folder' : 'file'} />
+              <span>{path}</span>
+              <time className="tpl-Home-size" dateTime={deletedAt}>
+                {new Date(deletedAt).toLocaleString()}
+              </time>
+              <button
+                type="button"
+                className="tpl-Button"
+                aria-label={trans.__('Restore %1', path)}
+                onClick={() => void restore(id)}
+              >
+                {trans.__('Restore')}
+              </button>
+              <button
+                type="button"
+                className="tpl-Button"
+                aria-label={trans.__('Delete %1 permanently', path)}
+                onClick={() => void remove(id, trans.__('Delete %1 permanently?', path))}
+              >
+                {trans.__('Delete…')}
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      {trash?.isCut === true ? (
+        <p className="jp-TPULab-quiet">
+          {trans.__("Older files are in .tpulab-trash in the gateway's root folder.")}
+        </p>
+      ) : null}
+    </section>
+  );
+}

@@ -1,0 +1,90 @@
+// @vitest-environment jsdom
+import { nullTranslator } from '@jupyterlab/translation';
+import { expect, test } from 'vitest';
+import { RunNotebook } from '../testing/run-notebook.js';
+import type { INoticeText } from '../ui/notebook-notice.js';
+import { GroupWatch } from './group-watch.js';
+
+const LOST = { output_type: 'error', ename: 'HostLostError', evalue: 'Host 1 is lost: it died. Restart.' };
+
+/** A notebook on a slice, and what is said above it. */
+class Scene {
+  shown: INoticeText | null = null;
+  readonly notebook: RunNotebook;
+  readonly watch: GroupWatch;
+
+  constructor(kernel = 'tpulab-slice-try') {
+    this.notebook = new RunNotebook(['a', 'b', 'c'], { id: 'k', name: kernel });
+    this.watch = new GroupWatch({
+      ...this.notebook.options,
+      notice: { say: text => (this.shown = text), clear: () => (this.shown = null) },
+      trans: nullTranslator.load('jupyterlab_tpulab')
+    });
+  }
+}
+
+test('offers to restart and to run the failed cell again, after those above it that had run', async () => {
+  const scene = new Scene();
+  const { notebook, watch } = scene;
+  notebook.run('a', 1);
+  notebook.run('c', 2, LOST);
+  expect(scene.shown?.text).toMatch(/^Host 1 is lost: it died\. All hosts were ended\./);
+  scene.shown?.actions[0]?.onClick();
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(notebook.ran).toEqual([['a', 'c']]);
+  expect([notebook.restarts, scene.shown, watch.lost]).toEqual([1, null, null]);
+  watch.dispose();
+});
+
+test('a cell that ran before the page was opened is offered too, and once', () => {
+  const scene = new Scene();
+  const { notebook, watch } = scene;
+  notebook.cell('b').executionState = 'running';
+  notebook.show('b', LOST);
+  notebook.statusChanged.emit('idle');
+  expect(scene.shown).not.toBeNull();
+  // Somebody has closed it.
+  scene.shown = null;
+  notebook.cell('b').executionState = 'idle';
+  notebook.cell('b').executionCount = 2;
+  notebook.statusChanged.emit('idle');
+  expect(scene.shown).toBeNull();
+  watch.dispose();
+});
+
+test('what stands there from before a restart is not offered again, and a new loss is', () => {
+  const scene = new Scene();
+  const { notebook, watch } = scene;
+  notebook.run('b', 2, LOST);
+  void watch.runAgain();
+  notebook.statusChanged.emit('idle');
+  expect(scene.shown).toBeNull();
+  notebook.run('b', 2, LOST);
+  expect(scene.shown).not.toBeNull();
+  // Only what ran since the restart.
+  void watch.runAgain();
+  expect(notebook.restarts).toBe(2);
+  watch.dispose();
+});
+
+test('where a host is still away, what was to run again still is', async () => {
+  const { notebook, watch } = new Scene();
+  notebook.run('a', 1);
+  notebook.run('c', 2, LOST);
+  await watch.runAgain();
+  notebook.run('a', 1, { ...LOST, ename: 'SliceStartError' });
+  await watch.runAgain();
+  expect(notebook.ran).toEqual([
+    ['a', 'c'],
+    ['a', 'c']
+  ]);
+  watch.dispose();
+});
+
+test('says nothing of other kernels', () => {
+  const scene = new Scene('python3');
+  scene.notebook.run('a', 1, LOST);
+  expect(scene.shown).toBeNull();
+  scene.watch.dispose();
+});

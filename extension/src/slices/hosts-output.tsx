@@ -1,0 +1,45 @@
+/** Shows the folded output of the other hosts of a slice as JupyterLab shows HTML, with a tab for each that differs. */
+import { htmlRendererFactory, type IRenderMime } from '@jupyterlab/rendermime';
+import { nullTranslator } from '@jupyterlab/translation';
+import { Panel } from '@lumino/widgets';
+import { HOSTS_CLASS, type IOpenHost, showHostTabs } from './host-tabs.js';
+
+/** Says that the HTML beside it is the kernel's folds. */
+const HOSTS = 'application/vnd.tpulab.hosts+json';
+const HTML = 'text/html';
+
+export const hostsOutputFactory: IRenderMime.IRendererFactory = {
+  // The HTML goes through JupyterLab's own renderer, which sanitizes what is not trusted.
+  safe: true,
+  mimeTypes: [HOSTS],
+  // Before HTML alone.
+  defaultRank: (htmlRendererFactory.defaultRank ?? 50) - 1,
+  createRenderer: options => new HostsOutput(options)
+};
+
+class HostsOutput extends Panel implements IRenderMime.IRenderer {
+  constructor(options: IRenderMime.IRendererOptions) {
+    super();
+    this.addClass('jp-TPULabHosts');
+    const trans = (options.translator ?? nullTranslator).load('jupyterlab_tpulab');
+    this.label = trans.__('Output of other hosts');
+    this.html = htmlRendererFactory.createRenderer({ ...options, mimeType: HTML });
+    this.addWidget(this.html);
+  }
+
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    const hadFocus = this.node.contains(document.activeElement);
+    await this.html.renderModel(model);
+    const root = this.html.node.querySelector<HTMLElement>(`.${HOSTS_CLASS}`);
+    if (root) {
+      showHostTabs(root, this.open, this.label);
+      if (hadFocus) {
+        root.querySelector<HTMLElement>('[role="tab"][tabindex="0"], summary')?.focus();
+      }
+    }
+  }
+
+  private readonly label: string;
+  private readonly html: IRenderMime.IRenderer;
+  private readonly open: IOpenHost = { host: null };
+}

@@ -1,0 +1,23 @@
+/** `tpulab.DeviceMonitor`: the devices of the kernel, with memory and duty cycle as far as they are known. */
+import type { JSX } from 'react';
+import { DevicesNow, devicesText } from '../../devices/now-view.js';
+import { widgetModule, type WidgetViewProps } from '../module.js';
+
+function DeviceMonitor({ feed, loop, trans }: WidgetViewProps): JSX.Element {
+  const { kernel, machine } = feed;
+  const text = devicesText(kernel.devices, machine, trans);
+  return (
+    <div className="jp-TPULabDevices">
+      <p>
+        <strong>{text || trans.__('No device yet')}</strong>
+      </p>
+      {text === '' ? (
+        <p className="jp-TPULab-quiet">{trans.__('Devices appear when a cell uses them: jax.devices()')}</p>
+      ) : (
+        <DevicesNow devices={kernel.devices} machine={machine} density="auto" loop={loop} trans={trans} />
+      )}
+    </div>
+  );
+}
+
+export default widgetModule(DeviceMonitor);

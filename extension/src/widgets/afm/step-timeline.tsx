@@ -1,0 +1,36 @@
+/** `tpulab.StepTimeline`: where the time of each step goes, and what limits it. */
+import type { JSX } from 'react';
+import { stepTexts, StepsView } from '../../steps/view.js';
+import { STEPS_SHOWN, widgetModule, type WidgetViewProps } from '../module.js';
+
+function StepTimeline({ model, feed, loop, paused, trans }: WidgetViewProps): JSX.Element {
+  const { run, kernel } = feed;
+  const window = Number(model.get('window')) || STEPS_SHOWN;
+  const name = run?.name ?? feed.awaited;
+  return (
+    <>
+      <p className="jp-TPULab-row">
+        <strong>{name ?? trans.__('No steps yet')}</strong>
+        <span className="jp-TPULab-number jp-TPULab-quiet">{stepTexts(run, window, trans).join(' · ')}</span>
+      </p>
+      <StepsView
+        kernel={kernel}
+        run={run}
+        window={window}
+        loop={loop}
+        paused={paused}
+        onGoTo={() => null}
+        onFree={null}
+        onTrace={null}
+        isTracing={false}
+        traceFailure={null}
+        onExport={null}
+        canInsert={false}
+        isCountedElsewhere={false}
+        trans={trans}
+      />
+    </>
+  );
+}
+
+export default widgetModule(StepTimeline);

@@ -1,0 +1,58 @@
+/** `tpulab.TrainingControls`: how far a run is, its metrics, buttons that steer it, and its hyperparameters. */
+import { type JSX, useState } from 'react';
+import { HeadView } from '../../runs/head-view.js';
+import { LogView } from '../../runs/log-view.js';
+import { metricNames, sourcesOf } from '../../runs/metric-data.js';
+import { MetricsView } from '../../runs/metrics-view.js';
+import { HypersView, loggedRun, NoRun } from '../../runs/view.js';
+import { STEPS_SHOWN, widgetModule, type WidgetViewProps } from '../module.js';
+
+function TrainingControls({ feed, loop, trans }: WidgetViewProps): JSX.Element {
+  const [opened, setOpened] = useState<readonly string[]>([]);
+  const { run, control } = feed;
+  if (!run) {
+    return feed.awaited === null ? (
+      <NoRun trans={trans} />
+    ) : (
+      <>
+        <p>
+          <strong>{feed.awaited}</strong>
+        </p>
+        <p className="jp-TPULab-quiet">{trans.__('No step of it is known here yet.')}</p>
+      </>
+    );
+  }
+  const toggle = (name: string): void =>
+    setOpened(before => (before.includes(name) ? before.filter(other => other !== name) : [...before, name]));
+  const names = metricNames(run.series.keys());
+  return (
+    <>
+      <HeadView
+        run={run}
+        runs={[run]}
+        onSelect={() => undefined}
+        control={control}
+        window={STEPS_SHOWN}
+        opened={opened}
+        onToggle={toggle}
+        trans={trans}
+      />
+      {names.length > 1 || opened.length > 0 ? (
+        <MetricsView
+          sources={sourcesOf(run, [], [], [])}
+          names={names}
+          main={names[0]}
+          opened={opened}
+          onToggle={toggle}
+          version={`${run.key} ${run.version}`}
+          loop={loop}
+          trans={trans}
+        />
+      ) : null}
+      <HypersView run={run} control={control} trans={trans} />
+      <LogView run={loggedRun(run)} trans={trans} />
+    </>
+  );
+}
+
+export default widgetModule(TrainingControls);
