@@ -10,10 +10,15 @@ import importlib.util
 import os
 
 import pytest
+from quick_compiling import QUICKLY
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 # Before any test imports Hugging Face's libraries, which read it once: no test asks the hub or waits for it.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# For this process and those that tests start.
+if importlib.util.find_spec("torch_xla") is not None:
+    for name, flags in QUICKLY.items():
+        os.environ.setdefault(name, flags)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,13 +26,13 @@ def show_devices() -> Any:
 def show_controls(run: Any) -> Any:
     """Buttons and sliders of a run made by `tpulab.run`, to be the last expression of a cell."""
     return _widget("TrainingControls", run) or _note(
-        "The buttons and sliders of this run are in the *Runs* panel."
+        "The buttons and sliders of this run are in the TPULab panel."
     )
 
 
 def show_steps(run: Any) -> Any:
     """The split of the run's steps, drawn while it goes on."""
-    return _widget("StepTimeline", run) or _note("The split of each step is drawn in the *Steps* panel.")
+    return _widget("StepTimeline", run) or _note("The split of each step is drawn in the TPULab panel.")
 
 
 def _widget(name: str, run: Any = None) -> Any | None:

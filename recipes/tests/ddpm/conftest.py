@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from quick_compiling import JAX_QUICKLY
+
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ.setdefault("XLA_FLAGS", JAX_QUICKLY["XLA_FLAGS"])
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
 # Compiling takes nearly all of the time here, and several tests compile the same programs.
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[3] / ".tpulab" / "caches" / "jax-recipes")
 )
-# What is asserted here does not depend on how fast a program is: LLVM's passes take half of the compiling.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
 
 from collections.abc import Iterator

@@ -16,6 +16,7 @@ import pytest
 from ddpm.tiny import SHALLOW, TRAINING
 from jupyter_client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
+from quick_compiling import JAX_QUICKLY
 
 from tpulab.slice.spec import SliceSpec
 
@@ -52,10 +53,19 @@ print(json.dumps([trainer.resumed_at, [row.loss for row in trainer.history], os.
 """
 
 
+def kept_in(programs: Path) -> dict[str, str]:
+    """What was compiled is not compiled again."""
+    return {
+        "JAX_COMPILATION_CACHE_DIR": str(programs),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+
+
 class Slice:
     """A kernel over two processes of two devices each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, programs: Path) -> None:
+        """`programs`: where those that were compiled are kept."""
         folder.mkdir()
         spec = folder / "slice.json"
         SliceSpec("test", ("",), cpu_devices=2).save(spec)
@@ -64,7 +74,10 @@ class Slice:
         env = {name: value for name, value in os.environ.items() if not name.startswith("TPULAB_")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tpulab.slice", "lead", str(spec), "-f", file],
-            env=env | {"PYTHONPATH": os.pathsep.join(paths), "TPULAB_TEXT": "0"},
+            env=env
+            | JAX_QUICKLY
+            | kept_in(programs)
+            | {"PYTHONPATH": os.pathsep.join(paths), "TPULAB_TEXT": "0"},
             cwd=folder,
             stdin=subprocess.DEVNULL,
         )
@@ -102,10 +115,11 @@ def said(answer: tuple[dict[str, Any], str, list[str]]) -> Any:
     return json.loads(printed.splitlines()[-1])
 
 
-def alone(*parts: str) -> list[Any]:
+def alone(*parts: str, programs: Path) -> list[Any]:
     """One process with four devices."""
     paths = [str(ROOT / "recipes" / "src"), str(ROOT / "kernel-agent" / "src")]
-    env = os.environ | {"JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu", "TPULAB_TEXT": "0"}
+    cpu = {"JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu", "TPULAB_TEXT": "0"}
+    env = os.environ | JAX_QUICKLY | kept_in(programs) | cpu
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(parts)],
         env=env | {"PYTHONPATH": os.pathsep.join(paths), "MPLBACKEND": "agg"},
@@ -120,7 +134,7 @@ def alone(*parts: str) -> list[Any]:
 def test_the_notebook_trains_on_a_slice_and_goes_on_after_a_host_was_killed(tmp_path: Path) -> None:
     # Unix sockets have short paths.
     run, saved = tmp_path / "run", tmp_path / "saved"
-    kernel = Slice(tmp_path / "k")
+    kernel = Slice(tmp_path / "k", tmp_path / "programs")
     try:
         reply, printed, _ = kernel.cell(training_cells(run, 2))
         assert reply["status"] == "ok", "\n".join(reply["traceback"])
@@ -135,19 +149,20 @@ def test_the_notebook_trains_on_a_slice_and_goes_on_after_a_host_was_killed(tmp_
         assert "Host 1" in reply["evalue"]
     finally:
         kernel.close()
-    kernel = Slice(tmp_path / "again")
+    kernel = Slice(tmp_path / "again", tmp_path / "programs")
     try:
         assert kernel.cell(training_cells(run, 2))[0]["status"] == "ok"
         resumed, later, _ = said(kernel.cell(TRAIN.format(until=6)))
         assert (resumed, len(later)) == (4, 2)
     finally:
         kernel.close()
-    close = "trainer.close()\n"
-    first, second = alone(
-        *(training_cells(tmp_path / "one", 1), TRAIN.format(until=4), close),
+    one, loaded = alone(
+        # Never interrupted.
+        *(training_cells(tmp_path / "one", 1), TRAIN.format(until=6), "trainer.close()\n"),
         # The slice's checkpoint.
         *(training_cells(saved, 1), TRAIN.format(until=6)),
+        programs=tmp_path / "alone",
     )
-    assert losses == pytest.approx(first[1], abs=1e-6)
-    assert second[0] == 4
-    assert later == pytest.approx(second[1], abs=1e-6)
+    assert losses + later == pytest.approx(one[1], abs=1e-6)
+    assert loaded[0] == 4
+    assert later == pytest.approx(loaded[1], abs=1e-6)

@@ -188,6 +188,16 @@ def test_a_checkpoint_of_eight_devices_loads_on_one_and_on_two(
             assert len(state.params["conv_in"]["kernel"].devices()) == devices
 
 
+def test_saving_and_loading_on_eight_devices_compiles_nothing(shallow: Config, tmp_path: Path) -> None:
+    network, mesh, backend = Network(shallow), make_mesh(), runtime.use("jax")
+    state = make_initial_state(network, mesh, 0)
+    before = backend.compilations().count
+    with CheckpointFolder(str(tmp_path)) as checkpoints:
+        checkpoints.save(state, shallow)
+        _equal(checkpoints.load(network, mesh), state)
+    assert backend.compilations().count == before
+
+
 def test_a_checkpoint_of_another_network_is_refused_and_a_missing_one_named(
     straight: tuple[Config, TrainState, Path], shallow: Config
 ) -> None:

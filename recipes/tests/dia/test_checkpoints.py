@@ -19,7 +19,7 @@ from safetensors.torch import save_file  # noqa: E402
 from tpulab_recipes.common.errors import ConfigError  # noqa: E402
 from tpulab_recipes.dia.generation import Sampling, generate  # noqa: E402
 from tpulab_recipes.dia.model import (  # noqa: E402
-    add_lora,
+    LORA_TARGETS,
     converted,
     export_model,
     load_model,
@@ -32,6 +32,7 @@ from tpulab_recipes.dia.model import (  # noqa: E402
     tiny_processor,
 )
 from tpulab_recipes.runtime.selection import make  # noqa: E402
+from tpulab_recipes.torch_training import add_lora  # noqa: E402
 from transformers import DiaForConditionalGeneration, DiaProcessor  # noqa: E402
 
 #: The tiny model's sizes, in the form of the v0.1 config.json.
@@ -170,7 +171,7 @@ def test_a_v0_1_model_is_not_exported_as_0626(tmp_path: Path) -> None:
 
 def test_adapters_load_in_plain_peft_and_merged_equals_unmerged(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
-    model = make_static(add_lora(tiny_model(), rank=4))
+    model = make_static(add_lora(tiny_model(), 4, LORA_TARGETS))
     trained = [name for name, each in model.named_parameters() if each.requires_grad]
     assert trained
     assert all("lora_" in name for name in trained)

@@ -14,48 +14,53 @@ import pytest
 
 pytest.importorskip("transformers.models.dia")
 
-from tpulab_recipes.runtime import installed_backends
-
-#: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
-PROGRAM = """
-import json, sys
-import numpy as np
-from tpulab_recipes import runtime
 from tpulab_recipes.dia.config import Config
 from tpulab_recipes.dia.data import Clip, train_batches
 from tpulab_recipes.dia.model import tiny_model
 from tpulab_recipes.dia.trainer import Trainer
-sharded = sys.argv[1] == "sharded"
-backend = runtime.use("torch_xla", platform="cpu", spmd=True) if sharded else runtime.use("cpu")
-backend.seed(0)
-config = Config(
-    audio_length=128, batch_size=8, shard=sharded, remat=sharded, warmup_steps=1, unconditional_frac=0.3
-)
-trainer = Trainer(config, tiny_model(), backend, 10)
-clips = []
-for n in range(10):
-    random = np.random.default_rng(n)
-    codes = random.integers(0, 1024, (20 + 5 * n, 9)).astype(np.int16)
-    clips.append(Clip(str(n), random.integers(97, 122, 9 + n).astype(np.int32), codes))
-losses = []
-for _, batch in zip(range(3), train_batches(clips, config, trainer.layout)):
-    losses.append(float(trainer.train_step(backend.shard_batch(batch))))
-weight = trainer.model.model.encoder.layers[0].mlp.down_proj.weight
-moment = trainer.optimizer.state[weight]["exp_avg"]
-held = [[list(piece.shape) for piece in backend.shards(each)] for each in (weight, moment)]
-print(json.dumps({"losses": losses, "held": held}))
+from tpulab_recipes.runtime import installed_backends
+from tpulab_recipes.runtime.selection import make
+
+#: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
+PROGRAM = """
+import json
+from dia.test_sharded import trained
+from tpulab_recipes import runtime
+print(json.dumps(trained(runtime.use("torch_xla", platform="cpu", spmd=True), divided=True)))
 """
 
 
-def _run(how: str) -> dict[str, Any]:
+def trained(backend: Any, *, divided: bool) -> dict[str, Any]:
+    """Losses of three steps, and the shapes that each device holds of a weight and of its moment."""
+    backend.seed(0)
+    config = Config(
+        audio_length=128, batch_size=8, shard=divided, remat=divided, warmup_steps=1, unconditional_frac=0.3
+    )
+    trainer = Trainer(config, tiny_model(), backend, 10)
+    clips = []
+    for n in range(10):
+        random = np.random.default_rng(n)
+        codes = random.integers(0, 1024, (20 + 5 * n, 9)).astype(np.int16)
+        clips.append(Clip(str(n), random.integers(97, 122, 9 + n).astype(np.int32), codes))
+    losses = []
+    for _, batch in zip(range(3), train_batches(clips, config, trainer.layout), strict=False):
+        losses.append(float(trainer.train_step(backend.shard_batch(batch))))
+    weight = trainer.model.model.encoder.layers[0].mlp.down_proj.weight
+    moment = trainer.optimizer.state[weight]["exp_avg"]
+    held = [[list(piece.shape) for piece in backend.shards(each)] for each in (weight, moment)]
+    return {"losses": losses, "held": held}
+
+
+def _on_eight_devices() -> dict[str, Any]:
+    tests = Path(__file__).parents[1]
     here = {
-        "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
+        "PYTHONPATH": f"{tests.parent / 'src'}{os.pathsep}{tests}",
         "PJRT_DEVICE": "CPU",
         "CPU_NUM_DEVICES": "8",
         "OMP_NUM_THREADS": "1",
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, how],
+        [sys.executable, "-c", PROGRAM],
         env=os.environ | here,
         capture_output=True,
         text=True,
@@ -68,7 +73,7 @@ def _run(how: str) -> dict[str, Any]:
 
 @pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
 def test_eight_devices_train_like_one() -> None:
-    sharded, whole = _run("sharded"), _run("whole")
+    sharded, whole = _on_eight_devices(), trained(make("cpu", "cpu"), divided=False)
     np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)
     # Each device has an eighth of a matrix of 32 x 64, and of its moments.
     assert sharded["held"] == [[[32, 8]] * 8] * 2

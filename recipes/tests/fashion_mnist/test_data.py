@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpulab_recipes.fashion_mnist.data import Images, eval_batches, load, synthetic_folder, train_batches
-from tpulab_recipes.fashion_mnist.idx import IdxError, read_idx, write_idx
-from tpulab_recipes.fashion_mnist.synthetic import draw_dataset
+from tpulab_recipes.images.garments import draw_dataset
+from tpulab_recipes.images.idx import IdxError, read_idx, write_idx
 
 
 def test_reads_the_published_format_byte_for_byte(tmp_path: Path) -> None:

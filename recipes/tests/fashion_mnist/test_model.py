@@ -9,14 +9,14 @@ torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 
 from tpulab_recipes.discipline import forbid_operators, trace_full_graph  # noqa: E402
-from tpulab_recipes.fashion_mnist.alexnet import AlexNet  # noqa: E402
-from tpulab_recipes.fashion_mnist.config import FULL_SIZE, Config  # noqa: E402
-from tpulab_recipes.fashion_mnist.images import (  # noqa: E402
+from tpulab_recipes.fashion_mnist.alexnet import (  # noqa: E402
     IMAGENET_DEVIATION,
     IMAGENET_MEAN,
+    AlexNet,
     enlarging_matrix,
     prepare_images,
 )
+from tpulab_recipes.fashion_mnist.config import FULL_SIZE, Config  # noqa: E402
 
 
 @pytest.mark.parametrize("size", [64, 224])

@@ -17,8 +17,8 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 
 from tpulab_recipes.fashion_mnist.config import Config  # noqa: E402
 from tpulab_recipes.fashion_mnist.data import Images, train_batches  # noqa: E402
-from tpulab_recipes.fashion_mnist.synthetic import draw_dataset  # noqa: E402
 from tpulab_recipes.fashion_mnist.trainer import Trainer  # noqa: E402
+from tpulab_recipes.images.garments import draw_dataset  # noqa: E402
 from tpulab_recipes.runtime import Backend, installed_backends  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
@@ -91,46 +91,40 @@ def test_xla_computes_what_plain_pytorch_does() -> None:
     assert losses(xla, 4) == pytest.approx(losses(plain, 4), rel=2e-3)
 
 
-PARTS = """
+#: The mode is chosen once in a process, hence one of its own.
+TWO_DEVICES = """
 import json
+from fashion_mnist.test_trainer import TEST, TINY, TRAIN, losses
 from tpulab_recipes import runtime
-backend = runtime.use("torch_xla", **{"spmd": SPMD} if SPMD else {})
-import numpy as np
-from tpulab_recipes.fashion_mnist.config import Config
-from tpulab_recipes.fashion_mnist.data import Images, train_batches
-from tpulab_recipes.fashion_mnist.scaling import measure_scaling, replicas_are_equal
-from tpulab_recipes.fashion_mnist.synthetic import draw_dataset
-from tpulab_recipes.fashion_mnist.trainer import Trainer
-config = Config(width=0.125, batch_size=8, dropout=0.0)
-images = Images(*draw_dataset(40, seed=0))
-trainer = Trainer(config, backend)
-losses = [float(trainer.train_step(batch)) for batch in backend.batches(train_batches(images, 8, 0, 0))]
-out = {"losses": losses, "accuracy": trainer.evaluate(Images(*draw_dataset(21, seed=1))).accuracy}
-if SPMD:
-    out["equal"] = replicas_are_equal(trainer)
-    out["devices"] = backend.world().global_devices
-    out["shards"] = len(backend.shards(next(trainer.model.parameters())))
-    out["parts"] = [each.parts for each in measure_scaling(trainer, images, [1, 2], steps=1)]
+from tpulab_recipes.fashion_mnist.trainer import Trainer, measure_scaling, replicas_are_equal
+backend = runtime.use("torch_xla", spmd=True)
+trainer = Trainer(TINY, backend)
+out = {"losses": losses(trainer, 5), "accuracy": trainer.evaluate(TEST).accuracy}
+out["equal"] = replicas_are_equal(trainer)
+out["devices"] = backend.world().global_devices
+out["shards"] = len(backend.shards(next(trainer.model.parameters())))
+out["parts"] = [each.parts for each in measure_scaling(trainer, TRAIN, [1, 2], steps=1)]
 print(json.dumps(out))
 """
 
 
 @pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
 def test_two_devices_train_as_one_does_and_their_replicas_are_equal() -> None:
-    def run(spmd: bool) -> dict:
-        done = subprocess.run(
-            [sys.executable, "-c", f"SPMD = {spmd}\n{PARTS}"],
-            env={**os.environ, "CPU_NUM_DEVICES": "2"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-        return json.loads(done.stdout.splitlines()[-1])
-
-    one, two = run(False), run(True)
-    assert two["losses"] == pytest.approx(one["losses"], rel=1e-4)
+    tests = Path(__file__).parents[1]
+    path = os.pathsep.join(map(str, (tests, tests.parent / "src")))
+    done = subprocess.run(
+        [sys.executable, "-c", TWO_DEVICES],
+        env={**os.environ, "CPU_NUM_DEVICES": "2", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    two = json.loads(done.stdout.splitlines()[-1])
+    one = Trainer(TINY, make("torch_xla", "cpu"))
+    assert two["losses"] == pytest.approx(losses(one, 5), rel=1e-4)
+    assert two["accuracy"] == one.evaluate(TEST).accuracy
     assert (two["equal"], two["devices"], two["shards"], two["parts"]) == (True, 2, 2, [1, 2])
 
 

@@ -331,8 +331,6 @@ def on_xla(how: str, devices: int) -> dict[str, Any]:
         "PJRT_DEVICE": "CPU",
         "CPU_NUM_DEVICES": str(devices),
         "OMP_NUM_THREADS": "1",
-        # Compiles in a third of the time; what it computes is the same.
-        "XLA_FLAGS": "--xla_backend_optimization_level=0",
     }
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, how],

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from tpulab_recipes import runtime
 from tpulab_recipes.fashion_mnist.data import Images, eval_batches
-from tpulab_recipes.fashion_mnist.synthetic import draw_dataset
+from tpulab_recipes.images.garments import draw_dataset
 from tpulab_recipes.runtime import Backend, World
 
 ROWS = np.arange(48, dtype=np.float32).reshape(16, 3)
@@ -109,6 +109,12 @@ def in_jax(backend: Backend) -> dict[str, Any]:
     }
 
 
+def threads() -> int:
+    """Of this process, those of libraries too; 0 where only Linux would tell."""
+    tasks = Path("/proc/self/task")
+    return len(list(tasks.iterdir())) if tasks.exists() else 0
+
+
 def main(name: str, folder: Path, process: int, processes: int, port: int) -> None:
     place = f"127.0.0.1:{port}"
     if processes > 1 and name == "jax":
@@ -121,6 +127,7 @@ def main(name: str, folder: Path, process: int, processes: int, port: int) -> No
         # As `python -m torch.distributed.run` names them; the backend makes the group.
         os.environ |= {"RANK": str(process), "WORLD_SIZE": str(processes)}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    before = threads()
     backend = runtime.use(name)
     figures = in_jax(backend) if name == "jax" else in_torch(backend, folder, process, processes)
     hows: tuple[runtime.Reduction, ...] = ("mean", "sum", "max")
@@ -132,11 +139,12 @@ def main(name: str, folder: Path, process: int, processes: int, port: int) -> No
         "describe": backend.describe(),
         "reduced": reduced,
     }
+    if processes > 1 and name != "jax":
+        torch.distributed.destroy_process_group()
+        said["threads_left"] = threads() - before
     (folder / f"{process}-of-{processes}.json").write_text(
         json.dumps({**said, **figures}, default=np.ndarray.tolist)
     )
-    if processes > 1 and name != "jax":
-        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -109,6 +109,10 @@ class TestOneProcessForEachDevice:
         for said in both:
             assert said["sums"] == {"correct": said["counted"], "read": 21}
 
+    def test_no_thread_of_their_group_outlives_it(self, both: Said) -> None:
+        """One that runs while Python ends may abort the process."""
+        assert [said["threads_left"] for said in both] == [0, 0]
+
     def test_only_the_main_one_writes_a_checkpoint(self, both: Said, folder: Path) -> None:
         assert len(both) == 2
         assert [file.parent.name for file in folder.rglob("*.pt") if "-of-2" in str(file)] == [

@@ -126,6 +126,20 @@ def test_dropout_would_differ_without_the_random_state(backend: Any) -> None:
     assert other.train(5) != expected
 
 
+def test_a_checkpoint_goes_on_with_the_same_weights_on_another_backend(backend: Any, tmp_path: Path) -> None:
+    other = make({"cpu": "torch_xla"}.get(backend.name, "cpu"), None)
+    begun = Loop(backend, Settings())
+    begun.train(2)
+    begun.save(tmp_path)
+    resumed = Loop(other, Settings())
+    resumed.resume(tmp_path)
+    assert resumed.step == 2
+    weights = [loop.backend.to_host(loop.model.state_dict()) for loop in (begun, resumed)]
+    for name, tensor in weights[0].items():
+        assert torch.equal(tensor, weights[1][name])
+    assert all(np.isfinite(resumed.train(4)))
+
+
 def test_changed_settings_are_refused_by_name(tmp_path: Path) -> None:
     backend = make("cpu", None)
     loop = Loop(backend, Settings())

@@ -123,9 +123,16 @@ def _run(folder: Path, how: str, processes: int = 1) -> dict:
     return json.loads(said[0][0].splitlines()[-1])
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+    """The folder of a training that has all of it, and what it says."""
+    folder = tmp_path_factory.mktemp("alone")
+    return folder / "whole", _run(folder, "whole")
+
+
 @pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
-def test_a_training_in_slices_is_the_training_of_one_device(tmp_path: Path) -> None:
-    sharded, whole = _run(tmp_path, "sharded"), _run(tmp_path, "whole")
+def test_a_training_in_slices_is_the_training_of_one_device(alone: tuple[Path, dict], tmp_path: Path) -> None:
+    sharded, (folder, whole) = _run(tmp_path, "sharded"), alone
     np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)
     for name, value in whole["weights"].items():
         np.testing.assert_allclose(sharded["weights"][name], value, atol=1e-5, err_msg=name)
@@ -136,7 +143,7 @@ def test_a_training_in_slices_is_the_training_of_one_device(tmp_path: Path) -> N
     assert sharded["resumed"] == sharded["losses"][3:]
     # A checkpoint out of it is whole, and loads where nothing is sliced.
     states = [
-        torch.load(tmp_path / how / "step-00000003.pt", weights_only=True) for how in ("sharded", "whole")
+        torch.load(place / "step-00000003.pt", weights_only=True) for place in (tmp_path / "sharded", folder)
     ]
     model = torch.nn.Sequential(
         torch.nn.Linear(16, 64), torch.nn.LayerNorm(64), torch.nn.GELU(), torch.nn.Linear(64, 3)
@@ -146,9 +153,9 @@ def test_a_training_in_slices_is_the_training_of_one_device(tmp_path: Path) -> N
         np.testing.assert_allclose(states[0]["model"][name].numpy(), value.numpy(), atol=1e-5)
 
 
-def test_two_processes_with_slices_train_as_one_with_all(tmp_path: Path) -> None:
+def test_two_processes_with_slices_train_as_one_with_all(alone: tuple[Path, dict], tmp_path: Path) -> None:
     """The code is torch_tpu's too, which needs a chip for each process."""
-    sharded, whole = _run(tmp_path, "processes", 2), _run(tmp_path, "whole")
+    sharded, (folder, whole) = _run(tmp_path, "processes", 2), alone
     np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)
     for name, value in whole["weights"].items():
         np.testing.assert_allclose(sharded["weights"][name], value, atol=1e-5, err_msg=name)
@@ -157,7 +164,8 @@ def test_two_processes_with_slices_train_as_one_with_all(tmp_path: Path) -> None
     assert sharded["held"]["3.weight"] == [[[2, 64]]] * 2
     assert sharded["resumed"] == sharded["losses"][3:]
     states = [
-        torch.load(tmp_path / how / "step-00000003.pt", weights_only=True) for how in ("processes", "whole")
+        torch.load(place / "step-00000003.pt", weights_only=True)
+        for place in (tmp_path / "processes", folder)
     ]
     for name, value in states[1]["model"].items():
         np.testing.assert_allclose(states[0]["model"][name].numpy(), value.numpy(), atol=1e-5)

@@ -18,6 +18,7 @@ import tyro
 
 from tpulab_recipes import runtime
 from tpulab_recipes.common.errors import RecipeError
+from tpulab_recipes.common.progress import Progress, Silent, Terminal
 
 CommandType = TypeVar("CommandType", bound="Command")
 T = TypeVar("T")
@@ -37,9 +38,29 @@ class Command:
     """One program over all devices."""
 
     def use_backend(self) -> runtime.Backend:
-        """The backend that was asked for. Raises `DeviceRuntimeError` where it cannot be had."""
+        """The backend that was asked for, after a line that says what it runs on. Raises `DeviceRuntimeError`
+        where it cannot be had."""
+        backend = self.choose_backend()
+        print(backend.describe(), flush=True)
+        return backend
+
+    def choose_backend(self) -> runtime.Backend:
         extra = {"spmd": True} if self.spmd else {}
         return runtime.use(self.backend, platform=self.platform, **extra)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithProgress:
+    """A command that shows how far it is."""
+
+    quiet: bool = False
+    """Show no progress."""
+
+    def progress(self, shown: bool = True) -> Progress:
+        return Terminal() if shown and not self.quiet else Silent()
+
+    def run(self) -> None:
+        raise NotImplementedError
 
 
 def read_command(

@@ -14,13 +14,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 import tyro
 
-from tpulab_recipes.common.command_line import asked_preset, choose_command, print_result
+from tpulab_recipes.common.command_line import WithProgress, asked_preset, choose_command, print_result
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
-from tpulab_recipes.common.progress import Progress, Silent, Terminal
 from tpulab_recipes.common.settings import to_dict
 from tpulab_recipes.ddpm.config import Config, check_config
 from tpulab_recipes.ddpm.presets import PRESETS, load_config
-from tpulab_recipes.images.download import DownloadOptions
+from tpulab_recipes.images.command import Download
 from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY
 
 #: Scale of the guidance of `evaluate`, for networks that are not distilled.
@@ -36,19 +35,7 @@ PresetFlag = tyro.conf.arg(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
-    quiet: bool = False
-    """Show no progress."""
-
-    def progress(self, shown: bool = True) -> Progress:
-        return Terminal() if shown and not self.quiet else Silent()
-
-    def run(self) -> None:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnHosts(Command):
+class OnHosts(WithProgress):
     platform: Literal["cpu", "tpu"] | None = None
     """Require the host CPU or a TPU; the command fails without it. None: whatever is available."""
     coordinator: str | None = None
@@ -79,7 +66,7 @@ class OnHosts(Command):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithEncoders(Command):
+class WithEncoders(WithProgress):
     auth_token: str | None = None
     """Hugging Face token, for encoders that need an account. None: that of `HF_TOKEN` or
     `hf auth login`."""
@@ -91,27 +78,7 @@ class WithEncoders(Command):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Download(Command, DownloadOptions):
-    """Download the images listed in parquet tables into TFRecord shards."""
-
-    downloader: Literal["auto", "img2dataset", "own"] = "auto"
-    """auto: img2dataset if it is installed."""
-
-    def run(self) -> None:
-        import importlib.util
-
-        from tpulab_recipes.images.download import download, download_with_img2dataset
-
-        installed = importlib.util.find_spec("img2dataset") is not None
-        if self.downloader == "img2dataset" or (self.downloader == "auto" and installed):
-            download_with_img2dataset(self)
-            print_result(folder=self.write_dir)
-        else:
-            print_result(**download(self, self.progress()))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shapes(Command):
+class Shapes(WithProgress):
     """Write shards of captioned shapes, to try the pipeline without a network."""
 
     write_dir: str
@@ -503,7 +470,7 @@ class Export(OfCheckpoint):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Benchmark(Command):
+class Benchmark(WithProgress):
     """Training speed on this device, as a table."""
 
     configs: tuple[str, ...] = ("small", "laion256")
@@ -543,12 +510,12 @@ ABOUT = "Diffusion models in JAX. Folders may be local or gs://bucket/path."
 COMMANDS = (Download, Shapes, Encode, Train, Evaluate, Distill, Export, Benchmark)
 
 
-def read(argv: Sequence[str], config: Config | None = None) -> Command:
+def read(argv: Sequence[str], config: Config | None = None) -> WithProgress:
     """The command in `argv`. The flags of settings change `config`, or the preset that `argv` names.
 
     Prints what is wrong, with the nearest flag, and exits with 2 for a flag or value that cannot be; exits
     with 0 after `--help`. Raises `ConfigError` for a preset or file that cannot be read.
     """
     config = config or load_config(asked_preset(argv, "--config") or "small")
-    command: Command = choose_command(COMMANDS, "ddpm", ABOUT, argv, config=config, argv=tuple(argv))
+    command: WithProgress = choose_command(COMMANDS, "ddpm", ABOUT, argv, config=config, argv=tuple(argv))
     return command

@@ -36,18 +36,16 @@ class DiaCommand(Command):
     """Number of devices, as one program; 0: one device, or all with --spmd. XLA cannot select cores, so the
     number must be that of the machine."""
 
-    def use_backend(self) -> Any:
+    def choose_backend(self) -> runtime.Backend:
         if self.num_cores < 2:
-            backend: Any = super().use_backend()
-        else:
-            backend = runtime.use(self.backend, platform=self.platform, spmd=True)
-            found = backend.world().global_devices
-            if found != self.num_cores:
-                raise ConfigError(
-                    "num_cores",
-                    f"{self.num_cores} devices asked for, XLA has {found}; give that number, or none.",
-                )
-        print(backend.describe(), flush=True)
+            return super().choose_backend()
+        backend = runtime.use(self.backend, platform=self.platform, spmd=True)
+        found = backend.world().global_devices
+        if found != self.num_cores:
+            raise ConfigError(
+                "num_cores",
+                f"{self.num_cores} devices asked for, XLA has {found}; give that number, or none.",
+            )
         return backend
 
 
@@ -72,15 +70,9 @@ class Encode(DiaCommand):
         codec = load_codec(self.codec)
         # The delays of mono and stereo checkpoints end alike, and so the same frames fit.
         frames = self.config.audio_length - Layout(tuple(range(16)), 0, 0, 0).overhead
-        done, skipped = encode(
-            self.audio_folder,
-            self.output or self.audio_folder,
-            codec,
-            backend,
-            frames=frames,
-            channels=codec.codebooks * (2 if self.stereo else 1),
-            progress=Terminal(),
-        )
+        window = {"frames": frames, "channels": codec.codebooks * (2 if self.stereo else 1)}
+        output = self.output or self.audio_folder
+        done, skipped = encode(self.audio_folder, output, codec, backend, **window, progress=Terminal())
         print_result(encoded=done, left_out=len(skipped.reasons), device=backend.describe())
 
 
@@ -132,7 +124,7 @@ class Finetune(DiaCommand):
         train, test = clips[kept:], clips[:kept]
         in_epoch = steps_per_epoch(train, config)
         trainer = Trainer(config, model, backend, config.epochs * in_epoch)
-        found = load_checkpoint(output)
+        found = load_checkpoint(output, backend)
         if found is not None:
             trainer.load_state(found[1])
             print(f"going on after step {found[0]}", flush=True)
@@ -204,7 +196,7 @@ class Generate(DiaCommand):
 
         if self.prompt and not self.prompt_text:
             raise ConfigError("prompt_text", "Give the words of the prompt; without them the voice is lost.")
-        backend = self.use_backend()
+        backend: Any = self.use_backend()
         model, processor, _ = _model(self.config)
         codec = Codec(processor.audio_tokenizer)
         prompts: list[Any] | None = None

@@ -20,6 +20,7 @@ from tpulab_recipes.dia.config import Sampling as Sampling
 from tpulab_recipes.dia.data import Layout, delayed, reverted
 from tpulab_recipes.dia.model import make_static, rule_of
 from tpulab_recipes.runtime import Backend
+from tpulab_recipes.torch_training import core_of
 
 OPEN = -1
 #: Steps between two looks at whether all texts have ended: each look waits for the device.
@@ -143,8 +144,7 @@ def generate_table(
         draws = torch.rand(rows, texts, len(delay), generator=source)
     draws = torch.cat([draws, draws.new_zeros(rows - len(draws), *draws.shape[1:])])
     text, mask = _padded(text_ids, s.text_length)
-    # peft puts its adapters into the model that it wraps.
-    model = getattr(model, "get_base_model", lambda: model)()
+    model = core_of(model)
     training, implementation = model.training, model.config._attn_implementation
     make_static(model).eval()
     try:

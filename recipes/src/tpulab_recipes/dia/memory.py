@@ -11,24 +11,21 @@ from typing import Any
 import torch
 
 from tpulab_recipes.dia.config import Config
-from tpulab_recipes.dia.model import add_lora, make_static
-from tpulab_recipes.dia.trainer import core_of, loss_sum
+from tpulab_recipes.dia.model import LORA_TARGETS, make_static
+from tpulab_recipes.dia.trainer import loss_sum
 from tpulab_recipes.runtime.memory_plan import (
     CHIP_GIB,
+    GIB,
     MemoryPlan,
     bfloat16_on_meta,
     plan_memory,
     refuse_too_large_on,
+    slice_name,
 )
+from tpulab_recipes.torch_training import add_lora, core_of
 
 CHIPS = ("v4", "v5e", "v5p", "v6e")
-GIB = 2**30
 _LORA_RANK = 16
-
-
-def slice_name(chip: str, chips: int) -> str:
-    """As Google names them: v4 and v5p by TensorCores, two of each chip; the others by chips."""
-    return f"{chip}-{chips * (2 if chip in ('v4', 'v5p') else 1)}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ def plan(model_config: Any, config: Config, clips: int, count: int) -> MemoryPla
 
     def make_model() -> Any:
         model = make_static(DiaForConditionalGeneration(model_config))
-        return add_lora(model, config.lora_rank) if config.lora_rank else model
+        return add_lora(model, config.lora_rank, LORA_TARGETS) if config.lora_rank else model
 
     def counted(layers: int | None) -> MemoryPlan:
         def loss(model: Any) -> Any:

@@ -31,7 +31,7 @@ from transformers.masking_utils import eager_mask
 from transformers.models.dia.modeling_dia import DiaCrossAttention, eager_attention_forward, rotate_half
 
 from tpulab_recipes.audio.codec import tiny_codec
-from tpulab_recipes.common.errors import ConfigError, MissingPackage
+from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.torch_training.pretrained import fetch_checkpoint, read_weights
 
 RULES = ("0626", "v0.1")
@@ -62,7 +62,8 @@ _DECODER_SIZES = _BOTH_SIZES | {
     "cross_num_key_value_heads": "cross_query_heads",
     "cross_head_dim": "cross_head_dim",
 }
-_LORA_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj"]
+#: Every projection of the attentions.
+LORA_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj"]
 
 
 def _static_mask(*args: Any, **kwargs: Any) -> Any:
@@ -257,15 +258,6 @@ def load_processor(place: str) -> DiaProcessor:
         ) from error
 
 
-def add_lora(model: Any, rank: int) -> Any:
-    """The model in peft, with adapters of this rank on every projection of its attentions."""
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ImportError as error:
-        raise MissingPackage("peft", "Training with LoRA") from error
-    return get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=_LORA_TARGETS))
-
-
 def export_model(
     model: Any, processor: DiaProcessor | None, folder: str | Path, *, adapter_only: bool = False
 ) -> None:
@@ -282,17 +274,24 @@ def export_model(
     on_host = copy.deepcopy(model).cpu()
     if hasattr(on_host, "merge_and_unload") and not adapter_only:
         on_host = on_host.merge_and_unload()
-    on_host.save_pretrained(place)
+    _save(on_host, place)
     if processor is None or adapter_only:
         return
     processor = copy.copy(processor)
     codec = processor.audio_tokenizer
     if not codec.name_or_path:
         codec = copy.deepcopy(codec).cpu()
-        codec.save_pretrained(place / _AUDIO_TOKENIZER)
+        _save(codec, place / _AUDIO_TOKENIZER)
         codec.name_or_path = str((place / _AUDIO_TOKENIZER).resolve())
         processor.audio_tokenizer = codec
     processor.save_pretrained(place)
+
+
+def _save(model: Any, place: Path) -> None:
+    # In a group of processes transformers writes in the first one alone. Whoever exports here has a folder of
+    # its own.
+    model.should_save_on_this_rank = lambda is_main_process: is_main_process
+    model.save_pretrained(place)
 
 
 def _finished(model: Any, rule: str) -> Any:

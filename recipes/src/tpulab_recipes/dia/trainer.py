@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,22 +10,18 @@ import torch
 
 from tpulab_recipes.dia.config import Config
 from tpulab_recipes.dia.data import IGNORED, Clip, Layout, eval_batches
-from tpulab_recipes.dia.model import add_lora, make_static
+from tpulab_recipes.dia.model import LORA_TARGETS, make_static
 from tpulab_recipes.runtime.precision import full_precision
-from tpulab_recipes.torch_training import Resumable, compiled_step, make_adamw, set_learning_rate
-
-
-def rate_at(config: Config, step: int, total_steps: int) -> float:
-    """Share of the peak learning rate at a step (from 0): up to 1 over the warm-up, then along a cosine."""
-    if step < config.warmup_steps:
-        return (step + 1) / config.warmup_steps
-    done = (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps)
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
-
-
-def core_of(model: Any) -> Any:
-    """transformers' model, also inside of peft's."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
+from tpulab_recipes.torch_training import (
+    Resumable,
+    add_lora,
+    backward_in_parts,
+    compiled_step,
+    core_of,
+    make_adamw,
+    set_learning_rate,
+    warmup_cosine,
+)
 
 
 def loss_sum(model: Any, batch: dict[str, Any]) -> Any:
@@ -59,7 +54,7 @@ class Trainer(Resumable):
                 # Where embeddings are frozen (LoRA), recomputed layers would not pass gradients on.
                 embedding.register_forward_hook(lambda _, __, out: out.requires_grad_())
         if config.lora_rank:
-            model = add_lora(model, config.lora_rank)
+            model = add_lora(model, config.lora_rank, LORA_TARGETS)
         self.model: Any = backend.prepare(model, shard=config.shard)
         self.optimizer = make_adamw(
             backend,
@@ -78,29 +73,26 @@ class Trainer(Resumable):
 
     def before_step(self) -> None:
         """The rate is written into a tensor, and so is no constant of the program."""
-        rate = self.peak * rate_at(self.config, self.steps_done, self.total_steps)
-        set_learning_rate(self.backend, self.optimizer, rate)
+        share = warmup_cosine(self.steps_done, self.config.warmup_steps, self.total_steps)
+        set_learning_rate(self.backend, self.optimizer, self.peak * share)
 
     @compiled_step
     def train_step(self, batch: Any) -> Any:
         """One update with a batch on the device; answers its mean loss, still on the device."""
-        parts = self.config.grad_accum_steps
-        share, total = len(batch["labels"]) // parts, 0.0
         counted = (batch["labels"] != IGNORED).sum().clamp(min=1)
-        for first in range(0, share * parts, share):
-            part = {name: value.narrow(0, first, share) for name, value in batch.items()}
+
+        def share_of_loss(part: dict[str, Any]) -> Any:
             with self.backend.precision(self.config.precision):
-                loss = loss_sum(self.model, part) / counted
-            loss.backward()
-            total = total + loss.detach()
+                return loss_sum(self.model, part) / counted
+
+        loss = backward_in_parts(share_of_loss, batch, self.config.grad_accum_steps)
         self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
         self.optimizer.zero_grad(set_to_none=True)
         if self.average is not None:
             with torch.no_grad():
-                pairs = zip(self.average.parameters(), self.model.parameters(), strict=True)
-                for kept, new in pairs:
+                for kept, new in zip(self.average.parameters(), self.model.parameters(), strict=True):
                     kept.lerp_(new, 1 - self.config.ema)
-        return total
+        return loss
 
     @property
     def trained(self) -> Any:
@@ -110,11 +102,9 @@ class Trainer(Resumable):
     def evaluate(self, clips: Sequence[Clip]) -> float:
         """Mean cross-entropy of the clips' codes, with their texts."""
         self.trained.eval()
-        found = []
-        for batch in self.backend.batches(eval_batches(clips, self.config, self.layout)):
-            found.append(self._count(batch))
-        sums = [[float(value) for value in pair] for pair in self.backend.to_host(found)]
-        return sum(total for total, _ in sums) / sum(count for _, count in sums)
+        batches = self.backend.batches(eval_batches(clips, self.config, self.layout))
+        totals, counts = zip(*self.backend.to_host([self._count(batch) for batch in batches]), strict=True)
+        return sum(map(float, totals)) / sum(map(float, counts))
 
     @torch.no_grad()
     def losses(self, batch: Any) -> Any:

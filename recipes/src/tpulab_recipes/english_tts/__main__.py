@@ -33,16 +33,12 @@ class TtsCommand(Command):
     device_type: Literal["cuda", "mps"] | None = None
     """Train on this GPU type in plain PyTorch. None: the backend's device."""
 
-    def use_backend(self) -> Any:
-        backend: Any
-        if self.device_type is not None:
-            from tpulab_recipes.english_tts.device_type import DeviceType, GraphicsBackend
+    def choose_backend(self) -> Any:
+        if self.device_type is None:
+            return super().choose_backend()
+        from tpulab_recipes.english_tts.device_type import DeviceType, GraphicsBackend
 
-            backend = GraphicsBackend(DeviceType(self.device_type))
-        else:
-            backend = super().use_backend()
-        print(backend.describe(), flush=True)
-        return backend
+        return GraphicsBackend(DeviceType(self.device_type))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +135,7 @@ class Speak(TtsCommand):
         from tpulab_recipes.english_tts.checkpoint_manager import load_final_model
         from tpulab_recipes.english_tts.generation import speak
 
-        backend = self.use_backend()
+        backend: Any = self.use_backend()
         folder = self.model or str(Path(self.config.output_dir) / "model")
         model, config, processor = load_final_model(folder)
         vocoder = load_vocoder(self.vocoder, config.mel)

@@ -54,9 +54,13 @@ def save_checkpoint(
         raise StorageError(f"the checkpoint cannot be written to {place}: {error}") from error
 
 
-def load_checkpoint(place: str | Path) -> dict[str, Any] | None:
+def load_checkpoint(place: str | Path, backend: Backend | None = None) -> dict[str, Any] | None:
     """The state that a trainer loads, with `epoch` and `loss`; of a file, or of the newest of a folder that
-    can be read. None where the folder has none. Raises `CheckpointError` for what cannot be read."""
+    can be read. None where the folder has none. Raises `CheckpointError` for what cannot be read. With a
+    `backend` of several processes the main one reads, for all of them."""
+    if backend is not None:
+        read: dict[str, Any] | None = backend.from_main(lambda: load_checkpoint(place))
+        return read
     path, ours = Path(place), {name: key for key, name in _NAMES.items()}
     if path.suffix == ".pt" or path.is_file():
         found = checkpoint.read_checkpoint(path)

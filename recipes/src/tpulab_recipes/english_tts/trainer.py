@@ -32,7 +32,15 @@ from tpulab_recipes.english_tts.device_type import AmpName, DeviceType
 from tpulab_recipes.english_tts.interbatch_profiler import InterbatchProfiler, measure_phases
 from tpulab_recipes.english_tts.model import KokoroModel, Losses, losses
 from tpulab_recipes.english_tts.mps_grad_scaler import MPSGradScaler
-from tpulab_recipes.torch_training import Resumable, make_adamw, restore, set_learning_rate, snapshot
+from tpulab_recipes.torch_training import (
+    Resumable,
+    cosine,
+    make_adamw,
+    restore,
+    set_learning_rate,
+    snapshot,
+    warmup_cosine,
+)
 from tpulab_recipes.torch_training.compiled_step import compiled_step
 
 
@@ -45,19 +53,17 @@ class OutOfMemory(RecipeError):
 def rate_at(c: EnglishTrainingConfig, step: int, steps_per_epoch: int) -> float:
     """The learning rate of a step, counted from 0.
 
-    `warmup_cosine`: linearly up over the warm-up, then along a cosine down to `lr_eta_min` (torch's LinearLR
-    and CosineAnnealingLR). `warm_restarts`: torch's CosineAnnealingWarmRestarts, stepped after each epoch.
+    `warmup_cosine`: up over the warm-up, then down to `lr_eta_min`. `warm_restarts`: torch's
+    CosineAnnealingWarmRestarts, stepped after each epoch.
     """
     high, low = c.learning_rate, c.lr_eta_min
     if c.scheduler == "warm_restarts":
         past, length = step // steps_per_epoch, c.lr_T_0
         while past >= length:
             past, length = past - length, length * c.lr_T_mult
-        return low + (high - low) * 0.5 * (1 + math.cos(math.pi * past / length))
-    if step < c.warmup_steps:
-        return high * (step + 1) / c.warmup_steps
-    done = (step - c.warmup_steps) / max(1, c.num_epochs * steps_per_epoch - c.warmup_steps)
-    return low + (high - low) * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+        return low + (high - low) * cosine(past / length)
+    share = warmup_cosine(step, c.warmup_steps, c.num_epochs * steps_per_epoch)
+    return high * share if step < c.warmup_steps else low + (high - low) * share
 
 
 class KokoroTrainer(Resumable):
@@ -182,13 +188,15 @@ class KokoroTrainer(Resumable):
         found = [
             self._evaluate(batch) for batch in self._placed(batches(self.held_out, self.config, epoch=None))
         ]
-        rows = [([float(one) for one in each], float(frames)) for each, frames in self.backend.to_host(found)]
+        sums = dict.fromkeys((*Losses._fields, "frames"), 0.0)
+        for each, frames in self.backend.to_host(found):
+            for name, one in zip(Losses._fields, each, strict=True):
+                sums[name] += float(one) * float(frames)
+            sums["frames"] += float(frames)
         self.model.train()
-        total = sum(frames for _, frames in rows)
-        return {
-            name: sum(each[place] * frames for each, frames in rows) / total
-            for place, name in enumerate(Losses._fields)
-        }
+        # Each process has read its own rows.
+        sums = self.backend.reduce_metrics(sums, "sum")
+        return {name: sums[name] / sums["frames"] for name in Losses._fields}
 
     # -- the loop --------------------------------------------------------------------------------------
 
@@ -328,10 +336,13 @@ class KokoroTrainer(Resumable):
         first and the last loss. Raises `TrainingDiverged`."""
         c, before = self.config, self.state()
         one = min(self.train_set, key=lambda each: (len(each.mel), each.name))
-        rows: list[Utterance | None] = [one] + [None] * (c.batch_size - 1)
+        world = self.backend.world()
+        # Each process has the utterance, in a batch of the size that it trains with.
+        size = c.batch_size if world.one_program else c.batch_size // world.process_count
+        rows: list[Utterance | None] = [one] + [None] * (size - 1)
         frames = bucket_of(one, c)
         assert frames is not None
-        batch = self.backend.shard_batch(self.backend.own_rows(batch_of(rows, frames, c)))
+        batch = self.backend.shard_batch(batch_of(rows, frames, c))
         found = [self.train_step(batch).total for _ in range(c.overfit_gate_steps)]
         first, last = (float(each) for each in self.backend.to_host([found[0], found[-1]]))
         self.load_state(before)
@@ -436,7 +447,8 @@ class KokoroTrainer(Resumable):
         place = self.config.resume_checkpoint
         if not place:
             return 0
-        found = checkpoint_manager.load_checkpoint(self.config.output_dir if place == "auto" else place)
+        place = self.config.output_dir if place == "auto" else place
+        found = checkpoint_manager.load_checkpoint(place, self.backend)
         if found is not None:
             self.load_state(found)
         return self.steps_done

@@ -43,7 +43,6 @@ def main(argv: list[str]) -> int:
     from tpulab_recipes.fashion_mnist.trainer import Trainer
     from tpulab_recipes.torch_training import CheckpointError, load_checkpoint, save_checkpoint
 
-    print(backend.describe(), flush=True)
     trainer, first = Trainer(config, backend), 0
     if options.export:
         example = next(train_batches(train, config.batch_size, 0, 0))

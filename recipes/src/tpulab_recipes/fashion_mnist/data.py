@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulab_recipes.fashion_mnist.idx import IdxError, read_idx, write_idx
-from tpulab_recipes.fashion_mnist.synthetic import draw_dataset
+from tpulab_recipes.images.garments import draw_dataset
+from tpulab_recipes.images.idx import IdxError, read_idx, write_idx
 
 _PARTS = {"train": "train", "test": "t10k"}
 Batch = dict[str, NDArray[np.generic]]

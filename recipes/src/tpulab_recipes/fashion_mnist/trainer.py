@@ -1,23 +1,26 @@
-"""The classifier with its optimizer on a backend: one program for training, one for evaluation."""
+"""The classifier with its optimizer on a backend: one program for training, one for evaluation; and how the
+time of a step changes with the number of parts that a batch is divided into."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tpulab_recipes.fashion_mnist.alexnet import AlexNet
-from tpulab_recipes.fashion_mnist.config import CLASS_NAMES, Config
-from tpulab_recipes.fashion_mnist.data import Images, eval_batches
-from tpulab_recipes.fashion_mnist.images import (
+from tpulab_recipes.fashion_mnist.alexnet import (
     IMAGENET_DEVIATION,
     IMAGENET_MEAN,
+    AlexNet,
     enlarging_matrix,
     prepare_images,
 )
+from tpulab_recipes.fashion_mnist.config import CLASS_NAMES, Config
+from tpulab_recipes.fashion_mnist.data import Images, eval_batches, train_batches
 from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training import (
     Resumable,
@@ -45,6 +48,15 @@ class Evaluation:
         counts = np.zeros((len(CLASS_NAMES), len(CLASS_NAMES)), np.int64)
         np.add.at(counts, (self.labels, self.predicted), 1)
         return counts
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """`step_ms`: median of the measured steps, compilation left out."""
+
+    parts: int
+    step_ms: float
+    images_per_second: float
 
 
 class Trainer(Resumable):
@@ -113,3 +125,38 @@ class Trainer(Resumable):
             logits = self.model(prepare_images(batch["pixels"], self._enlarge, self._mean, self._deviation))
         losses = torch.nn.functional.cross_entropy(logits.float(), batch["labels"].long(), reduction="none")
         return logits.argmax(dim=-1), (losses * batch["counts"]).sum()
+
+
+def measure_scaling(trainer: Trainer, images: Images, parts: list[int], *, steps: int = 4) -> list[Scaling]:
+    """Trains `steps` steps with each number of parts, after one step that compiles.
+
+    All devices take part each time: those that share a part compute the same, as a chip without work of its
+    own would. Waits for the device after each step, so that the clock sees the whole of it; a real loop must
+    not.
+    """
+    config, backend = trainer.config, trainer.backend
+    found = []
+    for count in parts:
+        times: list[float] = []
+        batches = train_batches(images, config.batch_size, config.seed, epoch=0)
+        for number, batch in enumerate(backend.batches(batches, parts=count)):
+            backend.sync()
+            began = time.perf_counter()
+            trainer.train_step(batch)
+            backend.sync()
+            if number > 0:
+                times.append(time.perf_counter() - began)
+            if len(times) == steps:
+                break
+        step_s = median(times)
+        found.append(Scaling(count, 1e3 * step_s, config.batch_size / step_s))
+    return found
+
+
+def replicas_are_equal(trainer: Trainer) -> bool:
+    """Whether every device of this process holds the same bits of every parameter."""
+    for parameter in trainer.model.parameters():
+        first, *others = trainer.backend.shards(parameter)
+        if any(other.tobytes() != first.tobytes() for other in others):
+            return False
+    return True

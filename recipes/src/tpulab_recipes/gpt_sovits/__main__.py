@@ -46,11 +46,6 @@ class SovitsCommand(Command):
         config, places, idle = read_s2_config(self.config_file, preset)
         return config.but(**flags_over_file(self.config, preset, idle)), places
 
-    def started(self) -> Any:
-        backend = self.use_backend()
-        print(backend.describe(), flush=True)
-        return backend
-
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare(SovitsCommand):
@@ -112,7 +107,7 @@ class Train(SovitsCommand):
         train, test = clips[kept:], clips[:kept]
         if not train:
             raise DataError(f"{folder} has {len(clips)} clip(s), all held out; add some, or --held-out 0.")
-        backend = self.started()
+        backend = self.use_backend()
         refuse_too_large(config, backend)
         backend.seed(config.seed)
         starts = (self.pretrained_s2G or places.pretrained_s2G, self.pretrained_s2D or places.pretrained_s2D)
@@ -120,7 +115,7 @@ class Train(SovitsCommand):
         data.fit_tokens(generator, train, config.seed)
         in_epoch = data.steps_per_epoch(train, config)
         trainer = Trainer(config, generator, discriminator, backend, in_epoch)
-        found = load_checkpoint(output)
+        found = load_checkpoint(output, backend)
         if found is not None:
             trainer.load_state(found[1])
             print(f"going on after step {found[0]}", flush=True)
@@ -184,7 +179,8 @@ class _Speaking(SovitsCommand):
         generator = load_voice(self.voice, config)
         config = config.but(version=generator.version)
         waves = [files.load(each, config.sampling_rate) for each in self.ref_wav]
-        features, backend = features_for(config, self.cnhubert_base_dir), self.started()
+        features = features_for(config, self.cnhubert_base_dir)
+        backend: Any = self.use_backend()
         return Voice(backend.prepare(generator), backend, config, features), waves
 
     def written(self, voice: Any, began: float, wave: Any) -> None:

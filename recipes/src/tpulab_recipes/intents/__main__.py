@@ -53,7 +53,6 @@ def main(argv: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
 
-    print(backend.describe(), flush=True)
     print(f"{len(tokenizer)} entries in the vocabulary, {describe_vocabulary(config.model, tokenizer)}")
     train, test = encode(utterances.train, tokenizer, length), encode(utterances.test, tokenizer, length)
     in_epoch = max(1, len(train) // config.batch_size)

@@ -42,7 +42,6 @@ def main(argv: list[str]) -> int:
     from tpulab_recipes.resnet_profiling.trainer import Trainer, made_up_batches, steps_in_epoch
     from tpulab_recipes.resnet_profiling.xplane import read_trace
 
-    print(backend.describe(), flush=True)
     trainer = Trainer(config, backend)
     if options.export:
         example = next(made_up_batches(config, 1))

@@ -173,6 +173,17 @@ class Backend(ABC):
         whole batch. Raises `bad_batch` when the rows cannot be divided evenly."""
         return tree
 
+    def own_folder(self, folder: str) -> str:
+        """Where this process writes what each needs for itself: `folder` for the main one, whose files the
+        others never touch, and a folder in it for every other. Checkpoints are the main one's alone."""
+        world = self.world()
+        return folder if world.is_main else f"{folder}/host-{world.process_index}"
+
+    def from_main(self, read: Callable[[], Any]) -> Any:
+        """What `read` answers, a tree on the host, in every process. PyTorch's processes have the main one
+        read, and tell the others, also what it raises: its files need not be on other hosts."""
+        return read()
+
     def batches(self, loader: Iterable[Any], *, parts: int | None = None, ahead: int = 2) -> Iterator[Any]:
         """The batches of `loader` on the devices, rows divided; a thread reads and transfers `ahead` of them
         meanwhile (0: no thread).

@@ -15,6 +15,7 @@ from tpulab_recipes.runtime.errors import DeviceRuntimeError
 
 #: Bytes of a chip's HBM that a program may use (Google's system architecture pages, in GiB).
 CHIP_GIB = {"v2": 16, "v3": 32, "v4": 32, "v5e": 16, "v5p": 95, "v6e": 32}
+GIB = 2**30
 #: What the runtime calls a device that is a whole chip. One of v2 or v3 is half of a chip, and not judged.
 _CHIP_OF = {
     "TPU v4": "v4",
@@ -48,7 +49,7 @@ class MemoryPlan:
 
     def fits(self, chip: str) -> bool:
         """Whether it fits a chip of this kind (`v5e`, …), with a tenth left for the program itself."""
-        return self.total <= 0.9 * CHIP_GIB[chip] * 2**30
+        return self.total <= 0.9 * CHIP_GIB[chip] * GIB
 
     def require_fit(self, chip: str, chips: int, step: str, remedy: str) -> None:
         """Raises `DeviceRuntimeError` (`too_large`) with the count where `step`, in words, does not fit."""
@@ -62,8 +63,8 @@ class MemoryPlan:
         }
         raise DeviceRuntimeError(
             "too_large",
-            f"{step} on {chips} chip{'s' * (chips > 1)} needs about {self.total / 2**30:.1f} GiB per chip "
-            f"({', '.join(f'{name} {size / 2**30:.1f}' for name, size in parts.items())}); a {chip} has "
+            f"{step} on {chips} chip{'s' * (chips > 1)} needs about {self.total / GIB:.1f} GiB per chip "
+            f"({', '.join(f'{name} {size / GIB:.1f}' for name, size in parts.items())}); a {chip} has "
             f"{CHIP_GIB[chip]:g} GiB, a tenth of which is for the program. {remedy}",
         )
 
@@ -93,6 +94,11 @@ def refuse_too_large_on(backend: Backend, plan: Callable[[int], MemoryPlan], ste
 def chip_of(device_kind: str) -> str | None:
     """The chip (`v5e`, …) of a device of this kind; None for processors and for chips that are not known."""
     return _CHIP_OF.get(device_kind)
+
+
+def slice_name(chip: str, chips: int) -> str:
+    """As Google names them: v4 and v5p by TensorCores, two of each chip; the others by chips."""
+    return f"{chip}-{chips * (2 if chip in ('v4', 'v5p') else 1)}"
 
 
 def plan_memory(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tpulab_recipes.runtime.backend import Backend
 from tpulab_recipes.runtime.precision import Precision, PrecisionName, check_precision
+from tpulab_recipes.runtime.torch_group import read_by_one
 
 
 class TorchBackend(Backend):
@@ -65,6 +66,9 @@ class TorchBackend(Backend):
             leaf = torch.from_numpy(np.array(leaf))
         floats = isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float64
         return leaf.to(torch.float32) if floats else leaf
+
+    def from_main(self, read: Callable[[], Any]) -> Any:
+        return read_by_one(read, is_main=self.world().is_main)
 
     def prepare(self, model: Any, *, shard: bool = False) -> Any:  # noqa: ARG002 - of those that can
         """The module on the devices; parameters keep their identity for the optimizer made after.

@@ -8,6 +8,8 @@ alone.
 
 from __future__ import annotations
 
+import atexit
+import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -20,6 +22,7 @@ from tpulab_recipes.runtime.backend import Reduction
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.figures import World
 from tpulab_recipes.runtime.torch_base import TorchBackend
+from tpulab_recipes.runtime.torch_group import group_size
 from tpulab_recipes.runtime.torch_slices import is_sliced, slice_parameters, sliced_as, whole
 
 #: What travels together. One message a tensor would cost a network with hundreds of small ones its latency
@@ -49,15 +52,21 @@ class TorchProcessesBackend(TorchBackend):
                 f"WORLD_SIZE={os.environ['WORLD_SIZE']} is set and {', '.join(missing)} is not; start the "
                 "processes with `python -m torch.distributed.run`, or unset WORLD_SIZE.",
             )
+        # Its functions have the group as a default argument. Imported later, by any optimizer, they would
+        # hold it for ever; its threads would run on while the process ends, which then sometimes aborts.
+        importlib.import_module("torch.distributed.nn")
         distributed.init_process_group(self.transport, timeout=START_LIMIT)
+        atexit.register(self._leave)
+
+    def _leave(self) -> None:
+        if self.torch.distributed.is_initialized():
+            self.torch.distributed.destroy_process_group()
 
     def world(self) -> World:
-        distributed = self.torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            count = distributed.get_world_size()
-            return World(distributed.get_rank(), count, 1, count, one_program=count == 1)
         # Alone, a process computes on one device; the others wait for processes of their own.
-        return World(0, 1, 1, 1, one_program=True)
+        count = group_size()
+        rank = self.torch.distributed.get_rank() if count > 1 else 0
+        return World(rank, count, 1, count, one_program=count == 1)
 
     def prepare(self, model: Any, *, shard: bool = False) -> Any:
         world = self.world()

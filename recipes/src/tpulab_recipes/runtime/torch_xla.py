@@ -22,6 +22,7 @@ from tpulab_recipes.runtime.errors import DeviceRuntimeError, reads_back
 from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
 from tpulab_recipes.runtime.memory_plan import sharded_axis
 from tpulab_recipes.runtime.torch_base import TorchBackend, no_context
+from tpulab_recipes.runtime.torch_group import group_size
 
 
 class TorchXlaBackend(TorchBackend):
@@ -29,6 +30,7 @@ class TorchXlaBackend(TorchBackend):
 
     def __init__(self, platform: Platform | None = None, *, spmd: bool = False) -> None:
         self.platform: Platform = _choose_platform(platform)
+        _check_group(self.platform, spmd)
         try:
             import torch_xla
             import torch_xla.runtime as xr
@@ -338,6 +340,28 @@ class TorchXlaBackend(TorchBackend):
                 f"{what} needs one program over all devices; restart the kernel and begin with "
                 '`runtime.use("torch_xla", spmd=True)`.',
             )
+
+
+def _check_group(platform: Platform, spmd: bool) -> None:
+    """On a slice, whose kernel has brought the processes of its hosts together (docs/slices.md), one program
+    spans them all. Anything else would train a model on each."""
+    from torch import distributed
+
+    # torch_xla's own way with a process for each device has a group of another kind.
+    if group_size() == 1 or distributed.get_backend() != "gloo":
+        return
+    if platform == "cpu":
+        raise DeviceRuntimeError(
+            "unsupported",
+            f"torch_xla finds no other process on a processor, and this kernel has {group_size()}; use the "
+            'backend "cpu", or a kernel of one host.',
+        )
+    if not spmd:
+        raise DeviceRuntimeError(
+            "unsupported",
+            f"This kernel runs on {group_size()} hosts, and each would train for itself; begin with "
+            '`runtime.use("torch_xla", spmd=True)` (in the notebooks: `all_devices = True`).',
+        )
 
 
 def _choose_platform(asked: Platform | None) -> Platform:

@@ -7,7 +7,13 @@ from tpulab_recipes.torch_training.adamw import make_adamw
 from tpulab_recipes.torch_training.checkpoint import load_checkpoint, save_checkpoint
 from tpulab_recipes.torch_training.compiled_step import compiled_step
 from tpulab_recipes.torch_training.flat_adamw import load_flat_adamw, make_flat_adamw
-from tpulab_recipes.torch_training.learning_rate import set_learning_rate, use_tensor_learning_rate
+from tpulab_recipes.torch_training.learning_rate import (
+    cosine,
+    set_learning_rate,
+    use_tensor_learning_rate,
+    warmup_cosine,
+)
+from tpulab_recipes.torch_training.lora import add_lora, core_of
 from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state, share_step_counter
 from tpulab_recipes.torch_training.resumable import Resumable
 from tpulab_recipes.torch_training.snapshot import refuse_changes, restore, snapshot
@@ -15,8 +21,11 @@ from tpulab_recipes.torch_training.snapshot import refuse_changes, restore, snap
 __all__ = [
     "CheckpointError",
     "Resumable",
+    "add_lora",
     "backward_in_parts",
     "compiled_step",
+    "core_of",
+    "cosine",
     "create_optimizer_state",
     "load_checkpoint",
     "load_flat_adamw",
@@ -29,4 +38,5 @@ __all__ = [
     "share_step_counter",
     "snapshot",
     "use_tensor_learning_rate",
+    "warmup_cosine",
 ]

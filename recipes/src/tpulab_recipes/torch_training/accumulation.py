@@ -5,31 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tpulab_recipes.runtime.torch_base import TorchBackend
 
+def backward_in_parts(loss_of: Callable[[dict[str, Any]], Any], batch: dict[str, Any], parts: int) -> Any:
+    """Adds the gradients of a batch's loss to the parameters, and answers that loss, on the device.
 
-def backward_in_parts(
-    backend: TorchBackend, loss_of: Callable[[Any], Any], batch: dict[str, Any], parts: int
-) -> Any:
-    """Adds the gradients of the mean loss of `batch` to the parameters, and answers that loss, on the device.
-
-    Each part is a step of its own for a lazy device, so its activations are free before the next begins; all
-    parts are one program. The optimizer's step comes after.
+    Of a compiled step: one program, in which the compiler can reuse a part's memory for the next. The
+    optimizer's step comes after.
 
     Args:
-        loss_of: the mean loss of the rows that it is given.
+        loss_of: what some rows have to do with the loss of the batch; those of all parts add up to it.
         batch: arrays of equally many rows, on the device.
         parts: how many; it divides the rows.
     """
     rows = len(next(iter(batch.values())))
     if parts < 1 or rows % parts:
         raise ValueError(f"{rows} rows cannot be divided into {parts} parts.")
-    share, total = rows // parts, None
+    total, share = 0.0, rows // parts
     for first in range(0, rows, share):
-        with backend.step():
-            part = {name: value.narrow(0, first, share).clone() for name, value in batch.items()}
-        with backend.step():
-            loss = loss_of(part) / parts
-            loss.backward()
-        total = loss.detach() if total is None else total + loss.detach()
+        loss = loss_of({name: value.narrow(0, first, share) for name, value in batch.items()})
+        loss.backward()
+        total = total + loss.detach()
     return total

@@ -51,13 +51,18 @@ def checkpoints(folder: Path | str) -> list[Path]:
     return sorted(found, key=lambda file: file.name)
 
 
-def load_checkpoint(folder: Path | str) -> tuple[int, dict[str, Any]] | None:
+def load_checkpoint(folder: Path | str, backend: Backend | None = None) -> tuple[int, dict[str, Any]] | None:
     """Step and state of the newest checkpoint that can be read, on the host; None when there is none. Torn
     ones are passed over and named on stderr.
+
+    With a `backend` of several processes the main one reads, for all of them, and all must ask.
 
     Raises:
         CheckpointError: none of them can be read.
     """
+    if backend is not None:
+        found: tuple[int, dict[str, Any]] | None = backend.from_main(lambda: load_checkpoint(folder))
+        return found
     problem = None
     for file in reversed(checkpoints(folder)):
         try:

@@ -6,12 +6,26 @@ tensor on the device it is an input.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tpulab_recipes.runtime import Backend
+
+
+def warmup_cosine(step: int, warmup: int, total: int) -> float:
+    """Share of the peak learning rate at a step (from 0): linearly up to 1 over the warm-up, then along a
+    cosine down to 0 at step `total` (torch's LinearLR and CosineAnnealingLR)."""
+    if step < warmup:
+        return (step + 1) / warmup
+    return cosine((step - warmup) / max(1, total - warmup))
+
+
+def cosine(done: float) -> float:
+    """Half a wave from 1 (nothing `done`) to 0 (all of it)."""
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
 def use_tensor_learning_rate(backend: Backend, optimizer: Any) -> None:
@@ -21,7 +35,15 @@ def use_tensor_learning_rate(backend: Backend, optimizer: Any) -> None:
             # The step counter of Adam then lives on the device too; otherwise it is a new constant at every
             # step. Elsewhere not, whatever the state says that was loaded.
             group["capturable"] = bool(backend.compiles_steps)
+            _place_counters(optimizer, group)
         _set(backend, group, float(group["lr"]))
+
+
+def _place_counters(optimizer: Any, group: dict[str, Any]) -> None:
+    for parameter in group["params"]:
+        state = optimizer.state.get(parameter, {})
+        if hasattr(state.get("step"), "to"):
+            state["step"] = state["step"].to(parameter.device if group["capturable"] else "cpu")
 
 
 def set_learning_rate(

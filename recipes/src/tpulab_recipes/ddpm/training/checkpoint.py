@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
 from jax.sharding import Mesh
 
@@ -40,6 +41,23 @@ MAY_CHANGE = (
 )
 
 
+#: Bytes of a replicated array that a device at least writes of it.
+SHARE_BYTES = 2**20
+
+
+def _array_handler() -> ocp.PyTreeCheckpointHandler:
+    """As `StandardCheckpointHandler`, but an array that is whole on many devices is divided among them for
+    writing only where that is worth it: dividing it is a program to be compiled for each shape and device."""
+    handlers = ocp.type_handlers
+    return ocp.PyTreeCheckpointHandler(
+        type_handler_registry=handlers.create_type_handler_registry(
+            (np.number, handlers.ScalarHandler()),
+            (np.ndarray, handlers.NumpyHandler()),
+            (jax.Array, handlers.ArrayHandler(min_slice_bytes_for_replica_parallel=SHARE_BYTES)),
+        )
+    )
+
+
 class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
     """Checkpoints by step. `keep` is the number that is kept; infinity keeps all."""
 
@@ -50,7 +68,7 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
         with explained(self.url):
             self._manager = ocp.CheckpointManager(
                 url,
-                item_handlers={STATE: ocp.StandardCheckpointHandler(), ABOUT: ocp.JsonCheckpointHandler()},
+                item_handlers={STATE: _array_handler(), ABOUT: ocp.JsonCheckpointHandler()},
                 options=ocp.CheckpointManagerOptions(
                     max_to_keep=None if math.isinf(keep) else int(keep),
                     create=True,
@@ -68,7 +86,7 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
             self._manager.save(
                 step,
                 args=ocp.args.Composite(
-                    **{STATE: ocp.args.StandardSave(state._asdict()), ABOUT: ocp.args.JsonSave(about)}
+                    **{STATE: ocp.args.PyTreeSave(state._asdict()), ABOUT: ocp.args.JsonSave(about)}
                 ),
             )
             self._manager.wait_until_finished()
@@ -116,8 +134,10 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
         wanted = placed_shapes(state_shapes(network), mesh)
         with explained(self.url):
             self._refuse_another_network(step, wanted._asdict())
+            item = wanted._asdict()
+            places = ocp.checkpoint_utils.construct_restore_args(item)
             restored = self._manager.restore(
-                step, args=ocp.args.Composite(**{STATE: ocp.args.StandardRestore(wanted._asdict())})
+                step, args=ocp.args.Composite(**{STATE: ocp.args.PyTreeRestore(item, restore_args=places)})
             )
         return TrainState(**restored[STATE])
 

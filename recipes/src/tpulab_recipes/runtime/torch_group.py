@@ -1,0 +1,53 @@
+"""What processes of PyTorch tell each other through their group of `torch.distributed`, whatever their
+gradients travel by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tpulab_recipes.runtime.trees import tree_map
+
+
+class _Tensor:
+    """Stands for one that follows by itself."""
+
+
+def group_size() -> int:
+    """Processes of the group; 1: there is none."""
+    from torch import distributed
+
+    in_group = distributed.is_available() and distributed.is_initialized()
+    return int(distributed.get_world_size()) if in_group else 1
+
+
+def read_by_one(read: Callable[[], Any], *, is_main: bool) -> Any:
+    """The tree that `read` answers in the main process, in every process of the group; all call this. Raises
+    in all what `read` raises there."""
+    if group_size() == 1:
+        return read()
+    import torch
+    from torch import distributed
+
+    says: list[Any] = [None] * group_size()
+    distributed.all_gather_object(says, is_main)
+    source = says.index(True)
+
+    def told(value: Any = None) -> Any:
+        message = [value]
+        distributed.broadcast_object_list(message, source)
+        return message[0]
+
+    # One tensor after the other: the whole of a large checkpoint would be in memory twice more.
+    if not is_main:
+        form, problem = told()
+        if problem is not None:
+            raise problem
+        return tree_map(lambda leaf: told() if isinstance(leaf, _Tensor) else leaf, form)
+    try:
+        tree = read()
+    except Exception as error:
+        told((None, error))
+        raise
+    told((tree_map(lambda leaf: _Tensor() if isinstance(leaf, torch.Tensor) else leaf, tree), None))
+    return tree_map(lambda leaf: told(leaf) if isinstance(leaf, torch.Tensor) else leaf, tree)
