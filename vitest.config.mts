@@ -1,6 +1,10 @@
 /**
  * Unit and integration specs of the TypeScript packages and of the scripts. `*.integration.spec.ts` start real processes and
  * run as a part of their own; a spec that needs a DOM says so in its first line.
+ *
+ * The bridge's specs of a worker share its modules: importing them for each file would take a quarter of their time. A spec that
+ * replaces a module (`vi.mock`) is a `*.mocked.spec.ts`, and has a process of its own. Each of the extension's has a thread of its own,
+ * which begins sooner than a process: what one of them puts into its page would be there for the next one.
  */
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -8,6 +12,7 @@ import { defineConfig } from 'vitest/config';
 
 const root = fileURLToPath(new URL('.', import.meta.url));
 const INTEGRATION = '**/*.integration.spec.{ts,tsx,mjs}';
+const MOCKED = '**/*.mocked.spec.{ts,tsx,mjs}';
 
 /** Two shared cores: what takes a moment elsewhere may take long here. A test that hangs still ends. */
 const TEST_TIMEOUT_MS = 60_000;
@@ -22,9 +27,15 @@ const timeouts = { testTimeout: TEST_TIMEOUT_MS, hookTimeout: TEST_TIMEOUT_MS };
 /** Many wait for sockets and processes rather than compute: three at a time even on two cores, where Vitest would run one. */
 const UNIT_WORKERS = Math.max(3, availableParallelism() - 1);
 
+const ofUnits = { environment: 'node', maxWorkers: UNIT_WORKERS, ...timeouts };
+
 function unit(name: string, include: string[]) {
-  const test = { name, include, exclude: [INTEGRATION], environment: 'node', maxWorkers: UNIT_WORKERS };
-  return { ...shared, test: { ...test, ...timeouts } };
+  return { ...shared, test: { name, include, exclude: [INTEGRATION, MOCKED], isolate: false, ...ofUnits } };
+}
+
+function unitInThreads(name: string, include: string[]) {
+  const { test, ...others } = unit(name, include);
+  return { ...others, test: { ...test, isolate: true, pool: 'threads' as const } };
 }
 
 export default defineConfig({
@@ -32,8 +43,16 @@ export default defineConfig({
     projects: [
       unit('protocol', ['protocol/src/**/*.spec.ts']),
       unit('kernel-bridge', ['kernel-bridge/src/**/*.spec.ts']),
-      unit('extension', ['extension/{src,session}/**/*.spec.{ts,tsx}']),
+      unitInThreads('extension', ['extension/{src,session}/**/*.spec.{ts,tsx}']),
       unit('scripts', ['scripts/**/*.spec.mjs', 'bench/**/*.spec.mjs']),
+      {
+        ...shared,
+        test: {
+          name: 'mocked',
+          include: ['{protocol,kernel-bridge,extension,scripts}/**/*.mocked.spec.{ts,tsx,mjs}'],
+          ...ofUnits
+        }
+      },
       {
         ...shared,
         test: {

@@ -10,10 +10,9 @@ import { runStage } from './setup/stage.mjs';
 await main(async signal => {
   const printer = new StagePrinter();
   // Asked for, so done: the compiler itself leaves out what has not changed.
-  const detail = (/** @type {string} */ text) => printer.detail(text);
   const python = () => Promise.reject(new Error('the build needs no Python'));
   for (const stage of [build, sessionPage]) {
     await removeStamp(stage.id);
-    await runStage({ ...stage, isThere: async () => false }, { signal, detail, python }, printer);
+    await runStage({ ...stage, isThere: async () => false }, { signal, python }, printer);
   }
 });

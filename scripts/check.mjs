@@ -11,6 +11,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { findViolations, readSources } from './check/layers.mjs';
 import { findForbidden, findNotebookOutputs } from './check/tracked-files.mjs';
+import { TSC } from './setup/build.mjs';
 import { checkout } from './setup/checkout.mjs';
 import { run } from './setup/run-command.mjs';
 import { formatSeconds } from './setup/stage-printer.mjs';
@@ -22,10 +23,10 @@ import { formatSeconds } from './setup/stage-printer.mjs';
 
 const HELP = `npm run check [-- NAME…] [-- --fix]
 
-Runs the checks (all, or those named): format, lint, styles, types, scripts, layers, tracked, python-lint,
-python-format, python-types. Every check is shown with its time, and a failing one with its output.
+Runs the checks (all, or those named): types, format, lint, scripts, lint-jupyter, styles, layers, tracked,
+python-lint, python-format, python-types. Every check is shown with its time, and a failing one with its output.
 
-  --fix      let Prettier, ESLint, stylelint and ruff fix what they can
+  --fix      let oxfmt, oxlint, ESLint, stylelint and ruff fix what they can
   --list     name the checks
   --report F write the outcome as JSON to the file F
   --help     this text`;
@@ -66,28 +67,42 @@ const PYTHON = [
       }
 ];
 
+/** @type {Promise<Outcome> | null} */
+let building = null;
+/** What reads the types of another package of ours reads what this has built. */
+const types = () => (building ??= command(process.execPath, [TSC, '--build', '--pretty', 'false']));
+
 /** @type {Check[]} */
 const CHECKS = [
+  { name: 'types', run: types },
   {
     name: 'format',
     run: () =>
-      command(bin('prettier'), [
-        fix ? '--write' : '--check',
-        '--log-level=warn',
-        '--cache',
-        `--cache-location=${path.join(caches, 'prettier')}`,
-        '**/*.{ts,tsx,mjs,cjs,js,css,json}'
-      ])
+      command(bin('oxfmt'), [fix ? '--write' : '--list-different', '**/*.{ts,tsx,mjs,cjs,js,css,json}'])
   },
   {
     name: 'lint',
+    run: async () => {
+      await types();
+      return command(bin('oxlint'), ['--deny-warnings', ...(fix ? ['--fix'] : [])]);
+    }
+  },
+  {
+    name: 'scripts',
+    run: async () => {
+      await types();
+      return command(process.execPath, [TSC, '--project', 'scripts', '--pretty', 'false']);
+    }
+  },
+  {
+    name: 'lint-jupyter',
     run: () =>
       command(bin('eslint'), [
         '--cache',
         `--cache-location=${path.join(caches, 'eslint')}`,
         '--max-warnings=0',
         ...(fix ? ['--fix'] : []),
-        '.'
+        ...['extension/src', 'extension/schema', 'ui-tests']
       ])
   },
   {
@@ -101,8 +116,6 @@ const CHECKS = [
         'extension/{style,session/style}/**/*.css'
       ])
   },
-  { name: 'types', run: () => command(bin('tsc'), ['--build', '--pretty', 'false']) },
-  { name: 'scripts', run: () => command(bin('tsc'), ['--project', 'scripts', '--pretty', 'false']) },
   { name: 'layers', run: async () => findings(layerFindings()) },
   { name: 'tracked', run: async () => findings(trackedFindings()) },
   {

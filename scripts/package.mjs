@@ -43,9 +43,7 @@ await main(async signal => {
     if (/^(tpulab|jupyterlab_tpulab).*\.(whl|tgz)$/.test(old)) await rm(path.join(out, old));
   }
   const bridge = path.join(out, 'bridge');
-  await step(printer, 'bridge', () =>
-    makeBridgeBundle(bridge, { signal, lessons: true, detail: text => printer.detail(text) })
-  );
+  await step(printer, 'bridge', detail => makeBridgeBundle(bridge, { signal, lessons: true, detail }));
   await step(printer, 'wheels', async () => {
     for (const wheel of await readdir(path.join(bridge, 'wheels')))
       await cp(path.join(bridge, 'wheels', wheel), path.join(out, wheel));
@@ -73,15 +71,15 @@ await main(async signal => {
 /**
  * @param {StagePrinter} printer
  * @param {string} title
- * @param {() => Promise<unknown>} work
+ * @param {(detail: (text: string) => void) => Promise<unknown>} work
  */
 async function step(printer, title, work) {
-  printer.begin(title);
+  const { detail, done, failed } = printer.begin(title);
   try {
-    await work();
-    printer.done();
+    await work(detail);
+    done();
   } catch (error) {
-    printer.failed();
+    failed();
     throw error;
   }
 }

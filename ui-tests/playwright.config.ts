@@ -29,6 +29,29 @@ function isExecutable(path: string): boolean {
   }
 }
 
+/**
+ * Chromium keeps the lists below its address bar as pages of their own, loaded with each window: more than a second of CPU time for a
+ * test, which shows none of them. Of several lists of features the last one counts, so Playwright's own is repeated.
+ */
+const DISABLED_FEATURES = [
+  'WebUIOmniboxPopup',
+  'WebUIOmniboxAimPopup',
+  // Playwright's
+  'AvoidUnnecessaryBeforeUnloadCheckSync',
+  'DestroyProfileOnBrowserClose',
+  'DialMediaRouteProvider',
+  'GlobalMediaControls',
+  'HttpsUpgrades',
+  'LensOverlay',
+  'MediaRouter',
+  'PaintHolding',
+  'ThirdPartyStoragePartitioning',
+  'BlockOriginHeaderModificationOnRedirect',
+  'Translate',
+  'AutoDeElevate',
+  'OptimizationHints'
+];
+
 /** The longest files, which begin first: at the end no worker is left alone with one of them. */
 const LONG = /(newcomer|remote-faults|diffusion|lesson)\.spec\.ts$/;
 
@@ -62,13 +85,20 @@ export default defineConfig({
   use: {
     viewport: { width: 1440, height: 900 },
     video: 'off',
-    // Without a film of the page, which costs as much as drawing it does; a failure has its screenshot.
-    trace: { mode: 'retain-on-failure', screenshots: false },
+    // A copy of the whole page for each action is an eighth of a test's CPU time. A failure has its screenshot, and a trace when it is
+    // run again for one.
+    trace: process.env['TPULAB_TRACE'] === '1' ? { mode: 'retain-on-failure', screenshots: false } : 'off',
     screenshot: 'only-on-failure',
     actionTimeout: 120_000,
     launchOptions: {
       executablePath: findChromium(),
-      args: ['--no-sandbox', '--disable-gpu', '--disable-lcd-text', '--disable-background-networking']
+      args: [
+        '--no-sandbox',
+        '--disable-gpu',
+        '--disable-lcd-text',
+        '--disable-background-networking',
+        `--disable-features=${DISABLED_FEATURES.join(',')}`
+      ]
     }
   }
 });

@@ -92,7 +92,7 @@ const EXTENSION_FLOORS = [
   ['events', 'launcher'],
   ['compilations', 'reattach'],
   ['steps', 'absent'],
-  ['runs'],
+  ['runs', 'slices'],
   ['panel', 'widgets'],
   ['status'],
   ['index.ts']

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * What must not be in a tracked file: a path of somebody's machine, the address of a package registry, something that
- * looks like a secret, and notebook outputs that tell of a machine or are of other code.
+ * looks like a secret, an enum of TypeScript, and notebook outputs that tell of a machine or are of other code.
  */
 
 import { createHash } from 'node:crypto';
@@ -23,6 +23,10 @@ const FORBIDDEN = [
   {
     what: 'an access token',
     pattern: /\b(?:ghp_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,}|AIza[A-Za-z0-9_-]{30,}|npm_[A-Za-z0-9]{30,})\b/
+  },
+  {
+    what: 'an enum: a union of literals takes its place',
+    pattern: /^\s*(?:export )?(?:declare )?(?:const )?enum \w+ \{/
   }
 ];
 
@@ -45,7 +49,7 @@ export function findForbidden(path, text) {
 /** Largest notebook with its outputs, in characters. */
 export const NOTEBOOK_LIMIT = 1_200_000;
 /** Sound and pictures, whose letters mean nothing: base64 has slashes too. */
-const DATA = /(?:base64,|"image\/png":\s*")[A-Za-z0-9+\/=\\n]+/g;
+const DATA = /(?:base64,|"image\/png":\s*")[A-Za-z0-9+/=\\n]+/g;
 /** What an output says of the machine that made it. */
 const OF_A_MACHINE = /\/(home|root|tmp|work|Users|var)\/|\bat 0x[0-9a-f]{6,}/;
 

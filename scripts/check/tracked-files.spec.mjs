@@ -14,6 +14,12 @@ describe('tracked files', () => {
     expect(findForbidden('x.lock', '"resolved": "https://registry.npmjs.org/x"')).toHaveLength(1);
   });
 
+  it('finds enums, and not the word', () => {
+    expect(findForbidden('a.ts', 'export enum Color {')).toHaveLength(1);
+    expect(findForbidden('a.ts', 'declare const enum Color {')).toHaveLength(1);
+    expect(findForbidden('a.ts', "'enum Color {'\nconst enumerated = {};")).toEqual([]);
+  });
+
   const cell = { cell_type: 'code', source: ['print(1)\n', 'print(2)'], execution_count: null };
   const stream = { output_type: 'stream', name: 'stdout', text: '1\n2\n' };
 

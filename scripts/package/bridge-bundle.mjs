@@ -1,12 +1,12 @@
 // @ts-check
 /**
- * The bridge as one folder that needs nothing but Node: its programs in one file each, and its data. This folder is what
+ * The bridge as one folder that needs nothing but Node: its programs with all that they import, and its data. This folder is what
  * npm packs, what lies in the wheel of the extension, and what is copied to a TPU VM.
  */
 import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { build } from 'esbuild';
+import { bundlePrograms, referencedFiles } from '../setup/bridge-programs.mjs';
 import { checkout } from '../setup/checkout.mjs';
 import { SESSION_PAGE } from '../setup/session-page.mjs';
 import { SetupProblem } from '../setup/setup-problem.mjs';
@@ -32,7 +32,11 @@ export async function makeBridgeBundle(place, { signal, detail = () => undefined
     await rm(building, { recursive: true, force: true });
     await mkdir(building, { recursive: true });
     detail('bundling the bridge');
-    await bundlePrograms(building);
+    const inputs = await bundlePrograms(building);
+    await writeFile(
+      path.join(building, 'THIRD-PARTY-LICENCES.txt'),
+      await licenceTexts(inputs, checkout.root)
+    );
     await copyData(building);
     detail('making the wheels of the Python packages');
     await ownWheels(path.join(building, 'wheels'), signal);
@@ -49,34 +53,6 @@ export async function makeBridgeBundle(place, { signal, detail = () => undefined
   } finally {
     for (const leftover of [building, replaced]) await rm(leftover, { recursive: true, force: true });
   }
-}
-
-/** @param {string} folder */
-async function bundlePrograms(folder) {
-  const entries = ['cli/main', ...(await referencedFiles()).flatMap(programOf)];
-  const { metafile } = await build({
-    absWorkingDir: checkout.root,
-    entryPoints: Object.fromEntries(
-      [...new Set(entries)].map(name => [`lib/${name}`, `kernel-bridge/src/${name}.ts`])
-    ),
-    outdir: folder,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20.19',
-    alias: { '@tpulab/protocol': path.join(checkout.root, 'protocol', 'src', 'index.ts') },
-    // Packages in CommonJS ask for Node's own modules by `require`, which an ES module does not have.
-    banner: {
-      js: "import { createRequire as tpulabRequire } from 'node:module';\nconst require = tpulabRequire(import.meta.url);"
-    },
-    legalComments: 'none',
-    metafile: true,
-    logLevel: 'silent'
-  });
-  await writeFile(
-    path.join(folder, 'THIRD-PARTY-LICENCES.txt'),
-    await licenceTexts(Object.keys(metafile.inputs), checkout.root)
-  );
 }
 
 /** @param {string} folder */
@@ -107,33 +83,6 @@ async function copyData(folder) {
       filter: file => !/(__pycache__|\.pyc|requirements.*\.in)$/.test(file)
     });
   }
-}
-
-/**
- * Files of its own package that the bridge looks for at run time, as it writes them: `new URL('../../…', import.meta.url)`.
- * They lie the same way up from `src/x/`, from `lib/x/` and from the bundle's `lib/x/`.
- */
-async function referencedFiles() {
-  const files = await readdir(path.join(SOURCES, 'src'), { recursive: true });
-  /** @type {Set<string>} */
-  const found = new Set();
-  for (const file of files) {
-    if (!file.endsWith('.ts') || file.endsWith('.spec.ts') || file.includes(`testing${path.sep}`)) continue;
-    const text = await readFile(path.join(SOURCES, 'src', file), 'utf8');
-    for (const [, target = ''] of text.matchAll(
-      /new URL\(\s*'((?:\.\.\/)+[^']+)',\s*import\.meta\.url\s*\)/g
-    )) {
-      const relative = path.relative(SOURCES, path.resolve(SOURCES, 'src', path.dirname(file), target));
-      if (!relative.startsWith('..')) found.add(relative);
-    }
-  }
-  return [...found].sort();
-}
-
-/** @param {string} file @returns {string[]} the program's source, when the file is a compiled program */
-function programOf(file) {
-  const name = /^lib\/(.+)\.js$/.exec(file)?.[1];
-  return name === undefined ? [] : [name];
 }
 
 /** @param {string} folder */

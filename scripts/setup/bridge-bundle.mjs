@@ -13,6 +13,7 @@ const inRoot = name => path.join(checkout.root, name);
 export const bridgeBundle = {
   id: 'bridge-bundle',
   title: 'bridge for TPU VMs',
+  after: ['uv', 'build', 'session-page'],
   fingerprint: () =>
     fingerprint({
       files: [

@@ -1,8 +1,9 @@
 // @ts-check
-/** Stage: our TypeScript, compiled, and the labextension, bundled. */
+/** Stage: our TypeScript, compiled, and the bridge's programs and the labextension, bundled. */
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
+import { bundlePrograms } from './bridge-programs.mjs';
 import { buildWidgets, WIDGET_FILES, WIDGETS } from './build-widgets.mjs';
 import { checkout } from './checkout.mjs';
 import { fingerprint } from './fingerprint.mjs';
@@ -12,11 +13,14 @@ import { SetupProblem } from './setup-problem.mjs';
 /** @param {string} name */
 const inRoot = name => path.join(checkout.root, name);
 const PACKAGES = ['protocol', 'kernel-bridge', 'extension'];
+/** The compiler in Go; the package `typescript` is the one before it, whose programming interface ESLint's rules need. */
+export const TSC = inRoot('node_modules/typescript-7/bin/tsc');
 
 /** @type {import('./stage.mjs').Stage} */
 export const build = {
   id: 'build',
   title: 'build',
+  after: ['npm-packages'],
   fingerprint: () =>
     fingerprint({
       files: [
@@ -43,17 +47,17 @@ export const build = {
 
 /** @param {AbortSignal} [signal] */
 export async function compile(signal) {
-  const tsc = inRoot('node_modules/typescript/bin/tsc');
   await runOrExplain(
     'compiling TypeScript',
     process.execPath,
-    [tsc, '--build', '--pretty', 'false', ...PACKAGES],
+    [TSC, '--build', '--pretty', 'false', ...PACKAGES],
     {
       cwd: checkout.root,
       timeoutMs: 600_000,
       ...(signal ? { signal } : {})
     }
   );
+  await bundlePrograms(path.join(checkout.root, 'kernel-bridge'));
 }
 
 /**

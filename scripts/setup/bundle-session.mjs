@@ -14,6 +14,8 @@ import { SESSION_PAGE } from './session-page.mjs';
 const BUILDING = `${SESSION_PAGE}.building`;
 const COMPRESSED = /\.(js|css|svg|json|ttf)$/;
 
+// Whoever starts this may be a test, whose own value would make a page for developers.
+process.env['NODE_ENV'] = 'production';
 await build({
   configFile: path.join(checkout.extension, 'session', 'vite.config.mjs'),
   logLevel: 'error',

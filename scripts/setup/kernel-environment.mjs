@@ -18,6 +18,7 @@ function kernelEnvironment(name, title) {
   return {
     id: name,
     title,
+    after: ['uv', 'build'],
     fingerprint: () =>
       fingerprint({
         files: ['environment.json', 'requirements.lock', 'smoke_test.py'].map(file =>

@@ -19,6 +19,7 @@ const SERVER_CONFIG = path.join('etc', 'jupyter', 'jupyter_server_config.d');
 export const labEnvironment = {
   id: 'lab',
   title: 'JupyterLab',
+  after: ['uv'],
   fingerprint: () =>
     fingerprint({ files: [lockOf('lab'), path.join(checkout.definitions, 'lab', 'smoke_test.py')] }),
   isThere: async () => existsSync(pythonIn(checkout.lab)),
@@ -34,6 +35,7 @@ export const labEnvironment = {
 export const linkedExtension = {
   id: 'extension-link',
   title: 'extension in JupyterLab',
+  after: ['lab', 'build'],
   fingerprint: linkFingerprint,
   isThere: () => isLinked(checkout.lab),
   make: context => linkExtension(checkout.lab, context)

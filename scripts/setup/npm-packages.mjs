@@ -1,7 +1,7 @@
 // @ts-check
 /** Stage: the npm packages of package-lock.json. */
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { checkout } from './checkout.mjs';
 import { explainFailure, reasonOf } from './explain-failure.mjs';
@@ -9,13 +9,14 @@ import { fingerprint } from './fingerprint.mjs';
 import { run, runOrExplain } from './run-command.mjs';
 
 const LOCK = path.join(checkout.root, 'package-lock.json');
-/** npm writes this last, so an installation that was interrupted has none. */
+/** npm writes this last. It is taken away before an installation begins, so one that was interrupted has none. */
 const INSTALLED = path.join(checkout.root, 'node_modules', '.package-lock.json');
 
 /** @type {import('./stage.mjs').Stage} */
 export const npmPackages = {
   id: 'npm-packages',
   title: 'npm packages',
+  after: [],
   fingerprint: () =>
     fingerprint({
       files: [LOCK, path.join(checkout.root, '.npmrc')],
@@ -28,6 +29,8 @@ export const npmPackages = {
     detail('asking the registry');
     await requireRegistry([command, ...args], signal);
     detail('downloading and unpacking');
+    // npm empties the folder in no order: of what it was interrupted in, this could be left.
+    await rm(INSTALLED, { force: true });
     await runOrExplain(
       'installing npm packages',
       command,

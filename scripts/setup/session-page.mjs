@@ -14,6 +14,7 @@ const inRoot = name => path.join(checkout.root, name);
 export const sessionPage = {
   id: 'session-page',
   title: 'session page',
+  after: ['npm-packages'],
   fingerprint: () =>
     fingerprint({
       files: [

@@ -1,5 +1,5 @@
 // @ts-check
-/** The set-up of `npm start` and `npm test`: its stages in order, each left out while it is up to date. */
+/** The set-up of `npm start` and `npm test`: its stages, each left out while it is up to date. */
 import { build } from './build.mjs';
 import { bridgeBundle } from './bridge-bundle.mjs';
 import { explainError } from './explain-failure.mjs';
@@ -8,6 +8,7 @@ import { jaxEnvironment } from './kernel-environment.mjs';
 import { labEnvironment, linkedExtension } from './lab-environment.mjs';
 import { requireNode } from './node-version.mjs';
 import { npmPackages } from './npm-packages.mjs';
+import { runStages } from './run-stages.mjs';
 import { sessionPage } from './session-page.mjs';
 import { withSetUpLock } from './set-up-lock.mjs';
 import { runStage } from './stage.mjs';
@@ -38,17 +39,14 @@ export async function setUp({ stages, signal, printer = new StagePrinter() }) {
   const since = performance.now();
   /** @type {Promise<import('./find-python.mjs').Python> | undefined} */
   let python;
-  const context = {
-    signal,
-    detail: (/** @type {string} */ text) => printer.detail(text),
-    python: () => (python ??= findPython(signal))
-  };
+  const findOnce = () => (python ??= findPython(signal));
   printer.line('Set-up');
   try {
     await withSetUpLock(
       async () => {
-        let made = 0;
-        for (const stage of stages) if ((await runStage(stage, context, printer)) === 'made') made += 1;
+        const made = await runStages(stages, signal, (stage, stageSignal) =>
+          runStage(stage, { signal: stageSignal, python: findOnce }, printer)
+        );
         const time = formatSeconds(performance.now() - since);
         printer.line(made === 0 ? `  ✓ everything is up to date (${time})` : `  ✓ ready after ${time}`);
       },

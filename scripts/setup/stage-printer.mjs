@@ -1,5 +1,5 @@
 // @ts-check
-/** Shows the stages of the set-up: one aligned line each, with a spinner where the output is a terminal. */
+/** Shows the stages of the set-up: one aligned line each, with a spinner for those that run where the output is a terminal. */
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const TITLE_WIDTH = 30;
@@ -11,11 +11,26 @@ const TITLE_WIDTH = 30;
  * @property {(text: string) => unknown} write
  */
 
+/**
+ * @typedef {object} Running
+ * @property {string} title
+ * @property {number} since
+ * @property {string} detail
+ *
+ * @typedef {object} ShownStage
+ * @property {(text: string) => void} detail what the stage is at. Only a terminal shows it: elsewhere it would be many lines.
+ * @property {(note?: string) => void} done for example `already there`
+ * @property {(note?: string) => void} failed
+ */
+
 export class StagePrinter {
   #out;
   #now;
-  /** @type {{ title: string, since: number, detail: string, timer: NodeJS.Timeout | null, frame: number } | null} */
-  #stage = null;
+  /** @type {Set<Running>} */
+  #running = new Set();
+  /** @type {NodeJS.Timeout | undefined} */
+  #timer;
+  #frame = 0;
 
   /**
    * @param {Out} [out]
@@ -26,33 +41,25 @@ export class StagePrinter {
     this.#now = now;
   }
 
-  /** @param {string} title */
+  /**
+   * @param {string} title
+   * @returns {ShownStage} what is said after its end is not shown
+   */
   begin(title) {
-    this.#stage = { title, since: this.#now(), detail: '', timer: null, frame: 0 };
+    /** @type {Running} */
+    const stage = { title, since: this.#now(), detail: '' };
+    this.#running.add(stage);
     if (this.#out.isTTY) {
-      this.#stage.timer = setInterval(() => this.#draw(), 100);
+      this.#timer ??= setInterval(() => this.#draw(), 100);
       this.#draw();
     } else {
       this.#out.write(`  … ${title}\n`);
     }
-  }
-
-  /**
-   * What the stage is at. Only a terminal shows it: elsewhere it would be many lines.
-   *
-   * @param {string} text
-   */
-  detail(text) {
-    if (this.#stage) this.#stage.detail = text;
-  }
-
-  /** @param {string} [note] for example `already there` */
-  done(note) {
-    this.#finish('✓', note);
-  }
-
-  failed() {
-    this.#finish('✗');
+    return {
+      detail: text => void (stage.detail = text),
+      done: note => this.#finish(stage, '✓', note),
+      failed: note => this.#finish(stage, '✗', note)
+    };
   }
 
   /** @param {string} text */
@@ -61,26 +68,34 @@ export class StagePrinter {
   }
 
   /**
+   * @param {Running} stage
    * @param {string} mark
    * @param {string} [note]
    */
-  #finish(mark, note) {
-    const stage = this.#stage;
-    if (!stage) return;
-    if (stage.timer) clearInterval(stage.timer);
-    this.#stage = null;
-    const time = formatSeconds(this.#now() - stage.since).padStart(8);
-    const line = `  ${mark} ${stage.title.padEnd(TITLE_WIDTH)}${time}${note ? `   ${note}` : ''}`;
+  #finish(stage, mark, note) {
+    if (!this.#running.delete(stage)) return;
+    if (this.#running.size === 0) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    }
+    const line = `  ${mark} ${stage.title.padEnd(TITLE_WIDTH)}${this.#timeOf(stage)}${note ? `   ${note}` : ''}`;
     this.#out.write(this.#out.isTTY ? `\r\x1b[2K${line}\n` : `${line}\n`);
+    if (this.#out.isTTY) this.#draw();
   }
 
+  /** One line: the stage that has run longest, and the names of those beside it. */
   #draw() {
-    const stage = this.#stage;
+    const [stage, ...others] = this.#running;
     if (!stage) return;
-    stage.frame = (stage.frame + 1) % FRAMES.length;
-    const time = formatSeconds(this.#now() - stage.since).padStart(8);
-    const line = `  ${FRAMES[stage.frame] ?? ' '} ${stage.title.padEnd(TITLE_WIDTH)}${time}   ${stage.detail}`;
+    this.#frame = (this.#frame + 1) % FRAMES.length;
+    const beside = others.map(({ title }) => `   + ${title}`).join('');
+    const line = `  ${FRAMES[this.#frame] ?? ' '} ${stage.title.padEnd(TITLE_WIDTH)}${this.#timeOf(stage)}   ${stage.detail}${beside}`;
     this.#out.write(`\r\x1b[2K${line.slice(0, (this.#out.columns ?? 80) - 1)}`);
+  }
+
+  /** @param {Running} stage */
+  #timeOf(stage) {
+    return formatSeconds(this.#now() - stage.since).padStart(8);
   }
 }
 

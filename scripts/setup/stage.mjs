@@ -10,6 +10,8 @@
  * @typedef {object} Stage
  * @property {string} id
  * @property {string} title
+ * @property {readonly string[]} [after] ids of the stages whose results it needs, so that it may run beside all others; unless given,
+ *   it runs alone, after all before it
  * @property {() => Promise<string>} fingerprint of everything that it is made from
  * @property {() => Promise<boolean>} isThere whether what it makes is there at all; quick
  * @property {(context: StageContext) => Promise<boolean>} [isRight] whether what is there without a stamp is what
@@ -17,33 +19,35 @@
  * @property {(context: StageContext) => Promise<void>} make
  */
 import { explainError } from './explain-failure.mjs';
+import { Interrupted } from './setup-problem.mjs';
 import { readStamp, removeStamp, writeStamp } from './stamp.mjs';
 
 /**
  * @param {Stage} stage
- * @param {StageContext} context
+ * @param {Omit<StageContext, 'detail'>} given
  * @param {import('./stage-printer.mjs').StagePrinter} printer
  * @returns {Promise<'made' | 'kept'>}
  */
-export async function runStage(stage, context, printer) {
+export async function runStage(stage, given, printer) {
   const wanted = await stage.fingerprint();
   const there = await stage.isThere();
   const stamp = await readStamp(stage.id);
   if (there && stamp === wanted) return 'kept';
-  printer.begin(stage.title);
+  const { detail, done, failed } = printer.begin(stage.title);
+  const context = { ...given, detail };
   try {
     if (there && stamp === null && (await stage.isRight?.(context))) {
       await writeStamp(stage.id, wanted);
-      printer.done('already there');
+      done('already there');
       return 'kept';
     }
     await removeStamp(stage.id);
     await stage.make(context);
     await writeStamp(stage.id, wanted);
-    printer.done();
+    done();
     return 'made';
   } catch (error) {
-    printer.failed();
+    failed(error instanceof Interrupted ? 'stopped' : undefined);
     throw explainError(error);
   }
 }

@@ -23,6 +23,7 @@ export const testEnvironments = [
   {
     id: 'test-clients',
     title: 'Python for client tests',
+    after: ['uv'],
     fingerprint: () => fingerprint({ files: [lockOf('test')] }),
     isThere: async () => existsSync(testPythons.clients),
     make: context =>
@@ -31,6 +32,7 @@ export const testEnvironments = [
   {
     id: 'test-agent',
     title: 'Python for agent tests',
+    after: ['uv'],
     fingerprint: () =>
       fingerprint({
         files: [
@@ -56,6 +58,7 @@ export const testEnvironments = [
   {
     id: 'test-server',
     title: 'Python for server tests',
+    after: ['uv', 'build'],
     fingerprint: async () => fingerprint({ files: [lockOf('test-lab')], texts: [await linkFingerprint()] }),
     isThere: () => isLinked(path.join(checkout.testEnvs, 'server')),
     async make(context) {

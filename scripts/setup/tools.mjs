@@ -12,6 +12,7 @@ import { run, runOrExplain } from './run-command.mjs';
 export const uvTool = {
   id: 'uv',
   title: 'uv',
+  after: [],
   fingerprint: () => fingerprint({ files: [lockOf('tools')], texts: [process.platform, process.arch] }),
   isThere: async () => existsSync(checkout.uv),
   async isRight({ signal }) {
@@ -44,6 +45,7 @@ export const uvTool = {
 export const checkTools = {
   id: 'check-tools',
   title: 'ruff and mypy',
+  after: ['uv'],
   fingerprint: () => fingerprint({ files: [lockOf('check'), lockOf('tools')] }),
   isThere: async () => ['ruff', 'mypy'].every(name => existsSync(path.join(checkout.tools, 'bin', name))),
   async make({ signal, detail }) {

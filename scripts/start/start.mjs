@@ -26,19 +26,20 @@ export async function start(signal, argv) {
   if ((await endLeftovers()) > 0)
     printer.line('  Ended what an earlier start, which was killed, had left running.');
   printer.line('JupyterLab');
-  printer.begin('starting');
+  const starting = printer.begin('starting');
   const jupyter = await Jupyter.start({ ...options, port: await choosePort(options.port) });
   try {
     await rememberStart(jupyter.mark);
     const address = await jupyter.ready(signal);
-    printer.done();
+    starting.done();
     printer.line(`\n  ${address}\n\n  Ctrl-C ends JupyterLab, the bridge and all kernels.`);
     await jupyter.untilAborted(signal);
   } finally {
+    starting.failed();
     if (signal.aborted) printer.line('');
-    printer.begin('ending kernels, bridge, Jupyter');
+    const ending = printer.begin('ending kernels, bridge, Jupyter');
     await jupyter.stop();
     await forgetStart(jupyter.mark);
-    printer.done();
+    ending.done();
   }
 }

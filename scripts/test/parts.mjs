@@ -47,7 +47,7 @@ export const PARTS = [
     name: 'check',
     what: 'format, lint, types, layers',
     limitMin: 10,
-    share: 4,
+    share: 7,
     load: 1,
     steps: async () => {
       const report = reportFile('check.json');
@@ -65,17 +65,17 @@ export const PARTS = [
     name: 'unit',
     what: 'specs of protocol, kernel bridge, extension and scripts',
     limitMin: 15,
-    share: 8,
+    share: 9,
     load: 1.2,
     steps: async (_signal, _say, { since }) => [
-      vitest('unit', ['protocol', 'kernel-bridge', 'extension', 'scripts'], since)
+      vitest('unit', ['protocol', 'kernel-bridge', 'extension', 'scripts', 'mocked'], since)
     ]
   },
   {
     name: 'agent',
     what: 'the Python package tpulab, in the environment with JAX',
     limitMin: 15,
-    share: 4,
+    share: 5,
     load: 1,
     steps: async (_signal, _say, { files }) => [
       pytest('agent', testPythons.agent, [
@@ -89,7 +89,7 @@ export const PARTS = [
     name: 'server',
     what: "the Jupyter server's part of the extension",
     limitMin: 15,
-    share: 4,
+    share: 3,
     load: 0.2,
     steps: async (_signal, _say, { files }) => [
       pytest('server', testPythons.server, [
@@ -102,7 +102,7 @@ export const PARTS = [
     name: 'clients',
     what: 'clients in Python, as other people write them, on a real kernel',
     limitMin: 15,
-    share: 5,
+    share: 4,
     load: 0.3,
     steps: async (_signal, _say, { files }) => [
       pytest('clients', testPythons.clients, those(files, 'tests/clients'))
@@ -112,7 +112,7 @@ export const PARTS = [
     name: 'conformance',
     what: "other people's tests of a kernel server, the short form of `npm run conformance`",
     limitMin: 15,
-    share: 7,
+    share: 6,
     load: 0.3,
     setsUp: true,
     steps: async (signal, say) => {
@@ -124,7 +124,7 @@ export const PARTS = [
     name: 'recipes',
     what: 'the recipes in JAX, on eight XLA:CPU devices',
     limitMin: 35,
-    share: 16,
+    share: 11,
     load: 1.2,
     steps: async (_signal, _say, { files }) => [
       pytest('recipes', testPythons.agent, [
@@ -139,7 +139,7 @@ export const PARTS = [
     name: 'integration',
     what: 'real keepers, kernels and machines',
     limitMin: 35,
-    share: 18,
+    share: 17,
     load: 0.8,
     setsUp: true,
     steps: async (signal, say, { since }) => {
@@ -151,7 +151,7 @@ export const PARTS = [
     name: 'notebooks',
     what: 'the notebooks, run from top to bottom',
     limitMin: 15,
-    share: 3,
+    share: 4,
     load: 0.8,
     steps: async (_signal, _say, { files }) => [
       pytest('notebooks', testPythons.clients, [...inTwo('loadfile'), ...those(files, 'tests/notebooks')])
@@ -161,7 +161,7 @@ export const PARTS = [
     name: 'browser',
     what: 'JupyterLab in Chromium, with a real kernel',
     limitMin: 50,
-    share: 18,
+    share: 19,
     load: 1.7,
     setsUp: true,
     steps: async (signal, say, { files }) => {
@@ -171,9 +171,9 @@ export const PARTS = [
   },
   {
     name: 'torch',
-    what: 'PyTorch on XLA: the seam, the recipes, and notebooks 00 to 04 and 06 to 08, five of them in the page (makes an environment of 8 GB)',
+    what: 'PyTorch on XLA: the seam, the recipes, and notebooks 00 to 04 and 06 to 08, four of them in the page (makes an environment of 8 GB)',
     limitMin: 45,
-    share: 13,
+    share: 15,
     load: 1.7,
     leftOut: () =>
       process.env['TPULAB_SKIP_TORCH'] === '1' ? 'TPULAB_SKIP_TORCH=1; `npm test -- torch` runs it' : null,
@@ -199,13 +199,11 @@ export const PARTS = [
       ];
       const ofAgent = inRoot('kernel-agent/tests/torch_xla');
       return [
-        // Small operations: threads of two processes that wait for each other cost more than they bring.
-        pytest(
-          'torch-recipes',
-          torchPythons.torchXla,
-          [...recipes, ...inTwo('loadfile'), ...folders.map(folder => inRoot(`recipes/tests/${folder}`))],
-          { OMP_NUM_THREADS: '1' }
-        ),
+        pytest('torch-recipes', torchPythons.torchXla, [
+          ...recipes,
+          ...inTwo('loadfile'),
+          ...folders.map(folder => inRoot(`recipes/tests/${folder}`))
+        ]),
         // One program over several devices is chosen once in a process: a run of its own.
         pytest(
           'torch-spmd',
@@ -216,8 +214,8 @@ export const PARTS = [
         ...(existsSync(ofAgent)
           ? [
               pytest('torch-agent', torchPythons.torchXla, [
-                '-c',
-                inRoot('kernel-agent/pyproject.toml'),
+                ...['-c', inRoot('kernel-agent/pyproject.toml')],
+                ...inTwo('loadfile'),
                 ofAgent
               ])
             ]

@@ -11,7 +11,7 @@ import path from 'node:path';
  */
 
 /** What one line of a summary can carry. */
-const MAX_ERROR_CHARS = 200;
+const MAX_ERROR_CHARS = 500;
 
 /**
  * By the end of the report's name.
@@ -60,11 +60,21 @@ async function readTests(file) {
   return read ? read(await readFile(file, 'utf8')) : [];
 }
 
-/** @param {string | undefined} text */
-function firstLine(text) {
+/**
+ * A message in one line, and where it came from: all that is left of a run whose whole output was not kept.
+ *
+ * @param {string | undefined} text
+ * @param {string} [place]
+ */
+function inOneLine(text, place) {
   // Playwright colours its messages.
-  const plain = (text ?? '').replace(/\u001b\[[0-9;]*m/g, '').trimStart();
-  return plain.split('\n')[0]?.slice(0, MAX_ERROR_CHARS) || 'no message';
+  const lines = (text ?? '').replace(/\u001b\[[0-9;]*m/g, '').split('\n');
+  const isFrame = (/** @type {string} */ line) => /^\s+at /.test(line);
+  const frame = lines.find(line => isFrame(line) && !line.includes('node_modules'));
+  const end = lines.findIndex(line => isFrame(line) || /^(Call log|\s+\+\s)/.test(line));
+  const message = (end === -1 ? lines : lines.slice(0, end)).join(' ').replace(/\s+/g, ' ').trim();
+  const where = place ?? /[^/\s(]+:\d+:\d+/.exec(frame ?? '')?.[0];
+  return `${message.slice(0, MAX_ERROR_CHARS) || 'no message'}${where === undefined ? '' : ` (${where})`}`;
 }
 
 /**
@@ -93,16 +103,18 @@ export function testsOfVitest(text) {
     const tests = assertionResults.map(test => ({
       name: `${file}: ${test.fullName.trim()}`,
       ms: test.duration ?? 0,
-      ...(test.status === 'failed' ? { error: firstLine(test.failureMessages?.[0]) } : {})
+      ...(test.status === 'failed' ? { error: inOneLine(test.failureMessages?.[0]) } : {})
     }));
     const isBroken = status === 'failed' && !tests.some(test => 'error' in test);
-    return isBroken ? [...tests, { name: file, ms: 0, error: firstLine(message) }] : tests;
+    return isBroken ? [...tests, { name: file, ms: 0, error: inOneLine(message) }] : tests;
   });
 }
 
+/** @typedef {{ message?: string, location?: { file: string, line: number } }} PlaywrightError */
+
 /**
  * @typedef {object} Suite of Playwright's JSON report: files, and groups in them
- * @property {{ file: string, title: string, tests: { status: string, results: { duration: number, error?: { message?: string } }[] }[] }[]} [specs]
+ * @property {{ file: string, title: string, tests: { status: string, results: { duration: number, error?: PlaywrightError }[] }[] }[]} [specs]
  * @property {Suite[]} [suites]
  */
 
@@ -119,12 +131,17 @@ export function testsOfPlaywright(text) {
       return {
         name: `${path.basename(file)}: ${title}`,
         ms: results.reduce((sum, { duration }) => sum + duration, 0),
-        ...(isFailed ? { error: firstLine(results.find(({ error }) => error)?.error?.message) } : {})
+        ...(isFailed ? { error: errorOfPlaywright(results.find(({ error }) => error)?.error) } : {})
       };
     }),
     ...suites.flatMap(testsOf)
   ];
   return testsOf(/** @type {Suite} */ (JSON.parse(text)));
+}
+
+/** @param {PlaywrightError | undefined} error */
+function errorOfPlaywright({ message, location } = {}) {
+  return inOneLine(message, location && `${path.basename(location.file)}:${location.line}`);
 }
 
 /**
@@ -139,7 +156,7 @@ export function testsOfJunit(text) {
       return {
         name: `${of('classname', tag).split('.').at(-1)}: ${of('name', tag)}`,
         ms: Number(of('time', tag)) * 1000,
-        ...(failure === undefined ? {} : { error: firstLine(of('message', failure)) })
+        ...(failure === undefined ? {} : { error: inOneLine(of('message', failure)) })
       };
     }
   );

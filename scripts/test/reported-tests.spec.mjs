@@ -21,7 +21,9 @@ const VITEST = JSON.stringify({
           fullName: 'a frame is read',
           status: 'failed',
           duration: 1200.5,
-          failureMessages: ['Error: cut\n    at x']
+          failureMessages: [
+            'Error: cut: {\n  "at": 3\n}\n    at expect (/checkout/node_modules/x.js:1:1)\n    at read (/checkout/src/frame.ts:7:5)'
+          ]
         },
         { fullName: 'a frame is skipped', status: 'skipped', duration: null }
       ]
@@ -49,7 +51,13 @@ const PLAYWRIGHT = JSON.stringify({
                 {
                   status: 'unexpected',
                   results: [
-                    { duration: 10, error: { message: '\u001b[31mError\u001b[39m: it stays\nCall log' } }
+                    {
+                      duration: 10,
+                      error: {
+                        message: '\u001b[31mError\u001b[39m: it stays\n\nLocator: x\nCall log:\n  - y',
+                        location: { file: '/checkout/tests/steps.ts', line: 12 }
+                      }
+                    }
                   ]
                 }
               ]
@@ -74,13 +82,13 @@ describe('reported tests', () => {
 
   it('are read from the report of each runner, with the error of one that failed', () => {
     expect(testsOfVitest(VITEST)).toEqual([
-      { name: 'frame.spec.ts: a frame is read', ms: 1200.5, error: 'Error: cut' },
+      { name: 'frame.spec.ts: a frame is read', ms: 1200.5, error: 'Error: cut: { "at": 3 } (frame.ts:7:5)' },
       { name: 'frame.spec.ts: a frame is skipped', ms: 0 },
       { name: 'broken.spec.ts', ms: 0, error: 'SyntaxError: no' }
     ]);
     expect(testsOfPlaywright(PLAYWRIGHT)).toEqual([
       { name: 'a.spec.ts: opens', ms: 4000 },
-      { name: 'a.spec.ts: closes', ms: 10, error: 'Error: it stays' }
+      { name: 'a.spec.ts: closes', ms: 10, error: 'Error: it stays Locator: x (steps.ts:12)' }
     ]);
     expect(testsOfJunit(JUNIT)).toEqual([
       { name: 'test_hosts: test_two[a<b]', ms: 2500 },

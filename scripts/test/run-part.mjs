@@ -64,8 +64,11 @@ async function runStep(step, timeoutMs, signal, say) {
     // CI: runners ask nothing, watch nothing and open nothing. NODE_ENV: whoever has `production` in the shell would
     // test React without its `act`.
     // Compilation cache: what a test sees compiled must not depend on what an earlier run has left behind.
+    // Threads: they are for large matrices. Two processes whose threads wait for each other at small ones, spinning, take a
+    // third longer.
     env: {
       CI: 'true',
+      OMP_NUM_THREADS: '1',
       NODE_ENV: undefined,
       FORCE_COLOR: '0',
       NO_COLOR: '1',

@@ -5,6 +5,7 @@
  * one set-up runs at a time.
  */
 import { formatSeconds } from '../setup/stage-printer.mjs';
+import { coreUse } from './core-use.mjs';
 import { runPart } from './run-part.mjs';
 
 /** @typedef {import('./parts.mjs').Part} Part */
@@ -45,10 +46,13 @@ export async function runParts(parts, signal, say, run = runPart) {
   /** @param {Part} part */
   const begin = async part => {
     say(`\n── ${part.name}: ${part.what}`);
+    const busy = coreUse();
     const result = await run(part, signal, named(part, say));
     const { passed, failed, skipped } = result.counts;
     const time = formatSeconds(result.ms);
-    say(`── ${part.name}: ${passed} passed, ${failed} failed, ${skipped} skipped, ${time}`);
+    say(
+      `── ${part.name}: ${passed} passed, ${failed} failed, ${skipped} skipped, ${time}, cores ${busy()} % busy`
+    );
     results.set(part, result);
   };
 

@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from ..notebook_run import NOTEBOOKS, Executed, require_environment, run_notebook
+from ..notebook_run import COMPILE_LESS, NOTEBOOKS, Executed, require_environment, run_notebook
 
 NOTEBOOK = NOTEBOOKS / "05-ddpm.ipynb"
 #: Two programs are compiled in one cell, on a machine that may be busy.
@@ -58,6 +58,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
         NOTEBOOK.name,
         folder,
         settings={"output_dir": str(folder / "run"), **shorter},
+        before=COMPILE_LESS,
         probe=PROBE,
         cell_deadline_s=CELL_DEADLINE_S,
     )

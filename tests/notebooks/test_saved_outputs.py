@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,20 @@ def test_the_outputs_of_a_notebook_are_of_its_own_code_and_need_no_kernel(file: 
     shown = {mime for one in outputs for mime in one.get("data", {})}
     pages = "".join(one.data.get("text/html", "") for one in outputs if "data" in one)
     assert "image/png" in shown or "<svg" in pages, "no figure"
+    assert ": running</title>" not in pages, "a run has ended, and its picture does not show it"
     assert shown <= set(KEPT)
+
+
+def test_the_voice_that_notebook_08_carries_is_understood_and_stops() -> None:
+    """`npm test` trains it for a few epochs only."""
+    cells = read(CHECKOUT / "notebooks" / "08-english-tts.ipynb").cells
+    (text,) = ("".join(one.text for one in cell.outputs) for cell in cells if cell.id == "words")
+    share = re.match(r"(\d+)% of the words", text)
+    late = re.search(r"ends them (-?\d+) to (-?\d+) frames", text)
+    assert share
+    assert late
+    assert int(share[1]) >= 70
+    assert all(abs(int(frames)) <= 3 for frames in late.groups())
 
 
 def test_the_hash_is_of_the_code_alone_and_the_one_that_the_check_computes() -> None:

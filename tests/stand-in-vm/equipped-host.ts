@@ -1,4 +1,4 @@
-/** A host on which a set-up finds everything: the tools, the bridge of a bundle, and the environment `jax` of the checkout. */
+/** A host on which a set-up finds everything: the tools, the bridge of a bundle, and an environment of the checkout. */
 import { execFile } from 'node:child_process';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -9,17 +9,19 @@ import type { InstalledBridge } from './installed-bridge.js';
 
 const run = promisify(execFile);
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');
-const ENVIRONMENT = path.join(CHECKOUT, '.tpulab', 'envs', 'jax');
+/** The environments of the checkout. */
+export const ENVIRONMENTS = path.join(CHECKOUT, '.tpulab', 'envs');
 
 /** @param payload folder of the bundle */
-export function equippedHost(payload: string) {
+export function equippedHost(payload: string, environment = 'jax') {
+  const place = path.join(ENVIRONMENTS, environment);
   return async (homes: string, user: string, userId: number): Promise<InstalledBridge> => {
-    const context = await readContext('jax', payload);
+    const context = await readContext(environment, payload);
     const { layout, tools } = context;
     const base = path.join(homes, user, '.tpulab');
-    const link = async (target: string, place: string): Promise<void> => {
-      await mkdir(path.dirname(path.join(base, place)), { recursive: true });
-      await symlink(target, path.join(base, place));
+    const link = async (target: string, at: string): Promise<void> => {
+      await mkdir(path.dirname(path.join(base, at)), { recursive: true });
+      await symlink(target, path.join(base, at));
     };
     await link('/opt/node', `${layout.node}/${tools.node.program}`);
     await link('/opt/bridge', layout.bridge);
@@ -28,11 +30,11 @@ export function equippedHost(payload: string) {
     await mkdir(path.dirname(uv), { recursive: true });
     await writeFile(uv, '#!/bin/sh\nexit 1\n', { mode: 0o755 });
     await run('chown', ['-R', '-h', `${userId}:${userId}`, path.join(homes, user)]);
-    const python = path.join(ENVIRONMENT, 'bin', 'python');
+    const python = path.join(place, 'bin', 'python');
     const { stdout } = await run(python, ['-c', 'import sys; print(sys.base_prefix)']);
     return {
       visible: [stdout.trim(), CHECKOUT],
-      mounts: { '/opt/bridge': payload, '/opt/environment': ENVIRONMENT }
+      mounts: { '/opt/bridge': payload, '/opt/environment': place }
     };
   };
 }

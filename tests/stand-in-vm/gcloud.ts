@@ -95,17 +95,31 @@ export function tpuNode(given: object = {}): string {
 }
 
 /** `queued-resources describe --format=json`. */
-export function queuedResource(state: string, nodeId = 'my-tpu'): string {
+export function queuedResource(state: string, nodeId = 'my-tpu', initiator = 'SERVICE'): string {
   return JSON.stringify({
     createTime: '2026-11-22T20:00:00.000Z',
     name: 'projects/p/locations/us-east5-b/queuedResources/queue',
-    state: { state, stateInitiator: 'SERVICE' },
+    state: { state, stateInitiator: initiator },
     tpu: {
       nodeSpec: [
         { node: { acceleratorType: 'v5litepod-4' }, nodeId, parent: 'projects/p/locations/us-east5-b' }
       ]
     }
   });
+}
+
+/** Of an instance of a group: what it is now, and what the group does with it. */
+export interface ManagedInstance {
+  /** Absent while there is no instance. */
+  readonly instanceStatus?: string;
+  readonly currentAction: string;
+}
+
+/** `instance-groups managed list-instances my-group --format=json(instance,instanceStatus,currentAction)`, in no order. */
+export function managedInstances(instances: readonly ManagedInstance[]): string {
+  const url = 'https://www.googleapis.com/compute/v1/projects/p/zones/us-east5-b/instances';
+  const listed = instances.map((one, index) => ({ ...one, instance: `${url}/my-group-${index}` }));
+  return JSON.stringify(listed.reverse());
 }
 
 /** `tpu-vm get-guest-attributes --query-path=hostkeys/ --format=json`. @param keys of each worker, as `TYPE BASE64` */

@@ -1,4 +1,4 @@
-export { equippedHost } from './equipped-host.js';
+export { ENVIRONMENTS, equippedHost } from './equipped-host.js';
 export { PASSWORD, USER } from './accounts.js';
 export { findProgram, whyNoStandIn } from './availability.js';
 export { ColabAccount, type ColabAnswers } from './colab/account.js';

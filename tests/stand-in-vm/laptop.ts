@@ -78,9 +78,10 @@ export class Laptop {
     await writeFile(this.config, `${[...lines, ...own].join('\n')}\n`, { mode: 0o600 });
   }
 
-  /** Makes a host key known for these names, as an earlier visit has. */
-  async know(names: readonly string[], publicHostKey: string): Promise<void> {
-    await writeFile(this.knownHosts, names.map(name => `${name} ${publicHostKey}\n`).join(''));
+  /** Makes a host key known for these names, as an earlier visit has. @param more keeps what is known */
+  async know(names: readonly string[], publicHostKey: string, more = false): Promise<void> {
+    const lines = names.map(name => `${name} ${publicHostKey}\n`).join('');
+    await writeFile(this.knownHosts, lines, { flag: more ? 'a' : 'w' });
   }
 
   /** What the stand-in for gcloud says from now on. Without an answer it says that it does not know the command. */

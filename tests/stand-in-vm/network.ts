@@ -17,6 +17,8 @@ export class StandInNetwork implements AsyncDisposable {
   readonly hostAddress: string;
   readonly vmAddress: string;
   readonly #link: string;
+  /** Its ends of the links to others, and how it routes through each. */
+  readonly #joined: { readonly device: string; readonly route: string }[] = [];
 
   private constructor(number: number) {
     this.vmNamespace = `tplvm${number}`;
@@ -37,13 +39,19 @@ export class StandInNetwork implements AsyncDisposable {
     }
   }
 
-  /** Packets are dropped in both directions; nobody is told. */
+  /** Packets from and to everybody are dropped; nobody is told. */
   async cut(): Promise<void> {
     await this.#forwarding(0);
+    for (const { device } of this.#joined) await this.#own(`link set dev ${device} down`);
   }
 
   async restore(): Promise<void> {
     await this.#forwarding(1);
+    for (const { device, route } of this.#joined) {
+      await this.#own(`link set dev ${device} up`);
+      // It went with the link.
+      await this.#own(`route replace ${route}`);
+    }
   }
 
   /** A link between two of them, as between hosts of a slice: each reaches the other at its usual address. */
@@ -51,14 +59,18 @@ export class StandInNetwork implements AsyncDisposable {
     const name = (from: StandInNetwork, to: StandInNetwork): string =>
       `${from.vmNamespace.slice(3)}-${to.vmNamespace.slice(5)}`;
     const [here, there] = [name(this, other), name(other, this)];
+    const route = ({ vmAddress }: StandInNetwork, device: string, from: StandInNetwork): string =>
+      `${vmAddress}/32 dev ${device} src ${from.vmAddress}`;
     const commands = [
       `-n ${this.vmNamespace} link add name ${here} type veth peer name ${there} netns ${other.vmNamespace}`,
       `-n ${this.vmNamespace} link set dev ${here} up`,
       `-n ${other.vmNamespace} link set dev ${there} up`,
-      `-n ${this.vmNamespace} route add ${other.vmAddress}/32 dev ${here} src ${this.vmAddress}`,
-      `-n ${other.vmNamespace} route add ${this.vmAddress}/32 dev ${there} src ${other.vmAddress}`
+      `-n ${this.vmNamespace} route add ${route(other, here, this)}`,
+      `-n ${other.vmNamespace} route add ${route(this, there, other)}`
     ];
     for (const command of commands) await run('ip', command.split(' '));
+    this.#joined.push({ device: here, route: route(other, here, this) });
+    other.#joined.push({ device: there, route: route(this, there, other) });
   }
 
   /** Another address on this machine, as when it changes to another network. Connections do not notice. */
@@ -122,6 +134,11 @@ export class StandInNetwork implements AsyncDisposable {
     ];
     for (const command of commands) await run('ip', command.split(' '));
     await this.restore();
+  }
+
+  /** Of a link; one whose other end is gone is gone too. */
+  async #own(command: string): Promise<void> {
+    await run('ip', ['-n', this.vmNamespace, ...command.split(' ')]).catch(() => undefined);
   }
 
   async #forwarding(value: 0 | 1): Promise<void> {

@@ -147,11 +147,7 @@ export class StandInVm implements AsyncDisposable {
 
   async boot(): Promise<void> {
     await this.machine.boot();
-    const deadline = performance.now() + DEADLINE_MS;
-    while (!(await answers(this.network.vmAddress))) {
-      if (performance.now() > deadline) throw new Error(`Its sshd does not answer: ${await this.sshdLog()}`);
-      await delay(50);
-    }
+    await this.#untilSshd('does not answer', answers => answers);
   }
 
   /** All its processes are killed; what is on its disk stays. */
@@ -187,11 +183,19 @@ export class StandInVm implements AsyncDisposable {
   }
 
   async #restartSshd(): Promise<void> {
-    // Until the one before has ended, its port is taken.
-    const start = `${requireProgram('sshd')} -f /opt/sshd_config`;
-    await this.machine.run(
-      `pkill -x -o sshd; n=0; until ${start}; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.1; done`
-    );
+    await this.machine.run('pkill -x -o sshd');
+    // It goes to the background before it takes its port, and ends unheard when the one before still has it.
+    await this.#untilSshd('is still there', answers => !answers);
+    await this.machine.run(`${requireProgram('sshd')} -f /opt/sshd_config`);
+    await this.#untilSshd('does not answer', answers => answers);
+  }
+
+  async #untilSshd(otherwise: string, isSo: (answers: boolean) => boolean): Promise<void> {
+    const deadline = performance.now() + DEADLINE_MS;
+    while (!isSo(await answers(this.network.vmAddress))) {
+      if (performance.now() > deadline) throw new Error(`Its sshd ${otherwise}: ${await this.sshdLog()}`);
+      await delay(50);
+    }
   }
 
   publicHostKey(): Promise<string> {

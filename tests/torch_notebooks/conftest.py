@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -27,12 +28,8 @@ def record_and_stop(run, **metrics):
 TrainingRun.log = record_and_stop
 """
 
-#: XLA compiles in about a third of the time; what it computes is the same.
-COMPILE_QUICKLY = """
-import os
-
-os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
-"""
+#: Lessons that take minutes are trained to their end (`npm run test:lessons`), not only for some steps.
+WHOLE = os.environ.get("TPULAB_WHOLE_LESSONS") == "1"
 
 Execute = Callable[..., Executed]
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..notebook_run import COMPILE_QUICKLY
 from .conftest import STOP_IN_THE_FIRST_STEP, Execute
 
 
 def test_multi_core(execute: Execute) -> None:
     ask = {"steps": "len(losses)", "equal": "equal"}
-    lesson = execute(
-        "02-multi-core.ipynb", ask, STOP_IN_THE_FIRST_STEP, scaling_parts=[1], scaling_steps=1, width=0.0625
-    )
+    small = {"scaling_parts": [1], "scaling_steps": 1, "width": 0.0625}
+    lesson = execute("02-multi-core.ipynb", ask, COMPILE_QUICKLY + STOP_IN_THE_FIRST_STEP, **small)
     assert (lesson.values["steps"], lesson.values["equal"]) == (1, True)
     assert lesson.text("after").startswith("after step 1: ")
 
@@ -21,7 +21,7 @@ def test_multi_core(execute: Execute) -> None:
 def test_profiling(execute: Execute, tmp_path: Path) -> None:
     ask = {"steps": "len(losses)", "captured": "len(capture.done)"}
     settings = {"trace_folder": str(tmp_path), "mistake_steps": 1, "waiting_steps": 1, "slow_input_s": 0}
-    lesson = execute("03-profiling.ipynb", ask, STOP_IN_THE_FIRST_STEP, **settings)
+    lesson = execute("03-profiling.ipynb", ask, COMPILE_QUICKLY + STOP_IN_THE_FIRST_STEP, **settings)
     assert (lesson.values["steps"], lesson.values["captured"]) == (1, 0)
     assert lesson.text("summary").startswith("Nothing was captured")
     assert lesson.text("files") == ""

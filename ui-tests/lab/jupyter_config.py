@@ -31,3 +31,5 @@ c.JupyterNotebookApp.expose_app_in_browser = True
 c.LabApp.expose_app_in_browser = True
 c.LabApp.news_url = None
 c.LabApp.check_for_updates_class = "jupyterlab.handlers.announcements.NeverCheckForUpdate"
+# Each page would ask whether Lab must be built anew, for which the server runs Node three times.
+c.ServerApp.tornado_settings = {"page_config_data": {"buildCheck": False}}

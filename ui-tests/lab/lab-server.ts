@@ -10,7 +10,7 @@ import { freePort } from './free-port.js';
 import { type Breakage, prepareLabextensions } from './labextension.js';
 import { copyNotebooks } from './copy-notebooks.js';
 import { BRIDGE_ENTRY, CHECKOUT, ENV_DIR, LAB_ENV } from './paths.js';
-import { DEADLINE_MS, hasEnded, isAlive, waitUntil } from './processes.js';
+import { DEADLINE_MS, hasEnded, isAlive, serves, waitUntil } from './processes.js';
 
 export interface LabOptions {
   /** Galata's helpers, which need a server without a token. */
@@ -82,10 +82,13 @@ export class LabServer {
     });
   }
 
-  /** How a program of this user reaches the gateway. */
+  /** How a program of this user reaches the gateway, once that has found its kernels. */
   async reach(): Promise<{ url: string; token: string }> {
-    const { url } = await this.gateway();
-    return { url, token: (await readFile(join(this.stateDir, 'token'), 'utf8')).trim() };
+    return waitUntil('A gateway that serves', async () => {
+      const { url } = await this.gateway();
+      const token = (await readFile(join(this.stateDir, 'token'), 'utf8')).trim();
+      return (await serves(url, token)) ? { url, token } : null;
+    });
   }
 
   /** Ends the gateway as a crash would, and waits for the next one. */

@@ -11,7 +11,12 @@ import { LABEXTENSION, LABEXTENSION_NAME, LAB_ENV } from './paths.js';
  * - `absent`: not installed at all, to compare with
  */
 export type Breakage =
-  'absent' | 'entryThrows' | 'entryMissing' | 'chunksMissing' | 'serviceThrows' | 'uiThrows';
+  | 'absent'
+  | 'entryThrows'
+  | 'entryMissing'
+  | 'chunksMissing'
+  | 'serviceThrows'
+  | 'uiThrows';
 
 /** What broken code throws. */
 export const BROKEN = 'deliberately broken';

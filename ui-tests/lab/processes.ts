@@ -33,3 +33,15 @@ export function isAlive(pid: number): boolean {
     return false;
   }
 }
+
+/** Whether a gateway answers that has found its kernels: before that it refuses all else. */
+export async function serves(url: string, token: string): Promise<boolean> {
+  try {
+    const answer = await fetch(new URL('bridge/v1/health', url), {
+      headers: { authorization: `token ${token}` }
+    });
+    return ((await answer.json()) as { status?: string }).status === 'ok';
+  } catch {
+    return false;
+  }
+}

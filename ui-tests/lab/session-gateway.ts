@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from './free-port.js';
 import { BRIDGE_ENTRY, ENV_DIR } from './paths.js';
-import { hasEnded, waitUntil } from './processes.js';
+import { hasEnded, serves, waitUntil } from './processes.js';
 
 export class SessionGateway {
   static async start(): Promise<SessionGateway> {
@@ -44,10 +44,9 @@ export class SessionGateway {
       ],
       { env: { ...process.env, TPULAB_TOKEN: this.token }, stdio: 'ignore' }
     );
-    await waitUntil('A gateway that serves', async () => {
-      const answer = await this.ask('bridge/v1/health').catch(() => null);
-      return answer?.ok === true ? answer : null;
-    });
+    await waitUntil('A gateway that serves', async () =>
+      (await serves(this.url, this.token)) ? true : null
+    );
   }
 
   /** As power loss would: kernels and their keepers go on. */

@@ -7,9 +7,12 @@ import { setTheme } from './lab-page.js';
 import { StandInAnswers } from './stand-in-answers.js';
 
 const WIDTHS = [360, 520, 800, 1_600] as const;
-const THEMES = ['light', 'dark', 'high contrast'] as const;
+/** They differ in colours, not in sizes. */
+const THEMES = ['dark', 'high contrast', 'light'] as const;
 
-test('nothing of it is cut in any state, from 360 to 1,600 px, in three themes', async ({ page }) => {
+test('nothing of it is cut in any state, from 360 to 1,600 px, and axe finds nothing in three themes', async ({
+  page
+}) => {
   const answers = await StandInAnswers.give(page);
   await page.goto('?reset');
   await expect(page.locator('[data-category="TPULab"]').getByText('my-tpu').first()).toBeVisible();
@@ -25,16 +28,20 @@ test('nothing of it is cut in any state, from 360 to 1,600 px, in three themes',
     await dialog.getByRole('button', { name: 'Close' }).first().click();
     await expect(dialog).toBeHidden();
   };
+  const themes = [...THEMES];
   const look = async (what: string): Promise<void> => {
-    for (const theme of THEMES) {
-      await setTheme(page, theme);
-      for (const width of WIDTHS) {
-        await page.setViewportSize({ width, height: 640 });
-        await nothingIsCut(page, `${what}, ${width} px, ${theme}`);
-      }
-      await page.setViewportSize({ width: 800, height: 640 });
-      await checkAccessibility(page, dialog.locator('.jp-TPULabDialog-frame'));
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 640 });
+      await nothingIsCut(page, `${what}, ${width} px`);
     }
+    await page.setViewportSize({ width: 800, height: 640 });
+    const frame = dialog.locator('.jp-TPULabDialog-frame');
+    for (const theme of themes) {
+      await setTheme(page, theme);
+      await checkAccessibility(page, frame);
+    }
+    // The next state begins in the theme that is there.
+    themes.reverse();
   };
 
   await open();

@@ -41,6 +41,8 @@ test('a card of the launcher copies the lessons to the files, shows them, and ke
   await card.click();
   const files = page.locator('.jp-DirListing');
   const lesson = files.getByRole('listitem', { name: /00-getting-started\.ipynb/ });
+  // The root folder has the lessons too: they are in its list before the folder of the copies is shown.
+  await expect(page.locator('.jp-FileBrowser .jp-BreadCrumbs')).toContainText('tpulab-lessons');
   await expect(lesson).toBeVisible();
   const file = join(lab.rootDir, 'tpulab-lessons', '00-getting-started.ipynb');
   await writeFile(file, notebookText(['print("mine")']));

@@ -25,7 +25,7 @@ export function expectLesson(all: readonly CellOutputs[]): void {
   const text = (id: string): string => cells.get(id)?.text ?? '';
   expect([...cells.values()].flatMap(({ errors }) => errors)).toEqual([]);
   expect([...cells.values()].filter(({ executionCount }) => executionCount === null)).toEqual([]);
-  expect(text('devices')).toMatch(/^8 XLA devices, JAX [\d.]+\n( {2}device \d: cpu \(cpu\)\n){8}$/);
+  expect(text('devices')).toMatch(/^8 XLA devices, JAX [\d.]+\n( {2}device \d+: cpu \(cpu\)\n){8}$/);
   expect(text('tensors')).toContain('[[1. 1. 1.]\n [1. 1. 1.]\n [1. 1. 1.]]');
   expect(text('arithmetic')).toContain('a * b = [[10.0, 40.0], [90.0, 160.0]]');
   expect(text('matmul')).toBe('[[20. 23. 26. 29.]\n [56. 68. 80. 92.]]\n(2, 4)\n');

@@ -8,6 +8,8 @@ import { currentKernel, openNotebook, readCells, runInKernel, setTheme } from '.
 import { EPOCHS, expectLesson, runLesson, STEPS_PER_EPOCH } from './lesson-outputs.js';
 import { SECTIONS, TPULabPanel } from './tpulab-panel.js';
 
+// A program that an earlier test has compiled, on a machine that was busy then, would not be compiled again.
+test.use({ labOptions: { galata: true, env: { TPULAB_COMPILATION_CACHE: 'off' } } });
 // The first test runs the notebook; the others open it again and find kernel, outputs and history where they were.
 test.describe.configure({ mode: 'serial' });
 

@@ -69,7 +69,8 @@ export async function startTraining(
   await startCell(page, 'training');
   const controls = trainingControls(page);
   // Until it has begun, both show the run before: an evaluation in an earlier cell is a loop with steps too.
-  await expect(controls).toContainText(`${name} · live`, { timeout: FIRST_STEPS_DEADLINE_MS });
+  await expect(controls.getByText(name, { exact: true })).toBeVisible({ timeout: FIRST_STEPS_DEADLINE_MS });
+  await expect(controls).toContainText('live', { timeout: FIRST_STEPS_DEADLINE_MS });
   await expect(run.getByText(name, { exact: true }).and(run.locator('strong'))).toBeVisible();
   for (const shown of [controls, run]) {
     await expect.poll(() => stepOf(shown), { timeout: FIRST_STEPS_DEADLINE_MS }).toBeGreaterThan(5);
@@ -101,7 +102,8 @@ async function goToCell(page: Page, id: string): Promise<void> {
 /** The widget `tpulab.TrainingControls` below its cell. */
 export function trainingControls(page: Page): Locator {
   const buttons = page.getByRole('group', { name: 'Run controls' });
-  return page.locator('.jp-Notebook .tpulab').filter({ has: buttons });
+  const notBegun = page.getByText('No step of it is known here yet.');
+  return page.locator('.jp-Notebook .jp-TPULabWidget').filter({ has: buttons.or(notBegun) });
 }
 
 /** The number of steps that the run section of the panel, or the widget, shows. */

@@ -246,9 +246,9 @@ test('two pages show the same running cell', async ({ lab, page, context }) => {
   await story.save();
   const other = await context.newPage();
   await other.goto(`${lab.url}/lab/workspaces/other/tree/${story.path}?reset`);
+  await expect(other.locator('.jp-Notebook .jp-CodeCell')).toHaveCount(2);
   // Its cells are drawn before the notebook is the current widget.
   await expect.poll(async () => (await currentKernel(other))?.name).toBeTruthy();
-  await expect(other.locator('.jp-Notebook .jp-CodeCell')).toHaveCount(2);
   await story.expectText(1, lines(20), other);
   await story.open('half');
   for (const each of [page, other]) {

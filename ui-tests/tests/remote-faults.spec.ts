@@ -1,5 +1,5 @@
 /** Faults of a TPU VM as somebody in JupyterLab meets them: what is kept, what is said, and what can be done. */
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import type { NotebookPanel } from '@jupyterlab/notebook';
@@ -12,6 +12,7 @@ import { expect } from './fixtures.js';
 import { currentKernel, openNotebook, readCells, setTheme } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
 import { ask, test, why } from './remote-fixtures.js';
+import { openElsewhere } from './session-steps.js';
 
 const reason = why ?? whyNoSmallDisk();
 test.skip(reason !== null, reason ?? '');
@@ -130,11 +131,11 @@ test('it is rebooted: the notebook says what became of its kernel, and offers an
   await expect.poll(() => textOf(page)).toBe(lines(31));
   await vm.reboot();
   const notice = page.locator('.jp-TPULabNotice');
-  await expect(notice).toContainText('has ended: vm was restarted', LONG);
+  await expect(notice).toContainText('has ended: vm was restarted or created again', LONG);
   expect(await textOf(page)).toBe(lines(31));
   await isAccessible(page, notice);
 
-  await notice.getByRole('button', { name: 'Start a new kernel' }).click();
+  await notice.getByRole('button', { name: 'Start the kernel again' }).click();
   await expect.poll(async () => (await currentKernel(page))?.name, LONG).toBe(SPEC);
   await expect(notice).toBeHidden();
   expect(await page.notebook.runCell(1, true)).toBe(true);
@@ -257,6 +258,64 @@ test('it is taken back: there is time for a checkpoint, and what was printed can
   // What only this machine has is to be saved.
   expect(await isDirty(page)).toBe(true);
   await isAccessible(page, notice);
+});
+
+const RUN = /^run \S+\s*$/;
+
+test('it is created again with a new disk: both pages say so, and one click starts the kernel and runs what had run', async ({
+  browser,
+  lab,
+  page,
+  vm
+}) => {
+  await vm.setMetadata(QUIET);
+  await vm.boot();
+  await connect(lab);
+  const cells = ['import uuid', 'print("run", uuid.uuid4())'];
+  await begin(lab, page, 'again.ipynb', cells);
+  await expect.poll(() => textOf(page, 1)).toMatch(RUN);
+  const ranBefore = await textOf(page, 1);
+  await writeFile(join(lab.rootDir, 'session.ipynb'), notebookText(cells, SPEC));
+  const { url, token } = await lab.reach();
+  const session = await openElsewhere(browser, `${url}session/session.ipynb#token=${token}`);
+  const printed = session.locator('.jp-CodeCell .jp-OutputArea-output');
+  await expect(session.getByRole('button', { name: /^Runtime: vm, .* connected, / })).toBeVisible();
+  await session.getByRole('button', { name: 'Run all' }).click();
+  await expect(printed).toContainText(RUN);
+  const printedBefore = await printed.innerText();
+
+  await vm.setMetadata({ ...QUIET, 'instance/preempted': 'TRUE' });
+  await expect(page.locator('.jp-TPULabBanner')).toContainText('vm is being preempted');
+  await vm.machine.powerOff();
+  const notices = [
+    page.locator('.jp-TPULabNotice'),
+    session.locator('.tpl-Banner', { hasText: 'was preempted' })
+  ];
+  for (const notice of notices) {
+    await expect(notice).toContainText('vm was preempted, and the kernel of this notebook with it', LONG);
+  }
+
+  await rm(join(vm.home, '.local', 'state', 'tpulab'), { recursive: true });
+  await vm.setMetadata(QUIET);
+  await vm.boot();
+  await connect(lab);
+  for (const notice of notices) {
+    await expect(notice).toContainText(/vm was preempted and has been back since \d\d:\d\d:\d\d\./, LONG);
+  }
+  await isAccessible(page, notices[0]!);
+  await checkAccessibility(session, notices[1]!);
+  for (const notice of notices) {
+    await notice.getByRole('button', { name: 'Restart and run again' }).click();
+    await expect(notice).toBeHidden();
+  }
+  for (const [again, before] of [
+    [() => textOf(page, 1), ranBefore],
+    [async () => (await printed.allInnerTexts()).join(''), printedBefore]
+  ] as const) {
+    await expect.poll(async () => RUN.test(await again()) && (await again()) !== before, LONG).toBe(true);
+  }
+  expect((await currentKernel(page))?.name).toBe(SPEC);
+  await session.context().close();
 });
 
 /** The outputs of the kernels of the remote as they are on this machine. */

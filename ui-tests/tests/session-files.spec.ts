@@ -1,5 +1,5 @@
-/** Notebooks in the list of the session page: renamed, moved and deleted, by keyboard. */
-import { readdir } from 'node:fs/promises';
+/** Files in the list of the session page: renamed, moved, deleted, uploaded and downloaded, mostly by keyboard. */
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
@@ -12,7 +12,10 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   const complaints = complaintsOf(page);
   await gateway.write('one.ipynb', notebookText(['1']));
   await gateway.write('two.ipynb', notebookText(['2']));
-  expect((await gateway.ask('bridge/v1/folders/kept', { method: 'POST' })).status).toBe(201);
+  // A gateway that has just started answers 503 at first.
+  await expect
+    .poll(async () => (await gateway.ask('bridge/v1/folders/kept', { method: 'POST' })).status)
+    .toBe(201);
   await page.goto(gateway.link());
   const notebook = (name: string) => page.getByRole('link', { name, exact: true });
   const dialog = page.getByRole('dialog');
@@ -51,10 +54,10 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   await page.keyboard.press('Enter');
   await expect(notebook('first.ipynb')).toBeVisible();
 
-  await choose('two.ipynb', 2);
+  await choose('two.ipynb', 3);
   await page.keyboard.press('Escape');
   await expect(notebook('two.ipynb')).toBeVisible();
-  await choose('two.ipynb', 2);
+  await choose('two.ipynb', 3);
   await expect(dialog.getByText('Delete two.ipynb?')).toBeVisible();
   await page.keyboard.press('Enter');
   await expect(notebook('two.ipynb')).toBeHidden();
@@ -68,7 +71,7 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   await page.keyboard.press('Enter');
   await expect(dialog.getByText('Its kernel is shut down.')).toBeVisible();
   await page.keyboard.press('Enter');
-  await expect(page.getByRole('heading', { name: 'Notebooks' })).toBeVisible();
+  await expect(page.locator('.tpl-Home').getByRole('heading', { name: 'Files' })).toBeVisible();
   expect(await (await gateway.ask('api/sessions')).json()).toEqual([]);
   const notebooks = join(gateway.folder, 'notebooks');
   expect(await readdir(join(notebooks, 'kept'))).toEqual([]);
@@ -76,6 +79,60 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   expect(trashed.filter(name => name.endsWith('.ipynb')).map(name => name.split('/').at(-1))).toEqual(
     expect.arrayContaining(['two.ipynb', 'first.ipynb'])
   );
-  // The browser reports the move that was refused.
+
+  // A new folder, and what was deleted comes back.
+  await page.goto(gateway.link());
+  await page.getByRole('button', { name: 'New folder…' }).press('Enter');
+  await expect(dialog).toBeVisible();
+  await page.keyboard.type('fresh');
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('button', { name: 'fresh', exact: true })).toBeVisible();
+  await page.getByRole('button', { name: 'Trash', exact: true }).press('Enter');
+  await page.getByRole('button', { name: 'Restore two.ipynb' }).press('Enter');
+  await expect(page.getByText('two.ipynb was restored.')).toBeVisible();
+  await expect(notebook('two.ipynb')).toBeVisible();
+  expect(JSON.parse(await gateway.read('two.ipynb'))).toBeTruthy();
+  await gateway.write('kept/first.ipynb', notebookText(['in its place']));
+  await page.getByRole('button', { name: 'Restore kept/first.ipynb' }).press('Enter');
+  await expect(page.getByText('"kept/first.ipynb" exists already')).toBeVisible();
+  expect(await gateway.read('kept/first.ipynb')).toContain('in its place');
+  await checkAccessibility(page, page.locator('.tpl-Home'));
+
+  // Permanently: one, then all.
+  await page.getByRole('button', { name: 'Delete kept/first.ipynb permanently' }).press('Enter');
+  await expect(dialog.getByText('This cannot be undone.')).toBeVisible();
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('button', { name: 'Restore kept/first.ipynb' })).toBeHidden();
+  await page.getByRole('button', { name: 'More for fresh' }).press('Enter');
+  await page.getByRole('menuitem', { name: 'Delete…' }).press('Enter');
+  await expect(dialog).toBeVisible();
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Empty the trash…' }).press('Enter');
+  await expect(dialog).toBeVisible();
+  await page.keyboard.press('Enter');
+  await expect(page.getByText('The trash is empty.')).toBeVisible();
+  expect(await readdir(join(notebooks, '.tpulab-trash'))).toEqual([]);
+
+  // Files that are no notebooks, one of them again.
+  const named = (name: string, text: string) => ({
+    name,
+    mimeType: 'text/plain',
+    buffer: Buffer.from(text)
+  });
+  const picker = page.locator('input[type=file]');
+  await picker.setInputFiles([named('data.csv', 'a,b'), named('layers.py', 'COUNT = 1')]);
+  await expect(page.getByText('2 files were uploaded.')).toBeVisible();
+  await picker.setInputFiles([named('layers.py', 'COUNT = 2'), named('more.txt', '')]);
+  await expect(dialog.getByText('Replace 1 file?')).toBeVisible();
+  await checkAccessibility(page, dialog);
+  await page.keyboard.press('Enter');
+  await expect(page.getByText('2 files were uploaded.')).toBeVisible();
+  expect(await gateway.read('layers.py')).toBe('COUNT = 2');
+  await expect(page.getByRole('button', { name: 'Restore layers.py' })).toBeVisible();
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'More for data.csv' }).press('Enter');
+  await page.getByRole('menuitem', { name: 'Download' }).press('Enter');
+  expect(await readFile(await (await saved).path(), 'utf8')).toBe('a,b');
+  // The browser reports the two that were refused.
   expect(complaints.filter(text => !text.includes('409'))).toEqual([]);
 });

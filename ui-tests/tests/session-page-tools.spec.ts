@@ -119,6 +119,104 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await expect(page.locator('.jp-Cell')).toHaveCount(8);
 });
 
+test('a long notebook draws the cells near the visible ones, and stays where one has gone in it', async ({
+  page,
+  gateway
+}) => {
+  const complaints = complaintsOf(page);
+  const code = (at: number): object => ({
+    cell_type: 'code',
+    id: `code-${at}`,
+    metadata: {},
+    source: `x = ${at}${'\n'.repeat((159 - at) % 7)}`,
+    // Higher than is expected of a cell that was not drawn yet.
+    outputs: at % 5 === 0 ? [{ output_type: 'stream', name: 'stdout', text: `said ${at}\n\n\n` }] : [],
+    execution_count: null
+  });
+  const text = (at: number): object => ({
+    cell_type: 'markdown',
+    id: `text-${at}`,
+    metadata: {},
+    source: `# Part ${at}\n\n${'Some words that wrap. '.repeat(40)}\n\n[Back to 20](#Part-20)`
+  });
+  const cells = Array.from({ length: 160 }, (_, at) => [
+    ...(at % 20 === 0 ? [text(at)] : []),
+    code(at)
+  ]).flat();
+  const { metadata } = JSON.parse(notebookText()) as { metadata: object };
+  await gateway.write('long.ipynb', JSON.stringify({ cells, metadata, nbformat: 4, nbformat_minor: 5 }));
+  await page.goto(gateway.link('long.ipynb'));
+  const source = (at: number): Locator =>
+    page.locator('.jp-CodeCell .cm-content').getByText(`x = ${at}`, { exact: true });
+  const heading = (at: number): Locator => page.getByRole('heading', { name: `Part ${at}`, exact: true });
+  const scroller = page.locator('.jp-Notebook .jp-WindowedPanel-outer');
+  await expect(source(0)).toBeVisible();
+
+  // To the end, while its cells are still being made; and it stays there when they all are.
+  await scroller.evaluate(node => {
+    node.scrollTop = node.scrollHeight;
+  });
+  await expect(page.locator('.jp-CodeCell .cm-content')).toHaveCount(160);
+  await scroller.evaluate(node => {
+    node.scrollTop = node.scrollHeight;
+  });
+  // There one has scrolled past the last cell: what is visible of it is its end.
+  await expect(page.locator('.jp-CodeCell').last()).toBeInViewport();
+  await source(159).click();
+  await expect(source(0)).toBeHidden();
+  await page.keyboard.press('Alt+Enter');
+  await page.keyboard.type('print("at the end")');
+  await page.keyboard.press('Control+Enter');
+  const printed = page.locator('.jp-OutputArea-output').getByText('at the end');
+  await expect(printed).toBeInViewport();
+
+  // To the beginning with the key; what is written goes on into the cell that has the focus, however far it is scrolled away.
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Control+Home');
+  await expect(source(0)).toBeInViewport();
+  await source(0).click();
+  await page.keyboard.press('End');
+  await scroller.evaluate(node => {
+    node.scrollTop = node.scrollHeight / 2;
+  });
+  await expect(source(0)).not.toBeInViewport();
+  await page.keyboard.type('00');
+  await expect(source(0)).toHaveCount(0);
+  await expect.poll(() => gateway.read('long.ipynb')).toContain('x = 000');
+
+  // By the contents to the middle, and cells are run there one after another.
+  const contents = page.getByRole('navigation', { name: 'Contents' });
+  await contents.getByRole('button', { name: 'Part 80' }).click();
+  await expect(heading(80)).toBeInViewport();
+  await expect(source(80)).toBeInViewport();
+  await source(80).click();
+  for (let at = 80; at < 90; at += 1) await page.keyboard.press('Shift+Enter');
+  await expect(page.locator('.jp-InputPrompt', { hasText: /^\[11\]:$/ })).toBeInViewport();
+  await expect(source(90)).toBeInViewport();
+
+  // What is found, and the target of a link.
+  await page.keyboard.press('Control+f');
+  await page.getByPlaceholder('Find', { exact: true }).fill('x = 133');
+  await expect(page.locator('.jp-DocumentSearch-index-counter')).toContainText('1/1');
+  await page.keyboard.press('Enter');
+  await expect(source(133)).toBeInViewport();
+  await page.keyboard.press('Escape');
+  await contents.getByRole('button', { name: 'Part 140' }).click();
+  await expect(heading(140)).toBeInViewport();
+  await page.getByRole('link', { name: 'Back to 20' }).and(page.locator(':visible')).last().click();
+  await expect(heading(20)).toBeInViewport();
+
+  // Nothing of it is lost, and the page that is loaded again has it all.
+  await page.reload();
+  await expect(page.locator('.jp-CodeCell .cm-content')).toHaveCount(161);
+  await scroller.evaluate(node => {
+    node.scrollTop = node.scrollHeight;
+  });
+  await expect(page.locator('.jp-CodeCell').last()).toBeInViewport();
+  await expect(printed).toBeVisible();
+  expect(complaints).toEqual([]);
+});
+
 test('a notebook that says nothing of its kernel is not written by opening it', async ({ page, gateway }) => {
   const { cells } = JSON.parse(notebookText(['1'])) as { cells: object[] };
   const text = JSON.stringify({ cells, metadata: {}, nbformat: 4, nbformat_minor: 5 });
@@ -169,7 +267,7 @@ test('opens notebooks from outside: one that is dropped, and a file of the brows
       return (await (await root.getFileHandle('mine.ipynb')).getFile()).text();
     });
   await page.goto(gateway.link());
-  await expect(page.getByRole('heading', { name: 'Notebooks' })).toBeVisible();
+  await expect(page.locator('.tpl-Home').getByRole('heading', { name: 'Files' })).toBeVisible();
   await put(notebookText(['6 * 7']));
   await checkAccessibility(page, page.locator('.tpl-Home'));
   await page.getByRole('button', { name: /^Open from this computer/ }).click();

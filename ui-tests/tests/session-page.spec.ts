@@ -22,6 +22,13 @@ const LOOP = [
   "    sys.stdout.write(f'\\r{i + 1} done'.ljust(12) + '\\r'); sys.stdout.flush()",
   '    time.sleep(0.1)'
 ].join('\n');
+const ALL_LINES = Array.from({ length: LINES }, (_, at) => `line ${at}`);
+
+/** What the cell has printed. */
+async function linesOf(page: Page, index: number): Promise<string[]> {
+  const printed = await cell(page, index).locator('.jp-OutputArea-output').allInnerTexts();
+  return printed.join('\n').match(/line \d+/g) ?? [];
+}
 
 test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ page, gateway }) => {
   const errors = complaintsOf(page);
@@ -39,9 +46,7 @@ test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ 
   await expect(cell(page, 1)).toContainText('line 5\n');
   await page.reload();
   await expect(cell(page, 1)).toContainText(`line ${LINES - 1}`);
-  const printed = await cell(page, 1).locator('.jp-OutputArea-output').allInnerTexts();
-  const lines = printed.join('\n').match(/line \d+/g);
-  expect(lines).toEqual(Array.from({ length: LINES }, (_, at) => `line ${at}`));
+  await expect.poll(() => linesOf(page, 1)).toEqual(ALL_LINES);
   await expect(cell(page, 1).locator('.jp-InputPrompt')).toHaveText('[2]:');
   expect(errors).toEqual([]);
 });
@@ -108,8 +113,7 @@ test('goes on by itself after the gateway was killed', async ({ page, gateway })
   await gateway.restart();
   await expect(cell(page, 0)).toContainText(`line ${LINES - 1}`);
   await expect(page.getByText('The kernel keeps running')).toBeHidden();
-  const lines = (await cell(page, 0).innerText()).match(/line \d+/g);
-  expect(lines).toEqual(Array.from({ length: LINES }, (_, at) => `line ${at}`));
+  await expect.poll(() => linesOf(page, 0)).toEqual(ALL_LINES);
 });
 
 /** Of the environment with anywidget, which is no part of TPULab's own. */

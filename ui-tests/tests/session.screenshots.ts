@@ -36,7 +36,10 @@ for batch in run.steps(batches(20_000), total=20_000):
 
 test.use({ viewport: { width: 1440, height: 900 } });
 
-test('a training in the session page, light, and dark with the panel', async ({ page, gateway }) => {
+test('a training in the session page, light, with the dialog that shares it, and dark with the panel', async ({
+  page,
+  gateway
+}) => {
   await mkdir(IMAGES, { recursive: true });
   const cells = [
     [
@@ -57,6 +60,13 @@ test('a training in the session page, light, and dark with the panel', async ({ 
   await page.locator('.jp-CodeCell').last().scrollIntoViewIfNeeded();
   await page.mouse.move(0, 0);
   await page.screenshot({ path: join(IMAGES, 'session-light.png'), animations: 'disabled' });
+  await page.getByRole('button', { name: 'More', exact: true }).click();
+  await page.getByRole('menuitem', { name: 'Share a view…' }).click();
+  const share = page.getByRole('dialog', { name: /^Share a view of/ });
+  await share.getByRole('button', { name: 'Create link' }).click();
+  await expect(share.getByLabel('Link', { exact: true })).toBeVisible();
+  await page.screenshot({ path: join(IMAGES, 'session-share.png'), animations: 'disabled' });
+  await share.getByRole('button', { name: 'Close' }).click();
   await page.getByRole('button', { name: 'Open panel' }).click();
   await page.getByRole('button', { name: 'More', exact: true }).click();
   await page.getByRole('menuitemradio', { name: 'Dark theme' }).click();

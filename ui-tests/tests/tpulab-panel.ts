@@ -39,6 +39,8 @@ export class TPULabPanel {
   /** A section, unfolded. */
   async section(name: Part): Promise<Locator> {
     const section = this.root.getByRole('region', { name, exact: true });
+    // What the panel shows for the first time, or for another notebook, comes a moment later.
+    await section.waitFor();
     const button = section.getByRole('button', { name, expanded: false });
     if ((await button.count()) > 0) await button.click();
     return section;

@@ -70,12 +70,12 @@ for (const host of ['tpulab', 'anywidget']) {
     page
   }) => {
     await open(page, await savedState(host));
-    const shown = page.locator('.tpulab');
+    const shown = page.locator('.jp-TPULabWidget');
     await expect(shown).toHaveCount(3);
     const [devices, steps, controls] = [shown.nth(0), shown.nth(1), shown.nth(2)];
     await expect(devices).toContainText(/\d+ XLA devices?, CPU/);
     await expect(steps.getByRole('img', { name: /^Where the time went: .*host [1-9]/ })).toBeVisible();
-    await expect(controls).toContainText('step 40 of 40');
+    await expect(controls).toContainText('40 of 40 steps');
     await expect(controls.getByRole('slider', { name: 'rate' })).toBeVisible();
     await checkAccessibility(page, page.locator('main'));
 
@@ -93,9 +93,9 @@ for (const host of ['tpulab', 'anywidget']) {
       for (let at = 1; at <= 10; at += 1) next.steps.push([(last[0] ?? 0) + at, ...last.slice(1)]);
       window.shown.update(2, { _snapshot: next });
     });
-    await expect(controls).toContainText('step 50 of 100');
+    await expect(controls).toContainText('50 of 100 steps');
     await controls.getByRole('button', { name: 'Pause' }).click();
-    await expect(controls.getByRole('button', { name: 'Pause…' })).toBeDisabled();
+    await expect(controls.getByRole('button', { name: 'Pause' })).toBeDisabled();
     const sent = await page.evaluate(() => window.shown.sent as { type: string }[]);
     // Each has told the kernel that it depends on what comes over its comm.
     const feeds = sent.filter(({ type }) => type === 'feed');

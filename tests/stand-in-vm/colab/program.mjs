@@ -14,6 +14,7 @@ import {
   readdirSync,
   readFileSync,
   readSync,
+  renameSync,
   rmSync,
   watchFile,
   writeFileSync
@@ -62,6 +63,7 @@ appendFileSync(
   path.join(folder, 'calls.jsonl'),
   `${JSON.stringify({
     args: given,
+    // oxlint-disable-next-line typescript/no-deprecated -- no other call tells it, and nothing else runs here
     umask: process.umask(),
     requestTimeout: process.env['COLAB_CLI_REQUEST_TIMEOUT'] ?? null,
     hasPythonPath: process.env['PYTHONPATH'] !== undefined
@@ -144,7 +146,9 @@ async function create() {
   // A server that answers too late has created the runtime all the same.
   if (account.newFails === null || account.createsAnyway) {
     const endpoint = `tpu-${hardware.toLowerCase()}-s-${process.pid.toString(36)}`;
-    writeFileSync(path.join(runtimes, endpoint), hardware);
+    // As a whole: whoever sees it may end this program.
+    writeFileSync(path.join(runtimes, `${endpoint}.new`), hardware);
+    renameSync(path.join(runtimes, `${endpoint}.new`), path.join(runtimes, endpoint));
     while (account.newWaitsFor !== null && !existsSync(account.newWaitsFor)) await wait(20);
     if (failure === null) {
       record({ ...records(), [name]: { endpoint, hardware } });
@@ -257,7 +261,7 @@ function isAlive(pid) {
 try {
   if (!COMMANDS.includes(command ?? '')) fail(texts.noSuchCommand(command ?? ''), 2);
   if (account.newer !== null && command !== 'version') out(texts.banner(account.newer, account.version));
-  await { version, usage, new: create, status, sessions, stop, ssh }[/** @type {'version'} */ (command)]();
+  await { version, usage, new: create, status, sessions, stop, ssh }[/** @type {'new'} */ (command)]();
 } catch (error) {
   if (!(error instanceof Exit)) throw error;
   process.exitCode = error.code;

@@ -44,7 +44,6 @@ function stageOf(more) {
 function run(stage) {
   const context = {
     signal: new AbortController().signal,
-    detail: () => undefined,
     python: () => Promise.reject(new Error('not wanted'))
   };
   return runStage(stage, context, new StagePrinter({ write: () => undefined }));

@@ -1,0 +1,28 @@
+// @ts-check
+/**
+ * `npm run test:lessons`: the lessons that `npm test` trains for a few steps only, trained to their end: what a reader is promised to see
+ * and hear after minutes of training. And the voices on two hosts of a slice.
+ */
+import { spawnSync } from 'node:child_process';
+import { setUp, TEST_STAGES } from './setup/set-up.mjs';
+import { SetupProblem } from './setup/setup-problem.mjs';
+import { testPythons } from './setup/test-environments.mjs';
+import { TORCH_XLA_STAGES } from './setup/torch-tests.mjs';
+import { inRoot } from './test/steps.mjs';
+
+const controller = new AbortController();
+process.once('SIGINT', () => controller.abort());
+process.once('SIGTERM', () => controller.abort());
+try {
+  await setUp({ stages: [...TEST_STAGES, ...TORCH_XLA_STAGES], signal: controller.signal });
+  const { status } = spawnSync(
+    testPythons.clients,
+    ['-m', 'pytest', '-q', inRoot('tests/torch_notebooks'), '-k', 'EnglishTts or slice'],
+    { stdio: 'inherit', env: { ...process.env, TPULAB_WHOLE_LESSONS: '1' } }
+  );
+  process.exitCode = status ?? 1;
+} catch (error) {
+  if (!(error instanceof SetupProblem)) throw error;
+  process.stderr.write(`${[error.message, ...error.details].join('\n')}\n`);
+  process.exitCode = 1;
+}

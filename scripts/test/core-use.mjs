@@ -1,0 +1,30 @@
+// @ts-check
+/** How busy the cores of this machine are, whoever keeps them so: what a part leaves idle could run another one. */
+import os from 'node:os';
+
+/** @typedef {{ busy: number, all: number }} Spent milliseconds of all cores together */
+
+/**
+ * Starts to measure.
+ *
+ * @param {() => Spent} [look]
+ * @returns {() => number} percent since then; 0 where no time has passed
+ */
+export function coreUse(look = spentSinceBoot) {
+  const before = look();
+  return () => {
+    const now = look();
+    const all = now.all - before.all;
+    return all > 0 ? Math.round((100 * (now.busy - before.busy)) / all) : 0;
+  };
+}
+
+function spentSinceBoot() {
+  const spent = { busy: 0, all: 0 };
+  for (const { times } of os.cpus()) {
+    const busy = times.user + times.nice + times.sys + times.irq;
+    spent.busy += busy;
+    spent.all += busy + times.idle;
+  }
+  return spent;
+}
