@@ -21,7 +21,7 @@ const DEADLINE_MS = 120_000;
 const BATCH = 1000;
 const options = readOptions([]);
 const messages = options.samples ?? (options.quick ? 100_000 : 1_000_000);
-const ROUNDS = 2;
+const ROUNDS = 4;
 
 await withServers([], async ({ bridge }) => {
   const machine = machineFacts();

@@ -72,7 +72,7 @@ await withServers([BRIDGE], async ({ bridge, kernel }) => {
       rows.push([title, ...Object.values(times).flatMap(both), samples]);
     }
   }
-  page.close();
+  await page.close();
   printTable(
     'ms, p50 / p99',
     ['accepted', 'applied', 'without rest of step', 'kernel_info, control', 'comm, shell', 'commands'],

@@ -157,7 +157,7 @@ const READERS = {
       {
         what: 'catching up: memory of the gateway',
         aim: 'flat',
-        measured: `${shown(first.beforeMb)} MB before, peak ${shown(first.peakMb)} MB`,
+        measured: `${shown(first.beforeMb)} MB before; peaks of one client after the other ${rounds.map((/** @type {any} */ round) => shown(round.peakMb)).join(', ')} MB`,
         met: null
       }
     ];

@@ -9,6 +9,9 @@
  *
  * `--heap-minutes N` measures something else, and nothing but that: how the heap of three such pages, open at once, grows
  * in N minutes. Writes `bench/results/panels-heap.json`.
+ *
+ * `--hosts N` measures the panel of a slice of N hosts with four chips each, and the tabs of what each printed, beside a slice of four.
+ * Writes `bench/results/slice-panel.json`.
  */
 import { createServer } from 'node:http';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -32,17 +35,26 @@ const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '10' },
     'heap-minutes': { type: 'string', default: '0' },
+    hosts: { type: 'string', default: '0' },
     'no-save': { type: 'boolean', default: false }
   }
 });
 const seconds = Number(values.seconds);
 const heapMinutes = Number(values['heap-minutes']);
+const hosts = Number(values.hosts);
+/** Lines that each host printed; a fold shows about so much while a cell runs. */
+const TAB_LINES = 100;
 if (!(seconds >= 1 && seconds <= 600)) {
   console.error(`--seconds takes 1 to 600, not "${values.seconds}".`);
   process.exit(2);
 }
 if (heapMinutes !== 0 && !(heapMinutes >= 3 && heapMinutes <= 600)) {
   console.error(`--heap-minutes takes 3 to 600, not "${values['heap-minutes']}".`);
+  process.exit(2);
+}
+
+if (hosts !== 0 && !(hosts >= 2 && hosts <= 1024)) {
+  console.error(`--hosts takes 2 to 1024, not "${values.hosts}".`);
   process.exit(2);
 }
 
@@ -55,7 +67,21 @@ try {
     logLevel: 'error',
     build: { outDir: folder, emptyOutDir: true, chunkSizeWarningLimit: 4_000 }
   });
-  if (heapMinutes > 0) {
+  if (hosts > 0) {
+    const results = await inBrowser(folder, measureHosts);
+    printTable(
+      'a slice of',
+      ['main thread %', 'script %', 'layout %', 'tabs ms'],
+      results.map(row => [
+        `${row.hosts} hosts`,
+        row.mainThreadPercent,
+        row.scriptPercent,
+        row.layoutPercent,
+        row.tabsMs
+      ])
+    );
+    await save('slice-panel', { slices: results });
+  } else if (heapMinutes > 0) {
     const results = await inBrowser(folder, measureHeaps);
     printHeaps(results);
     await save('panels-heap', results);
@@ -74,7 +100,7 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 
-/** @param {'panels' | 'panels-heap'} name @param {object} results */
+/** @param {'panels' | 'panels-heap' | 'slice-panel'} name @param {object} results */
 async function save(name, results) {
   if (values['no-save']) return;
   await saveResults(name, machine, results, { seconds, heapMinutes });
@@ -132,9 +158,36 @@ async function inBrowser(root, use) {
 /** @typedef {{ page: import('@playwright/test').Page, devtools: import('@playwright/test').CDPSession }} Opened */
 
 /** @param {() => Promise<Opened>} open */
+async function measureHosts(open) {
+  const rows = [];
+  for (const count of [4, hosts]) {
+    const { page, devtools } = await open();
+    await page.evaluate(given => /** @type {any} */ (window).bench.mountHosts(given), count);
+    await page.waitForSelector('.jp-TPULabHosts');
+    await wait(2_000);
+    const { mainThreadPercent, scriptPercent, layoutPercent } = await window_(page, devtools);
+    await page.evaluate(() => /** @type {any} */ (window).bench.unmount());
+    const tabsMs = await page.evaluate(
+      ([given, lines]) => /** @type {any} */ (window).bench.openTabs(given, lines),
+      [count, TAB_LINES]
+    );
+    rows.push({
+      hosts: count,
+      mainThreadPercent,
+      scriptPercent,
+      layoutPercent,
+      tabsMs: Math.round(tabsMs * 10) / 10
+    });
+    await page.close();
+  }
+  return rows;
+}
+
+/** @param {() => Promise<Opened>} open */
 async function measureHeaps(open) {
   const loads = {
-    panels: (/** @type {any} */ bench) => (bench.feedEndlessly(), bench.mount()),
+    panels: (/** @type {any} */ bench) =>
+      (bench.feedEndlessly(), bench.mount()),
     lines: (/** @type {any} */ bench) => bench.mountLines('ours'),
     devices: (/** @type {any} */ bench) => bench.mountDevices(256)
   };

@@ -10,6 +10,7 @@ import { parseFrame } from '../../extension/src/events/parse-frame.js';
 import type { PanelActions } from '../../extension/src/panel/actions.js';
 import { HeatView } from '../../extension/src/devices/heat-view.js';
 import { OurLines, PeerLines, prepare, tilesAt, TURNS } from './loads.js';
+import { showHostTabs } from '../../extension/src/slices/host-tabs.js';
 import { PanelState } from '../../extension/src/panel/state.js';
 import { PanelView } from '../../extension/src/panel/view.js';
 import { DrawLoop } from '../../extension/src/ui/draw-loop.js';
@@ -17,6 +18,7 @@ import type { IBridgeEvents, ICurrentKernel } from '../../extension/src/tokens.j
 import '../../extension/style/index.js';
 
 const PANELS = 8;
+const CHIPS_PER_HOST = 4;
 const FRAMES_PER_SECOND = 10;
 /** Steps of 10 ms: a hundred a second and panel. */
 const STEPS_PER_FRAME = 10;
@@ -133,6 +135,10 @@ declare global {
       mountLines(kind: 'ours' | 'recharts'): void;
       /** Devices of a slice in the grid, with new figures twice a second. */
       mountDevices(count: number): void;
+      /** The panel of a slice with a run on so many hosts, and the grid of its chips, four a host; figures twice a second. */
+      mountHosts(count: number): void;
+      /** Makes tabs of what so many hosts printed, so many lines each; answers ms until they are laid out. */
+      openTabs(count: number, lines: number): number;
       /** Takes away what was mounted and stops its figures. */
       unmount(): void;
       /** Feeds prepared frames; 0 stops. */
@@ -145,6 +151,23 @@ declare global {
   }
 }
 
+/** As the lead of a slice tells of the steps: host 7 is late. */
+function hostsAt(count: number, turn: number): object {
+  const hosts = Array.from({ length: count }, (_, host) => {
+    const inputMs = host === 7 ? 20 : 2 + Math.sin(turn + host);
+    const spans = { inputMs, hostMs: 1, compileMs: 0, deviceMs: 30 - inputMs, gapMs: 0.5 };
+    return {
+      host,
+      name: `host ${host} (me@10.0.0.${host})`,
+      wallMs: 31.5,
+      lateMs: host === 7 ? 17 : 0,
+      ...spans
+    };
+  });
+  const straggler = { host: 7, lateMs: 17, cause: 'input' };
+  return { type: 'hosts', time: 1.79e12, run: 'r', step: turn, compared: 20, hosts, straggler };
+}
+
 const roots: Root[] = [];
 let beat: ReturnType<typeof setInterval> | undefined;
 
@@ -154,6 +177,20 @@ function mountIn(className: string): Root {
   const root = createRoot(host);
   roots.push(root);
   return root;
+}
+
+function mountPanel(state: PanelState): void {
+  state.paused = false;
+  mountIn('jp-TPULabPanel host').render(
+    <PanelView
+      state={state}
+      loop={loop}
+      onRemedy={() => undefined}
+      onGoTo={() => null}
+      actions={actions}
+      trans={trans}
+    />
+  );
 }
 
 window.bench = {
@@ -179,6 +216,38 @@ window.bench = {
     draw();
     beat = setInterval(draw, 500);
   },
+  mountHosts(count) {
+    const [state] = states;
+    if (!state) {
+      throw new Error('There is no panel.');
+    }
+    mountPanel(state);
+    const chips = mountIn('jp-TPULabPanel devices');
+    let turn = 0;
+    const draw = (): void => {
+      turn += 1;
+      receive(0, frameOf(0, hostsAt(count, turn), 'steps'));
+      chips.render(<HeatView tiles={tilesAt(count * CHIPS_PER_HOST, turn)} loop={loop} trans={trans} />);
+    };
+    receive(0, prepareFrames(1)[0]?.[0] ?? '');
+    draw();
+    beat = setInterval(draw, 500);
+  },
+  openTabs(count, lines) {
+    const host = document.body.appendChild(document.createElement('div'));
+    const text = Array.from({ length: lines }, (_, at) => `step ${at}: loss 0.1234`).join('\n');
+    host.innerHTML = Array.from(
+      { length: count - 1 },
+      (_, at) =>
+        `<details><summary>host ${at + 1}: different output (${lines} lines)</summary><pre>${text} on ${at + 1}</pre></details>`
+    ).join('');
+    const start = performance.now();
+    showHostTabs(host, { host: null }, 'Output of other hosts');
+    if (host.offsetHeight === 0 || host.querySelectorAll('[role=tab]').length !== count - 1) {
+      throw new Error('The tabs are not there.');
+    }
+    return performance.now() - start;
+  },
   unmount() {
     clearInterval(beat);
     for (const root of roots.splice(0)) {
@@ -192,21 +261,7 @@ window.bench = {
       if (!state) {
         throw new Error(`No state for ${kernel.kernelId}`);
       }
-      const host = document.body.appendChild(document.createElement('div'));
-      host.className = 'jp-TPULabPanel host';
-      state.paused = false;
-      const root = createRoot(host);
-      roots.push(root);
-      root.render(
-        <PanelView
-          state={state}
-          loop={loop}
-          onRemedy={() => undefined}
-          onGoTo={() => null}
-          actions={actions}
-          trans={trans}
-        />
-      );
+      mountPanel(state);
     });
   },
   feed(frames) {

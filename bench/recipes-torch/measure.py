@@ -49,8 +49,8 @@ def keeper() -> str:
 def alexnet(backend: Any) -> tuple[Any, Batches]:
     from tpulab_recipes.fashion_mnist.config import Config
     from tpulab_recipes.fashion_mnist.data import Images, train_batches
-    from tpulab_recipes.fashion_mnist.synthetic import draw_dataset
     from tpulab_recipes.fashion_mnist.trainer import Trainer
+    from tpulab_recipes.images.garments import draw_dataset
 
     config, images = Config(), Images(*draw_dataset(256, seed=0))
     return Trainer(config, backend), lambda: train_batches(images, config.batch_size, 0, 0)
