@@ -5,9 +5,9 @@
  */
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { InvalidRequestError, NotReadyError } from '../http/errors.js';
+import { isSessionId, MAX_SESSION_ID } from '../journal/index.js';
 import type { ChannelsHub } from './channels-hub.js';
 import type { AttachRequest } from './kernel-channels.js';
-import { checkSessionId } from './position-store.js';
 import { SUBPROTOCOLS } from './subprotocols.js';
 import { type ChannelName, isChannelName } from '../jupyter/index.js';
 
@@ -48,6 +48,12 @@ export function channelsRoute(registry: KernelRegistry, hub: ChannelsHub) {
       };
     }
   };
+}
+
+function checkSessionId(sessionId: string): string {
+  if (!isSessionId(sessionId))
+    throw new InvalidRequestError(`session_id must be at most ${MAX_SESSION_ID} printable characters.`);
+  return sessionId;
 }
 
 function predecessorsOf(query: URLSearchParams): string[] {

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Duplex } from 'node:stream';
 import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { JournalReader, type JournalRecord } from '../journal/index.js';
+import { JournalReader, type JournalRecord, POSITIONS_FILE, PositionStore } from '../journal/index.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { ClientConnection } from './client-connection.js';
 import type { FeedLimits, FeedState } from './client-feed.js';
@@ -17,7 +17,6 @@ import { KernelRules } from './kernel-rules.js';
 import { isWatched } from './message-watch.js';
 import { OwnRequests } from './own-requests.js';
 import { isForClients, OutgoingMessage } from './outgoing-message.js';
-import { PositionStore } from './position-store.js';
 import { readerRefusals } from './reader-rules.js';
 import { type LastMessages, type ResumePoint, resumePoint } from './resume-point.js';
 import type { UnsentBudget } from './unsent-budget.js';
@@ -82,7 +81,7 @@ export class KernelChannels {
   constructor(options: KernelChannelsOptions) {
     this.#options = options;
     const { kernel } = options;
-    this.#positions = new PositionStore(path.join(kernel.directory, 'positions'), error =>
+    this.#positions = new PositionStore(path.join(kernel.directory, POSITIONS_FILE), error =>
       kernel.unsaved(POSITIONS_AT_RISK, error)
     );
     this.#journal = new JournalReader(kernel.journalDir);

@@ -182,7 +182,7 @@ async function gone(): Promise<void> {
 
 /** When the gateway knows that the client has everything there is. */
 async function confirmed(client: string, kernel = bridge.gateway.registry.get(kernelId)): Promise<void> {
-  const { PositionStore } = await import('./position-store.js');
+  const { PositionStore } = await import('../journal/index.js');
   await vi.waitUntil(
     () => {
       const store = new PositionStore(`${kernel.directory}/positions`, () => undefined);

@@ -1,15 +1,16 @@
 /** What a client that knows nothing of the bridge, and drops nothing that it has seen, gets twice: nothing, where that can be. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ChannelsClient } from '../testing/channels-client.js';
 import { ENTRY, GatewayProcess } from '../testing/gateway-process.js';
+import { processStart } from '../platform/process-identity.js';
 import { TOKEN } from '../testing/temporary-gateway.js';
-import { PositionStore } from './position-store.js';
+import { PositionStore } from '../journal/index.js';
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
 
@@ -72,6 +73,22 @@ async function newest(): Promise<number> {
   return entries.at(-1)?.seq ?? 0;
 }
 
+/** The keeper ends, and of its files the last thousands of bytes are gone, with what would say that they were there. */
+async function losePower(): Promise<void> {
+  const kernelDir = path.join(stateDir, 'kernels', kernelId);
+  const { pid } = JSON.parse(await readFile(path.join(kernelDir, 'keeper.json'), 'utf8')) as { pid: number };
+  process.kill(pid, 'SIGKILL');
+  await vi.waitUntil(async () => (await processStart(pid)) === null, { timeout: 60_000 });
+  await rm(path.join(kernelDir, 'checkpoint.json'), { force: true });
+  const journal = path.join(kernelDir, 'journal');
+  const newestSegment = (await readdir(journal))
+    .filter(file => file.endsWith('.seg'))
+    .sort()
+    .at(-1)!;
+  const segment = path.join(journal, newestSegment);
+  await truncate(segment, (await stat(segment)).size - 4_000);
+}
+
 describe('a stock client', () => {
   it('[22] gets nothing twice and misses nothing when the gateway is killed while the kernel is quiet', async () => {
     const gate = path.join(folder, 'gate');
@@ -87,6 +104,28 @@ describe('a stock client', () => {
     using again = await connect();
     await again.done(id);
     expect(before.printed(id) + again.printed(id)).toBe(ALL);
+  });
+
+  it('misses nothing when the journal has lost its end and other messages got the numbers', async () => {
+    const [gate, ended] = ['gate', 'ended'].map(name => path.join(folder, name)) as [string, string];
+    using before = await connect();
+    const id = before.execute(`${counting(gate)}\nopen(${JSON.stringify(ended)}, "w").close()`);
+    await before.until(() => before.printed(id).endsWith(`\n${LINES / 3}\n`));
+    const said = await newest();
+    await vi.waitUntil(() => positionOf() >= said, { timeout: 60_000 });
+    await gateway.end('SIGKILL');
+    await before.untilClosed();
+    await losePower();
+    await writeFile(gate, '');
+    await vi.waitUntil(() => existsSync(ended), { timeout: 60_000 });
+    gateway = await GatewayProcess.start(stateDir, gateway.port);
+    // It comes back so late that the numbers beyond the end are taken.
+    await vi.waitUntil(async () => (await newest()) > said + 100, { timeout: 60_000 });
+    using again = await connect();
+    await again.done(id);
+    const printed = again.printed(id);
+    expect(printed.endsWith(`\n${LINES - 1}\n`)).toBe(true);
+    expect(Number(printed.split('\n', 1)[0])).toBeLessThanOrEqual(LINES / 3 + 1);
   });
 
   it('[22] gets nothing twice and misses nothing when the gateway is stopped in order in the middle of a flood', async () => {

@@ -42,9 +42,11 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
   it.skipIf(noDisk !== null)('and freed soon loses nothing', async () => {
     disk = SmallDisk.make(48);
     scene = await Scene.start({ stateDir: `${disk.folder}/s` });
-    const pair = await printingPair(scene);
+    const filled = path.join(scene.folder, 'filled');
+    const pair = await printingPair(scene, { at: waitingFor(filled, 0.35 * COUNT) });
     await share(scene, pair, 0.3);
     disk.fill();
+    await writeFile(filled, '');
     await share(scene, pair, 0.7);
     await vi.waitUntil(async () => /The disk is full/.test((await atRisk(scene!)) ?? ''), {
       timeout: 60_000

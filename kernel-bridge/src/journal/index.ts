@@ -3,6 +3,7 @@ export * from './journal-limits.js';
 export * from './journal-reader.js';
 export * from './journal-trim.js';
 export * from './journal-writer.js';
+export * from './position-store.js';
 export type { WrittenBatch } from './record-batch.js';
 export * from './record.js';
 export { bytesOfBatch, checkRange, checksumOfRecord, type RecordStretch } from './record-codec.js';

@@ -2,6 +2,7 @@
  * Owns one kernel: its lives, its journal and its state. Everything that a gateway may ask is a method here; the sockets to
  * gateways and to the agent are elsewhere.
  */
+import path from 'node:path';
 import {
   type ChannelName,
   type KernelMessage,
@@ -13,6 +14,7 @@ import {
 import { decodeV1 } from '../jupyter/v1-frame.js';
 import { JournalReader } from '../journal/journal-reader.js';
 import { JournalWriter } from '../journal/journal-writer.js';
+import { POSITIONS_FILE, PositionStore } from '../journal/position-store.js';
 import { readCheckpoint } from './checkpoint.js';
 import { Confirmer } from './confirmer.js';
 import { keeperSessionOf, removeKernelSockets, routingIdOf } from './connection-file.js';
@@ -129,6 +131,7 @@ export class KernelKeeper {
     for (const cut of keeper.#journal.cuts) {
       log.warn(cut, 'the journal was cut at a damaged record');
     }
+    keeper.#pullBackPositions();
     try {
       await begin(keeper);
     } catch (error) {
@@ -136,6 +139,18 @@ export class KernelKeeper {
       throw error;
     }
     return keeper;
+  }
+
+  /** A client may have had more than the journal still holds; what gets those numbers now is new to it. */
+  #pullBackPositions(): void {
+    const { kernelDir, log } = this.parts;
+    const { lastSeq } = this.#journal;
+    if (lastSeq === 0) return;
+    const positions = new PositionStore(path.join(kernelDir, POSITIONS_FILE), error => {
+      if (error !== null) log.error({ err: error, lastSeq }, 'positions of clients were not pulled back');
+    });
+    positions.pullBack(lastSeq);
+    positions.close();
   }
 
   get snapshot(): KernelSnapshot {

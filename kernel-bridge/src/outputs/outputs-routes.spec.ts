@@ -147,7 +147,7 @@ describe('outputs of a running kernel', () => {
     await client.until(() => client.printed(id) === 'begun\n');
     const states = async (): Promise<unknown> =>
       (await outputs('?cell=runs&cell=waits', own)).executions.map(({ state }) => state);
-    expect(await states()).toEqual(['running', 'queued']);
+    await expect.poll(states, { timeout: 60_000 }).toEqual(['running', 'queued']);
     await bridge.rest('POST', `/api/kernels/${own}/restart`);
     using after = await bridge.connect(own);
     await after.run('pass');

@@ -6,10 +6,11 @@
  * was cut by a crash of the machine is not valid JSON and counts as free.
  */
 import { closeSync, fstatSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { InvalidRequestError } from '../http/errors.js';
 import { type OnWriteFault, RetriedWrite } from '../platform/retried-write.js';
 
 const SLOT_BYTES = 256;
+/** In the kernel's folder. */
+export const POSITIONS_FILE = 'positions';
 /** Longest `session_id` whose line fits a slot even when every character needs escaping or three bytes. */
 export const MAX_SESSION_ID = 64;
 /** The client that was confirmed longest ago gives way; a page that comes back after so many others starts live. */
@@ -47,6 +48,16 @@ export class PositionStore {
     if (this.#closed) return;
     this.#keep(sessionId, seq, Date.now());
     this.#unwritten.add(sessionId);
+    this.#write.attempt();
+  }
+
+  /** The journal has lost what came after this record. Others get those numbers now, so nobody is known to have them. */
+  pullBack(newest: number): void {
+    for (const [sessionId, slot] of this.#slots) {
+      if (slot.seq <= newest) continue;
+      slot.seq = newest;
+      this.#unwritten.add(sessionId);
+    }
     this.#write.attempt();
   }
 
@@ -137,10 +148,7 @@ function parse(line: string): { session: string; seq: number; at: number } | nul
   }
 }
 
-/** A session id that a slot can hold. Jupyter's clients use UUIDs. */
-export function checkSessionId(sessionId: string): string {
-  if (sessionId.length > MAX_SESSION_ID || /[\u0000-\u001f\u007f]/.test(sessionId)) {
-    throw new InvalidRequestError(`session_id must be at most ${MAX_SESSION_ID} printable characters.`);
-  }
-  return sessionId;
+/** Whether a slot can hold it. Jupyter's clients use UUIDs. */
+export function isSessionId(text: string): boolean {
+  return text.length <= MAX_SESSION_ID && !/[\u0000-\u001f\u007f]/.test(text);
 }

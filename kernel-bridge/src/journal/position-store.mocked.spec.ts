@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { openSync as OpenSync, writeSync as WriteSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { checkSessionId, MAX_SESSION_ID, MAX_SLOTS, PositionStore } from './position-store.js';
+import { isSessionId, MAX_SESSION_ID, MAX_SLOTS, PositionStore } from './position-store.js';
 
 let folder: string;
 let file: string;
@@ -118,15 +118,24 @@ describe('PositionStore', () => {
     }
   });
 
+  it('pulls back those that are beyond the end of a journal that was cut, and no others', () => {
+    const store = open();
+    store.set('behind', 6);
+    store.set('beyond', 9);
+    store.pullBack(7);
+    for (const each of [store, open()]) expect([each.get('behind'), each.get('beyond')]).toEqual([6, 7]);
+  });
+
   it('holds any session id that is accepted', () => {
     for (const unit of ['"', '\\', '漢', 'ü']) {
-      const id = checkSessionId(unit.repeat(MAX_SESSION_ID));
+      const id = unit.repeat(MAX_SESSION_ID);
+      expect(isSessionId(id)).toBe(true);
       open().set(id, Number.MAX_SAFE_INTEGER);
       expect(open().get(id)).toBe(Number.MAX_SAFE_INTEGER);
     }
   });
 
   it.each(['x'.repeat(MAX_SESSION_ID + 1), 'a\nb', '\u0000'])('does not accept the session id %j', id => {
-    expect(() => checkSessionId(id)).toThrow(/session_id/);
+    expect(isSessionId(id)).toBe(false);
   });
 });
