@@ -209,6 +209,14 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(text).toBe('done\n');
     expect((await seen.untilDone(keeper.execute(second, '1'))).content).toMatchObject({ status: 'ok' });
     expect(second.snapshot.busyParent).toBeNull();
+    // Clients that were away all the time still have to be told by the keeper after this one.
+    const { renumberedFrom } = second.snapshot;
+    expect(renumberedFrom).toBeGreaterThan(0);
+    await expect
+      .poll(async () => (await readCheckpoint(keeper.kernelDir))?.renumberedFrom, { timeout: 60_000 })
+      .toBe(renumberedFrom);
+    await kill(second);
+    expect((await takenOver()).client.snapshot).toMatchObject({ renumberedFrom });
   });
 
   it('counts what the ring could not hold', async () => {

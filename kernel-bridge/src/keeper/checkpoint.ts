@@ -27,15 +27,21 @@ const RestorableState = object({
 });
 export type RestorableState = Shaped<typeof RestorableState>;
 
-const Checkpoint = object({
-  /** Everything up to this record has been taken into account. */
-  seq: integer({ min: 0 }),
-  /** The process that this is about: after a restart it is another one. */
-  kernelPid: integer(),
-  state: RestorableState,
-  /** Content (JSON text) of its last `kernel_info_reply`. */
-  kernelInfo: orNull(text())
-});
+const Checkpoint = object(
+  {
+    /** Everything up to this record has been taken into account. */
+    seq: integer({ min: 0 }),
+    /** The process that this is about: after a restart it is another one. */
+    kernelPid: integer(),
+    state: RestorableState,
+    /** Content (JSON text) of its last `kernel_info_reply`. */
+    kernelInfo: orNull(text())
+  },
+  {
+    /** See `KernelSnapshot`. */
+    renumberedFrom: integer({ min: 1 })
+  }
+);
 export type Checkpoint = Shaped<typeof Checkpoint>;
 
 export function checkpointFile(kernelDir: string): string {

@@ -18,7 +18,7 @@ export interface ConfirmerParts {
   readonly kernelDir: string;
   readonly kernelPid: number;
   /** State as of now, or later than the last record that was written. */
-  readonly describe: () => Pick<Checkpoint, 'state' | 'kernelInfo'>;
+  readonly describe: () => Omit<Checkpoint, 'seq' | 'kernelPid'>;
   readonly log: KeeperLog;
 }
 

@@ -81,7 +81,7 @@ export class KernelKeeper {
     return KernelKeeper.#make(parts, keeper => {
       if (keeper.#journal.lastSeq > 0) {
         // Of the kernel before, clients may have had more than a power loss left in the journal: its numbers are given again.
-        keeper.#renumberedFrom = keeper.#journal.lastSeq + 1;
+        keeper.#renumbersOn();
         keeper.#isSettled = true;
       }
       return keeper.#begin();
@@ -132,6 +132,7 @@ export class KernelKeeper {
       log.warn(cut, 'the journal was cut at a damaged record');
     }
     keeper.#pullBackPositions();
+    keeper.#renumberedFrom = checkpoint?.renumberedFrom ?? null;
     try {
       await begin(keeper);
     } catch (error) {
@@ -139,6 +140,11 @@ export class KernelKeeper {
       throw error;
     }
     return keeper;
+  }
+
+  /** The next record gets a number that another may have had. */
+  #renumbersOn(): void {
+    this.#renumberedFrom = Math.min(this.#renumberedFrom ?? Infinity, this.#journal.lastSeq + 1);
   }
 
   /** A client may have had more than the journal still holds; what gets those numbers now is new to it. */
@@ -258,9 +264,7 @@ export class KernelKeeper {
     const tail = await readJournalTail(new JournalReader(journalDir), (checkpoint?.seq ?? 0) + 1, before);
     this.#kernelInfo = checkpoint?.kernelInfo ?? null;
     this.#state.restore(tail.state);
-    if (this.#journal.cuts.length > 0) {
-      this.#renumberedFrom = this.#journal.lastSeq + 1;
-    }
+    if (this.#journal.cuts.length > 0) this.#renumbersOn();
     const link =
       connection.resend_socket === undefined ? null : await ResendLink.connect(connection.resend_socket);
     log.info({ kernelPid: pid, canResend: link !== null, ready: tail.state.ready }, 'taking over the kernel');
@@ -323,7 +327,11 @@ export class KernelKeeper {
       {
         kernelDir,
         kernelPid: kernelProcess.pid,
-        describe: () => ({ state: this.#state.restorable, kernelInfo: this.#kernelInfo }),
+        describe: () => ({
+          state: this.#state.restorable,
+          kernelInfo: this.#kernelInfo,
+          ...(this.#renumberedFrom !== null && { renumberedFrom: this.#renumberedFrom })
+        }),
         log
       },
       this.#journal.lastSeq
