@@ -19,6 +19,12 @@ def loop():
 thread = threading.Thread(target=loop)
 thread.start()
 """
+#: The first trace begins when the second has been refused, however late that is asked for.
+HOLD = """
+from tpulab.agent import asked
+refused, capture = threading.Event(), asked.capture
+asked.capture = lambda seconds: refused.wait() and capture(seconds)
+"""
 
 
 def test_memory_by_array_and_a_trace_are_answered_beside_a_running_loop(
@@ -33,9 +39,11 @@ def test_memory_by_array_and_a_trace_are_answered_beside_a_running_loop(
         assert held[256, 256] == ["params['w']"]
         assert memory["totalBytes"] >= 256 * 256 * 4
 
+        kernel.run(HOLD)
         first = keeper.command("profile")
         second = keeper.command("profile")
         assert "already" in keeper.outcome(second, "refused")["reason"]
+        kernel.run("refused.set()")
         keeper.outcome(first, "applied")
         [profile] = keeper.wait(lambda: keeper.of_type("profile"), "the trace")
         assert any(one["totalMs"] > 0 for one in profile["operations"])
