@@ -14,8 +14,8 @@ Answer = Callable[[int, dict[str, Any]], None]
 Ask = Callable[[str, bool], Awaitable[str | None]]
 
 
-#: When two hosts differ, the others get so long to say with whom they agree.
-_LATE_S = 0.5
+#: When two hosts differ, those that may still come get so long to say with whom they agree.
+_LATE_S = 10.0
 
 
 class Spoken:
@@ -90,15 +90,16 @@ class ProgramDesk:
         if not shown:
             return
         absent = [host for host in processes if host not in shown]
+        never = [host for host in absent if host not in self._hosts or host in self._finished]
         error = self._refused.get(key, "")
         if error:
             pass
         elif len({one["fingerprint"] for one in shown.values()}) > 1:
-            if absent and not late:
+            if len(absent) > len(never) and not late:
                 asyncio.get_running_loop().call_later(_LATE_S, lambda: self._judge(key, late=True))
                 return
             error = _differ(shown)
-        elif never := [host for host in absent if host not in self._hosts or host in self._finished]:
+        elif never:
             error = _missing(shown, never, self._hosts)
         elif absent:
             return
