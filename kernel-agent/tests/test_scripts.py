@@ -32,8 +32,13 @@ WITHOUT_JAX = "import sys\nfor name in ('jax', 'IPython', 'ipykernel', 'numpy'):
 
 
 def test_a_script_without_jax_prints_one_line_to_stderr(tmp_path: Path) -> None:
+    # A loop that lasts prints more; this one may, on a machine that stands still.
+    only_at_the_end = "from tpulab.agent import text_report\ntext_report.FIRST_LINE_NS = 10**15\n"
     done = run_script(
-        WITHOUT_JAX + "import tpulab\nfor x in tpulab.steps([1, 2, 3], name='plain'): print(x)", tmp_path
+        WITHOUT_JAX
+        + only_at_the_end
+        + "import tpulab\nfor x in tpulab.steps([1, 2, 3], name='plain'): print(x)",
+        tmp_path,
     )
     assert (done.returncode, done.stdout) == (0, "1\n2\n3\n")
     [line] = done.stderr.splitlines()
