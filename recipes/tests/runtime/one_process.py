@@ -10,6 +10,7 @@ import json
 import os
 import random
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,10 @@ def main(name: str, folder: Path, process: int, processes: int, port: int) -> No
     }
     if processes > 1 and name != "jax":
         torch.distributed.destroy_process_group()
+        # The system goes on listing a thread for a moment after it was joined.
+        ends = time.monotonic() + 30
+        while threads() > before and time.monotonic() < ends:
+            time.sleep(0.01)
         said["threads_left"] = threads() - before
     (folder / f"{process}-of-{processes}.json").write_text(
         json.dumps({**said, **figures}, default=np.ndarray.tolist)
