@@ -35,6 +35,7 @@ def run_lesson(tmp_path_factory: pytest.TempPathFactory) -> Run:
                     read_lesson(**parameters),
                     timeout=CELL_DEADLINE_S,
                     startup_timeout=CELL_DEADLINE_S,
+                    iopub_timeout=CELL_DEADLINE_S,
                     resources={"metadata": {"path": str(NOTEBOOK.parent)}},
                 )
                 runs[key] = asyncio.run(execute_lesson(client, folder / "arrays.npz"))

@@ -15,7 +15,8 @@ from nbformat import NotebookNode
 from ..bridge import CHECKOUT
 from ..gateway_client import BridgeKernelManager
 
-# A cell compiles with XLA on a machine that does other things, too.
+# A cell compiles with XLA on a machine that does other things, too. nbclient's own deadlines are a minute for
+# the start, and four seconds for outputs that come after the reply: later ones are left out.
 CELL_DEADLINE_S = 600
 
 CELLS = (
@@ -40,7 +41,8 @@ def notebook(*cells: str, parameters: str | None = None) -> NotebookNode:
 
 def execute(made: NotebookNode, folder: Path, **options: Any) -> NotebookNode:
     resources = {"metadata": {"path": str(folder)}}
-    return NotebookClient(made, timeout=CELL_DEADLINE_S, resources=resources, **options).execute()
+    deadlines = dict.fromkeys(("timeout", "startup_timeout", "iopub_timeout"), CELL_DEADLINE_S)
+    return NotebookClient(made, **deadlines, resources=resources, **options).execute()
 
 
 def outputs(executed: NotebookNode) -> list[tuple[Any, list[Any]]]:
@@ -105,6 +107,8 @@ def test_papermill_sets_parameters_and_writes_the_outputs(folder: Path) -> None:
         kernel_manager_class=BridgeKernelManager,
         progress_bar=False,
         execution_timeout=CELL_DEADLINE_S,
+        start_timeout=CELL_DEADLINE_S,
+        iopub_timeout=CELL_DEADLINE_S,
     )
     executed = nbformat.read(written, as_version=4)
     assert joined(executed.cells[-1].outputs)[0].text == "papermill 500500\n"
