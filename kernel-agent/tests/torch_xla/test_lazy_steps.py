@@ -191,7 +191,6 @@ def test_a_loader_of_torch_xla_launches_the_step_and_only_its_wait_is_input(
             return 8
 
         def __getitem__(self, index: int) -> torch.Tensor:
-            # The first is by far the slowest: its wait outweighs what a busy machine adds to its step.
             time.sleep(0.5 if index == 0 else 0.03)
             return torch.full((16, 256), float(index))
 
@@ -202,13 +201,15 @@ def test_a_loader_of_torch_xla_launches_the_step_and_only_its_wait_is_input(
     for batch in loader():
         (batch @ model.weight.detach()).sum()
     run = tpulab.run("loader", log=False)
-    seen = [(batch @ model.weight.detach()).sum() for batch in run.steps(loader())]
+    seen, came_ms, began = [], [], time.perf_counter()
+    for batch in run.steps(loader()):
+        came_ms.append((time.perf_counter() - began) * 1e3)
+        seen.append((batch @ model.weight.detach()).sum())
     run.finish()
     assert len(seen) == 8
     steps = wait_for_end(keeper, "loader")
     # It loads ahead while the first item is waited for.
-    assert steps[0]["inputMs"] > 500
-    assert steps[0]["inputMs"] > 0.5 * steps[0]["wallMs"]
+    assert 500 < steps[0]["inputMs"] <= came_ms[0]
     assert all(step["deviceKnown"] for step in steps[1:])
 
 
