@@ -24,8 +24,11 @@ from tpulab.telemetry.clocks import unix_now_ms
 #: What waits for a keeper that is being started again; the oldest goes first.
 KEPT_MESSAGES = 4096
 HOSTS_PERIOD_S = 1.0
-#: Answers of agents come within milliseconds, unless a host is stopped or its interpreter never lets go.
-FENCE_S = 3.0
+#: Answers of agents come within milliseconds, unless a host stands still or its interpreter never lets go. One
+#: that answers later may be at another step than the others; they hold their loops longer than this (`HOLD_S`).
+FENCE_S = 8.0
+#: For what is left to send.
+_CLOSE_S = 3.0
 _LOOK_S = 1.0
 #: What only one process can do, or what would be done on all and shown of one.
 _OF_FIRST = ("memory", "profile")
@@ -277,7 +280,7 @@ class KeeperLine:
     def close(self) -> None:
         self._stopping = True
         self._news.set()
-        self._thread.join(FENCE_S)
+        self._thread.join(_CLOSE_S)
 
     def _run(self) -> None:
         while not self._stopping:
