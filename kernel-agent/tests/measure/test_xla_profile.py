@@ -7,11 +7,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tpulab.measure import trace_folders
+from keeper_double import wait_until
+from tpulab.measure import trace_folders, xla_profile
 from tpulab.measure.xla_profile import Operation, ProfileError, capture, summary
 
 
@@ -29,7 +32,9 @@ def test_without_jax_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) ->
         capture(0)
 
 
-def test_the_operations_of_a_running_loop_are_found_with_their_program() -> None:
+def test_the_operations_of_a_running_loop_are_found_with_their_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import jax
     import jax.numpy as jnp
 
@@ -40,11 +45,21 @@ def test_the_operations_of_a_running_loop_are_found_with_their_program() -> None
     x = jnp.ones((256, 256))
     train_step(x).block_until_ready()
     stop = threading.Event()
+    turns: list[int] = []
 
     def loop() -> None:
         while not stop.is_set():
             train_step(x).block_until_ready()
+            turns.append(1)
 
+    def sleep(seconds: float) -> None:
+        """Until a whole step has run, too, on a machine where none may within the time of the trace."""
+        before = len(turns)
+        time.sleep(seconds)
+        wait_until(lambda: len(turns) > before + 1, "a step of the loop")
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=time.monotonic)
+    monkeypatch.setattr(xla_profile, "time", clock)
     thread = threading.Thread(target=loop)
     thread.start()
     try:
