@@ -101,8 +101,11 @@ def write_owner(state_dir: Path, owner: OwnerRecord) -> None:
     _write_private(state_dir / "lab.json", json.dumps(body) + "\n")
 
 
-def forget_owner(state_dir: Path) -> None:
-    (state_dir / "lab.json").unlink(missing_ok=True)
+def forget_owner(state_dir: Path, gateway_pid: int) -> None:
+    """Unless another server has meanwhile started a gateway, and written down that it has."""
+    owner = read_owner(state_dir)
+    if owner is not None and owner.gateway_pid == gateway_pid:
+        (state_dir / "lab.json").unlink(missing_ok=True)
 
 
 def is_alive(pid: int) -> bool:

@@ -100,7 +100,7 @@ class BridgeSupervisor:
             await gateway.process.terminate()
         else:
             await self._end_other(gateway.record)
-        state.forget_owner(self._settings.state_dir)
+        state.forget_owner(self._settings.state_dir, gateway.record.pid)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

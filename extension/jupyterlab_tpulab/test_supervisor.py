@@ -113,6 +113,28 @@ async def test_a_guest_starts_a_gateway_itself_when_the_one_it_used_has_ended(br
     await guest.stop(keep_kernels=False)
 
 
+async def test_the_record_of_a_guest_that_has_taken_over_stays(bridge: Bridge) -> None:
+    owner = await ready(bridge.supervisor())
+    state.write_owner(bridge.state_dir, state.OwnerRecord(os.getppid(), bridge.pids[0]))
+    guest = await ready(bridge.supervisor())
+    gateway = owner._gateway
+    assert gateway is not None
+    assert gateway.process is not None
+    terminate = gateway.process.terminate
+
+    async def terminate_late() -> None:
+        await terminate()
+        await until(lambda: len(bridge.starts) == 2 and guest.status.status == "ready")
+
+    gateway.process.terminate = terminate_late  # type: ignore[method-assign]
+    await owner.stop(keep_kernels=True)
+    kept = state.read_owner(bridge.state_dir)
+    assert kept is not None
+    assert kept.gateway_pid == bridge.pids[1]
+    await guest.stop(keep_kernels=False)
+    assert state.read_owner(bridge.state_dir) is None
+
+
 async def orphan(bridge: Bridge, origin: str = ORIGIN) -> int:
     """A gateway whose Jupyter server has been killed."""
     state.write_token(bridge.state_dir, "orphan-token")
