@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,7 @@ from tpulab.measure.sync_watch import SyncWatch
 from tpulab.measure.thread_state import thread_state
 from tpulab.measure.tracker import Tracker
 from tpulab.runtimes.lazy_runtime import Launch, LazyRuntime
-from tpulab.telemetry.clocks import now_ns
+from tpulab.telemetry.clocks import now_ns, unix_ahead_ns
 
 #: A launch that takes longer than this, and compiles, is told while it goes on.
 LONG_LAUNCH_NS = 300_000_000
@@ -67,7 +66,7 @@ class LazyWatch:
         count, executions = self._runtime.executions()
         if not executions:
             return
-        ahead = time.time_ns() - now_ns()
+        ahead = unix_ahead_ns()
         spans = [(end - lasted - ahead, end - ahead) for end, lasted in executions if end > self._last_end_ns]
         self._last_end_ns = executions[-1].end_unix_ns
         # Programs run in order: what was launched before the newest one was queued is over; all is, when as
