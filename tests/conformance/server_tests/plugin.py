@@ -16,8 +16,8 @@ from .selection import Selection
 
 # Ten seconds for a test are meant for a machine that does nothing else.
 TIMEOUT_FACTOR = 12
-# Seconds for which the tests of culling look whether a kernel is gone; as configured it is culled after 5, and
-# its end takes as long as the machine is slow.
+# Seconds for which the tests of culling look whether a kernel is gone; as configured it is culled after 5,
+# and its end takes its time on a slow machine.
 CULL_WINDOW_S = 30
 
 selection = Selection.read(Path(__file__).with_name("excluded.toml"))

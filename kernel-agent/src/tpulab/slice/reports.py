@@ -24,8 +24,9 @@ from tpulab.telemetry.clocks import unix_now_ms
 #: What waits for a keeper that is being started again; the oldest goes first.
 KEPT_MESSAGES = 4096
 HOSTS_PERIOD_S = 1.0
-#: Answers of agents come within milliseconds, unless a host stands still or its interpreter never lets go. One
-#: that answers later may be at another step than the others; they hold their loops longer than this (`HOLD_S`).
+#: Answers of agents come within milliseconds, unless a host stands still or its interpreter never lets go.
+#: One that answers later may be at another step than the others, which hold their loops a little longer
+#: (`HOLD_S`).
 FENCE_S = 8.0
 #: For what is left to send.
 _CLOSE_S = 3.0
