@@ -113,7 +113,9 @@ async def test_a_guest_starts_a_gateway_itself_when_the_one_it_used_has_ended(br
     await guest.stop(keep_kernels=False)
 
 
-async def test_the_record_of_a_guest_that_has_taken_over_stays(bridge: Bridge) -> None:
+async def test_the_record_of_a_guest_that_has_taken_over_stays(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner = await ready(bridge.supervisor())
     state.write_owner(bridge.state_dir, state.OwnerRecord(os.getppid(), bridge.pids[0]))
     guest = await ready(bridge.supervisor())
@@ -126,7 +128,7 @@ async def test_the_record_of_a_guest_that_has_taken_over_stays(bridge: Bridge) -
         await terminate()
         await until(lambda: len(bridge.starts) == 2 and guest.status.status == "ready")
 
-    gateway.process.terminate = terminate_late  # type: ignore[method-assign]
+    monkeypatch.setattr(gateway.process, "terminate", terminate_late)
     await owner.stop(keep_kernels=True)
     kept = state.read_owner(bridge.state_dir)
     assert kept is not None
