@@ -29,17 +29,22 @@ class SliceEngineKernel(IPythonParallelKernel):  # type: ignore[misc]
         self.lead = LeadLine(self)
         self.programs = ProgramCheck(self.lead)
 
+    async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        try:
+            await super().execute_request(stream, ident, parent)
+        except KeyboardInterrupt:
+            # Just before or after the user's code: without a reply the lead would wait for ever.
+            content = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
+            metadata = self.init_metadata(parent)
+            self.session.send(stream, "execute_reply", content, parent, metadata=metadata, ident=ident)
+
     async def do_execute(self, *args: Any, **kwargs: Any) -> Any:
         metadata = self.get_parent("shell").get("metadata") or {}
         # The same number on all hosts, also after cells that ran on some.
         if (count := metadata.get("tpulab_count")) is not None:
             self.shell.execution_count = count
         self.programs.begin_cell()
-        try:
-            return await super().do_execute(*args, **kwargs)
-        except KeyboardInterrupt:
-            # Just before or after the user's code: without a reply the lead would wait for ever.
-            return {"status": "error", "ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
+        return await super().do_execute(*args, **kwargs)
 
     def _input_request(self, prompt: str, *_: Any, password: bool = False) -> str:
         answer = self.lead.ask("input", prompt=str(prompt), password=password)
