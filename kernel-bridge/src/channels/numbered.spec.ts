@@ -60,12 +60,14 @@ describe('numbered channels', () => {
     const numbers = seqs(client);
     expect(numbers.length).toBeGreaterThan(4);
     expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
+    // A kernel that has started by now is first told of in a message without a number.
+    const first = client.messages.find(({ seq }) => seq === numbers[0]);
     const { body } = await bridge.rest(
       'GET',
       `/bridge/v1/kernels/${kernelId}/journal?from=${numbers[0]}&limit=1`
     );
     expect(body).toMatchObject({
-      entries: [{ seq: numbers[0], header: { msg_id: client.messages[0]?.header.msg_id } }]
+      entries: [{ seq: numbers[0], header: { msg_id: first?.header.msg_id } }]
     });
   });
 
