@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Value } from '@sinclair/typebox/value';
 import { FormatRegistry } from '@sinclair/typebox';
@@ -126,11 +126,19 @@ describe('outputs of a running kernel', () => {
     const lossless = await bridge.startKernel({ name: 'lossless' });
     using running = await bridge.connect(lossless);
     const lines = 2000;
-    const code = `for n in range(${lines}): print(n, flush=True)`;
+    const gate = path.join(bridge.folder, 'gate');
+    // Half of it waits for the page: else it could have been printed, and its end told, before the page came.
+    const code = `
+import os, time
+for n in range(${lines}):
+    print(n, flush=True)
+    while n == ${lines / 2} and not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.01)
+`;
     const id = running.execute(code, {}, { cellId: 'floods' });
     await running.until(() => running.printed(id).includes('\n50\n'));
     const { executions, until } = await outputs('?cell=floods', lossless);
     using page = await bridge.connect(lossless, { resume: until });
+    writeFileSync(gate, '');
     await page.until(() => page.answers(id).some(message => isStatus(message, 'idle')));
     const wanted = Array.from({ length: lines }, (_, n) => `${n}\n`).join('');
     expect(texts(executions[0]!) + page.printed(id)).toBe(wanted);
