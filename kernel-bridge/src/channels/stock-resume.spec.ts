@@ -131,11 +131,12 @@ describe('a stock client', () => {
   it('[22] gets nothing twice and misses nothing when the gateway is stopped in order in the middle of a flood', async () => {
     using before = await connect();
     const gate = path.join(folder, 'gate');
-    await writeFile(gate, '');
     const id = before.execute(counting(gate));
     await before.until(() => before.printed(id).length > 500);
     await gateway.end('SIGTERM');
     expect((await before.untilClosed()).code).toBe(1012);
+    // Not before: all could have been printed by then, and the end of the cell been told.
+    await writeFile(gate, '');
     gateway = await GatewayProcess.start(stateDir, gateway.port);
     using again = await connect();
     await again.done(id);
