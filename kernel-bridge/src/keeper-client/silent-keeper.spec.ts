@@ -1,4 +1,6 @@
 /** Keepers that hang: stopped, as a stalled disk stops them. They have the kernel and all that it says, so they are waited for. */
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { KeeperHandle } from '../keeper-protocol/contract.js';
 import { type KeeperAccess, keepersWithin } from './access.js';
@@ -70,11 +72,17 @@ describe('a keeper that hangs while a gateway starts', () => {
     const before = await bridge.connect(id, { sessionId: 'front' });
     await before.run('kept = 41');
     const lines = 400;
-    const slow = before.execute(
-      `import time\nfor n in range(${lines}): print(n, flush=True); time.sleep(0.005)`
-    );
+    const gate = path.join(bridge.folder, 'gate');
+    const slow = before.execute(`
+import os, time
+for n in range(${lines}):
+    print(n, flush=True)
+    time.sleep(0.005)
+    while n == ${lines / 2} and not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.01)
+`);
     await before.until(() => before.printed(slow).length > 0);
     process.kill(keeperPid, 'SIGSTOP');
+    await writeFile(gate, '');
     await replaceGateway();
 
     expect((await bridge.rest('GET', '/api/kernels')).body).toMatchObject([
