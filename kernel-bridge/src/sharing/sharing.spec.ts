@@ -6,6 +6,7 @@ import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import { SESSION_PAGE } from '../http/access-hooks.js';
 import { IDENTITY } from '../http/gateway-proof.js';
 import { TokenStore } from '../http/token-store.js';
+import { expireSoon } from '../http/testing/expire-soon.js';
 import { EventsPage } from '../telemetry/testing/events-page.js';
 import type { ChannelsClient } from '../testing/channels-client.js';
 import { gatewayForAll } from '../testing/shared-gateway.js';
@@ -208,8 +209,9 @@ describe('links', () => {
 
   it('expire, and one to a file that is not there is not made; tokens of clients are no links', async () => {
     const store = new TokenStore(bridge.folder);
-    const { token } = await store.create('brief', new Date(Date.now() + 1_500), NOTEBOOK);
+    const { token } = await store.create('brief', new Date(Date.now() + 3_600_000), NOTEBOOK);
     using looking = await bridge.connect(kernelId, { token });
+    await expireSoon(bridge.folder, 'brief');
     expect(await looking.untilClosed()).toMatchObject({ code: 1008 });
     await store.create('a-client', null);
     expect((await bridge.rest('DELETE', '/bridge/v1/shares/a-client')).status).toBe(404);
