@@ -101,8 +101,13 @@ describe('the link to a notebook', () => {
     using owner = await bridge.connect(otherId);
     using watched = await bridge.connect(kernelId);
     await owner.run('1');
-    await watched.run('1');
+    // A cell that ends at once may be over before its state is told; this one waits.
+    const asked = watched.execute('input()', { allow_stdin: true });
     await vi.waitFor(() => expect(JSON.stringify(page.frames)).toContain('"busy"'), 60_000);
+    // The kernel throws away what came before it asked, and it is busy a little earlier.
+    await watched.first(({ header }) => header.msg_type === 'input_request');
+    watched.send('stdin', 'input_reply', { value: '', status: 'ok' });
+    await watched.done(asked);
     const told = JSON.stringify(page.frames);
     expect(told).toContain(kernelId);
     expect(told).not.toContain(otherId);
