@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import type { ChannelsClient, Message } from '../testing/channels-client.js';
+import { type ChannelsClient, isStatus, type Message } from '../testing/channels-client.js';
 import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -133,6 +133,8 @@ for n in range(20):
     expect(before.content['subshell_id']).toEqual([]);
     const cell = runs.execute('shown.value = 4\ninput("go on? ")\nshown.value = 9', { allow_stdin: true });
     await runs.first(({ header }) => header.msg_type === 'input_request');
+    // The question comes by a socket of its own and may overtake this; until it has come, the kernel counts as idle.
+    await runs.until(() => runs.answers(cell).some(message => isStatus(message, 'busy')));
 
     using page = await bridge.connect(kernelId, { sessionId: 'page' });
     const control = { comm_id: 'control-of-page', target_name: 'jupyter.widget.control', data: {} };
