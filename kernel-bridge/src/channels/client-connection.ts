@@ -18,9 +18,6 @@ import { type Framing, framingOf, madeFrame, noteFrame, parseAck } from './subpr
 /** Sessions that a socket may speak for beside its own; some clients name none in the URL. */
 const MAX_FURTHER_SESSIONS = 16;
 
-/** For a client that is let go: time to take what it was sent, the close frame at its end. */
-const SHED_GRACE_MS = 5_000;
-
 export interface ClientOptions {
   readonly socket: GatheringWebSocket;
   readonly stream: Duplex;
@@ -171,10 +168,10 @@ export class ClientConnection {
 
   /** Lets a client go that takes what it is sent too slowly. It comes back and goes on from what it has confirmed. */
   shed(): void {
-    const { socket, log } = this.#options;
+    const { socket, confirmation, log } = this.#options;
     log.warn({ unsentBytes: this.unsentBytes, pending: this.pending }, 'a client is too slow and is let go');
     this.close(CLOSE.tooSlow);
-    const timer = setTimeout(() => socket.terminate(), SHED_GRACE_MS);
+    const timer = setTimeout(() => socket.terminate(), confirmation.farewellMs);
     socket.on('close', () => clearTimeout(timer));
     this.#options.left(this);
   }

@@ -17,6 +17,8 @@ export interface ConfirmationOptions {
   readonly heartbeatMs: number;
   /** A client that has not answered for this long is gone. */
   readonly silenceMs: number;
+  /** A client that is let go has so long to take what it was sent, the close frame at its end. */
+  readonly farewellMs: number;
   /**
    * Records by which a client without acknowledgements is sent back behind its confirmed position when it returns. For clients
    * whose WebSocket answers pings although the page has not taken the messages before them.
@@ -29,6 +31,7 @@ export const CONFIRMATION_DEFAULTS: ConfirmationOptions = {
   bytes: 256 * 1024,
   heartbeatMs: 30_000,
   silenceMs: 90_000,
+  farewellMs: 5_000,
   backStep: 0
 };
 

@@ -31,7 +31,7 @@ describe('a client that does not read what it is sent', () => {
     bridge = await TemporaryGateway.start({
       limits: { congestedBytes: 256 * 1024, refillBytes: 64 * 1024 },
       // Both ends are in this process: the quick one needs time for its answer when that stood still for a while.
-      confirmation: { heartbeatMs: 1_000, silenceMs: 8_000 }
+      confirmation: { heartbeatMs: 1_000, silenceMs: 8_000, farewellMs: 60_000 }
     });
     await bridge.gateway.ready;
     const kernelId = await bridge.startKernel({ name: 'lossless' });
@@ -57,7 +57,8 @@ describe('a client that does not read what it is sent', () => {
   it('[12] makes room for the others when all that waits for slow clients is too much', async () => {
     bridge = await TemporaryGateway.start({
       limits: { congestedBytes: 512 * 1024, refillBytes: 64 * 1024 },
-      unsentLimitBytes: 768 * 1024
+      unsentLimitBytes: 768 * 1024,
+      confirmation: { farewellMs: 60_000 }
     });
     await bridge.gateway.ready;
     const kernelId = await bridge.startKernel({ name: 'lossless' });
@@ -82,7 +83,7 @@ describe('a client that does not read what it is sent', () => {
   });
 });
 
-/** A client that was let go has a few seconds to read why, so who waits for it must look at once, not after the flood. */
+/** A client that was let go has a minute here to read why, so who waits for it must look at once, not after the flood. */
 function connectionsAre(kernelId: string, count: number): Promise<unknown> {
   const { registry } = bridge.gateway;
   return vi.waitUntil(() => registry.get(kernelId).connections === count, { timeout: 60_000, interval: 20 });
