@@ -90,7 +90,8 @@ async function isPortTaken(folder: string): Promise<boolean> {
     };
     probe.once('connect', () => done(true));
     probe.once('error', () => done(false));
-    probe.once('timeout', () => done(false));
+    // Where this process stood still for so long, the answer has come and is read first.
+    probe.once('timeout', () => setImmediate(() => done(false)));
   });
 }
 

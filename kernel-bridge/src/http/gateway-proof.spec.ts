@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
@@ -8,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RunningGateway } from '../cli/running-gateway.js';
 import { processStart } from '../platform/process-identity.js';
 import { IDENTITY, isProof, newChallenge, newProofKey, proofOf } from './gateway-proof.js';
-import { readGatewayRecord, readToken } from '../gateway/state-folder.js';
+import { chooseToken, readGatewayRecord, readToken } from '../gateway/state-folder.js';
 import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -97,6 +98,19 @@ describe('a stranger where the gateway was', () => {
     server.close();
     expect(bridge.gateway.token).not.toBe('the-token-of-before');
     expect((await bridge.rest('GET', '/api', { token: 'the-token-of-before' })).status).toBe(403);
+  });
+
+  it('has one that is worth nothing also when the gateway stood still while it looked for who is there', async () => {
+    const { server, url } = await stranger();
+    await leaveRecord(url);
+    // Longer than it waits for an answer, which has come by then.
+    const standStill = (): void =>
+      process.nextTick(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500));
+    subscribe('net.client.socket', standStill);
+    const token = await chooseToken(folder, undefined);
+    unsubscribe('net.client.socket', standStill);
+    server.close();
+    expect(token).not.toBe('the-token-of-before');
   });
 
   it('has one that is worth nothing too when it holds the port that the gateway is to have', async () => {
