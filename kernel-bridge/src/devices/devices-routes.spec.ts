@@ -90,7 +90,8 @@ describe('/bridge/v1/devices', () => {
     const { status, body } = await second.rest('GET', '/bridge/v1/devices/history?tier=60&from=0');
     expect([status, [...Value.Errors(DevicesHistory, body)]]).toEqual([200, []]);
     const history = body as DevicesHistory;
-    expect(history.series['device.3.hbmUsedBytes']?.max[0]).toBe(usedBytes(V5P, 3));
+    // A sample without an answer may have come before, and even in the minute before.
+    expect(history.series['device.3.hbmUsedBytes']?.max).toContain(usedBytes(V5P, 3));
     expect(history.times.length).toBe(history.series['device.3.hbmUsedBytes']?.min.length);
   });
 

@@ -118,12 +118,13 @@ describe('the sampler', () => {
     serve(server, V6E);
     {
       await using first = sampler({ backgroundMs: 5 });
-      await vi.waitUntil(() => (first.newest?.machineSeq ?? 0) >= 3, WAIT);
+      await vi.waitUntil(() => first.newest?.machine.metrics.state === 'serving', WAIT);
     }
     await using second = sampler({ sampleHz: 0 });
     const { series, times } = await second.history(60);
     expect(times.length).toBeGreaterThanOrEqual(1);
-    expect(series['device.7.hbmUsedBytes']?.max[0]).toBe(usedBytes(V6E, 7));
+    // A sample without an answer may have come before, and even in the minute before.
+    expect(series['device.7.hbmUsedBytes']?.max).toContain(usedBytes(V6E, 7));
   });
 
   it('takes no samples of its own when it is told not to', async () => {
