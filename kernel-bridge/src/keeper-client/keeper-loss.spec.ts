@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { expect, it, vi } from 'vitest';
 import { canSignal } from '../platform/process-identity.js';
 import { isStatus } from '../testing/channels-client.js';
@@ -29,10 +31,19 @@ async function kernelLost() {
 
 it('gives a kernel whose keeper was killed another one, and its clients notice nothing', async () => {
   const { id, client, pid, keeperPid } = await kernelOf();
-  const slow = client.execute('import time\nfor n in range(300): print(n, flush=True); time.sleep(0.01)');
+  const gate = path.join(bridge.folder, 'gate');
+  // It goes on when its keeper is gone, however long that takes.
+  const slow = client.execute(`
+import os, time
+for n in range(300):
+    print(n, flush=True)
+    time.sleep(0.01)
+    while n == 50 and not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.01)
+`);
   await client.first(message => message.parent.msg_id === slow && message.header.msg_type === 'stream');
   const early = Array.from({ length: 5 }, (_, n) => client.execute(`print('early', ${n})`));
   process.kill(keeperPid, 'SIGKILL');
+  writeFileSync(gate, '');
   const meanwhile = Array.from({ length: 5 }, (_, n) => client.execute(`print('meanwhile', ${n})`));
   await client.done(slow);
   for (const [n, id] of early.entries()) {
