@@ -9,7 +9,7 @@ import { MetadataServer } from './testing/metadata-server.js';
 
 const log = pino({ level: 'silent' });
 const QUIET = { preempted: 'FALSE', 'maintenance-event': 'NONE' };
-const WAIT = { timeout: 20_000 };
+const WAIT = { timeout: 50_000 };
 
 describe('notices of the cloud', () => {
   it('say at once that a spot machine is taken back, with the deadline, and only once', async () => {

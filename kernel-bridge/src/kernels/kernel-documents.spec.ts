@@ -41,7 +41,7 @@ describe('the documents of a kernel', () => {
     await expect(noted.note('a.ipynb')).rejects.toMatchObject({ code: 'ENOENT' });
     expect(faults).toEqual(['ENOENT']);
     await mkdir(kernelDir);
-    await vi.waitFor(() => expect(faults).toEqual(['ENOENT', null]), { timeout: 20_000 });
+    await vi.waitFor(() => expect(faults).toEqual(['ENOENT', null]), { timeout: 50_000 });
     expect(await documentsOfKernel(kernelDir)).toEqual(['a.ipynb']);
   });
 

@@ -36,7 +36,7 @@ describe('a list in a file', () => {
     await expect(names.save(['a', 'b'])).rejects.toMatchObject({ code: 'ENOENT' });
     expect(faults).toEqual(['ENOENT']);
     await mkdir(path.dirname(file));
-    await vi.waitFor(() => expect(faults).toEqual(['ENOENT', null]), { timeout: 20_000 });
+    await vi.waitFor(() => expect(faults).toEqual(['ENOENT', null]), { timeout: 50_000 });
     expect(await list().load()).toEqual(['a', 'b']);
   });
 
