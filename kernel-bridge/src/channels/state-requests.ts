@@ -127,8 +127,15 @@ export class StateRequests implements Disposable {
 
   #ensureSubshell(): void {
     if (this.#asked !== null) return;
-    this.#timer = setTimeout(() => this.#settle(null), SUBSHELL_TIMEOUT_MS);
+    this.#timer = setTimeout(() => this.#giveUp(), SUBSHELL_TIMEOUT_MS);
     this.#asked = this.#actions.createSubshell();
+  }
+
+  /** A kernel that only stood still answers later, and can be asked beside its cells from then on. */
+  #giveUp(): void {
+    const asked = this.#asked;
+    this.#settle(null);
+    this.#asked = asked;
   }
 
   #settle(subshell: string | null): void {

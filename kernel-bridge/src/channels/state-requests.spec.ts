@@ -1,0 +1,60 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { decodeV1, parseHeader, PART } from '../jupyter/index.js';
+import type { WatchedMessage } from './message-watch.js';
+import type { ClientRequest } from './refusal.js';
+import { StateRequests } from './state-requests.js';
+
+/** For each request that was sent on: to which subshell. */
+let sentTo: unknown[];
+let requests: StateRequests;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  sentTo = [];
+  requests = new StateRequests({
+    isBusy: () => true,
+    createSubshell: () => 'asked',
+    send: (_msgId, frame) =>
+      void sentTo.push(parseHeader(decodeV1(frame).parts[PART.header]!).subshell_id ?? 'main'),
+    answered: () => undefined
+  });
+});
+
+afterEach(() => {
+  requests[Symbol.dispose]();
+  vi.useRealTimers();
+});
+
+function question(msgId: string): ClientRequest {
+  const header = { msg_id: msgId, msg_type: 'kernel_info_request', session: 'page' };
+  const parts = [header, {}, {}, {}].map(part => Buffer.from(JSON.stringify(part)));
+  return { message: { channel: 'shell', parts }, header, bytes: 100 };
+}
+
+const created: WatchedMessage = {
+  channel: 'control',
+  fromClient: false,
+  header: { msg_id: 'r', msg_type: 'create_subshell_reply', session: 'kernel' },
+  parent: { msg_id: 'asked', msg_type: 'create_subshell_request', session: 'gateway' },
+  content: { status: 'ok', subshell_id: 's' }
+};
+
+describe('a question about the state of a busy kernel', () => {
+  it('waits for a subshell and goes to that', () => {
+    expect(requests.take(question('a'))).toBe(true);
+    expect(sentTo).toEqual([]);
+    requests.watched(created);
+    expect(requests.take(question('b'))).toBe(true);
+    expect(sentTo).toEqual(['s', 's']);
+  });
+
+  it('goes behind the cell where no subshell comes, and beside it again when one has come late', () => {
+    expect(requests.take(question('a'))).toBe(true);
+    vi.advanceTimersByTime(60_000);
+    expect(sentTo).toEqual(['main']);
+    expect(requests.take(question('b'))).toBe(false);
+    requests.watched(created);
+    expect(requests.take(question('c'))).toBe(true);
+    expect(sentTo).toEqual(['main', 's']);
+  });
+});
