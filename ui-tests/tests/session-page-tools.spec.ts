@@ -108,8 +108,10 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   for (const region of ['.tpl-TopBar', '.tpl-Drawer', '.tpl-StepBar'])
     await checkAccessibility(page, page.locator(region));
   await page.getByRole('button', { name: 'More', exact: true }).click();
+  // The page saves the notebook first; until it loads itself anew, the old one answers to all that follows.
+  const loaded = page.waitForEvent('load');
   await page.getByRole('menuitemradio', { name: "Colab's keys" }).click();
-  await page.waitForLoadState('load');
+  await loaded;
   await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
   // Cells are rendered one after the other.
   await expect(page.locator('.jp-Cell')).toHaveCount(7);
