@@ -228,6 +228,8 @@ test('a notebook that says nothing of its kernel is not written by opening it', 
   // The cell waits for the kernel to which the page still connects.
   await run(page, 0);
   await expect(output(page, 0)).toHaveText('1');
+  // The kernel's reply comes after the result, and is saved too.
+  await expect(cell(page, 0).locator('.jp-InputPrompt')).toHaveText('[1]:');
   await expect.poll(() => gateway.writtenAt('untouched.ipynb')).toBeGreaterThan(writtenAt);
   await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
   await page.goto('about:blank');
