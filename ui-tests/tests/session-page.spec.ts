@@ -15,13 +15,17 @@ const fileOf = async (gateway: SessionGateway, name: string): Promise<Saved> =>
   JSON.parse(await gateway.read(name)) as Saved;
 
 const LINES = 60;
-const LOOP = [
-  'import sys, time',
-  `for i in range(${LINES}):`,
-  "    print(f'line {i}', flush=True)",
-  "    sys.stdout.write(f'\\r{i + 1} done'.ljust(12) + '\\r'); sys.stdout.flush()",
-  '    time.sleep(0.1)'
-].join('\n');
+const HALF = LINES / 2;
+/** Waits in the middle for a file of this name, so that the test decides what happens meanwhile, however fast the machine is. */
+const loop = (gate: string): string =>
+  [
+    'import pathlib, sys, time',
+    `for i in range(${LINES}):`,
+    "    print(f'line {i}', flush=True)",
+    "    sys.stdout.write(f'\\r{i + 1} done'.ljust(12) + '\\r'); sys.stdout.flush()",
+    `    while i == ${HALF} and not pathlib.Path('${gate}').exists(): time.sleep(0.02)`,
+    '    time.sleep(0.05)'
+  ].join('\n');
 const ALL_LINES = Array.from({ length: LINES }, (_, at) => `line ${at}`);
 
 /** What the cell has printed. */
@@ -32,7 +36,7 @@ async function linesOf(page: Page, index: number): Promise<string[]> {
 
 test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ page, gateway }) => {
   const errors = complaintsOf(page);
-  await gateway.write('a.ipynb', notebookText(['1 + 1', LOOP]));
+  await gateway.write('a.ipynb', notebookText(['1 + 1', loop('a-gate')]));
   await open(page, gateway, 'a.ipynb');
   expect(page.url()).not.toContain(gateway.token);
   await run(page, 0);
@@ -43,8 +47,9 @@ test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ 
     await checkAccessibility(page, page.locator(region));
 
   await run(page, 1);
-  await expect(cell(page, 1)).toContainText('line 5\n');
+  await expect(cell(page, 1)).toContainText(`line ${HALF}\n`);
   await page.reload();
+  await gateway.write('a-gate', '');
   await expect(cell(page, 1)).toContainText(`line ${LINES - 1}`);
   await expect.poll(() => linesOf(page, 1)).toEqual(ALL_LINES);
   await expect(cell(page, 1).locator('.jp-InputPrompt')).toHaveText('[2]:');
@@ -104,11 +109,12 @@ test('steers a training from step bar and panel, in either theme', async ({ page
 });
 
 test('goes on by itself after the gateway was killed', async ({ page, gateway }) => {
-  await gateway.write('d.ipynb', notebookText([LOOP]));
+  await gateway.write('d.ipynb', notebookText([loop('d-gate')]));
   await open(page, gateway, 'd.ipynb');
   await run(page, 0);
-  await expect(cell(page, 0)).toContainText('line 3\n');
+  await expect(cell(page, 0)).toContainText(`line ${HALF}\n`);
   await gateway.kill();
+  await gateway.write('d-gate', '');
   await expect(page.getByText('The kernel keeps running')).toBeVisible();
   await gateway.restart();
   await expect(cell(page, 0)).toContainText(`line ${LINES - 1}`);
