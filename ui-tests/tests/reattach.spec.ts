@@ -107,8 +107,8 @@ test('a cell that runs while the page is loaded again goes on, with no text miss
   await story.reload();
   await story.expectText(1, lines(20));
   await expect.poll(() => prompts(page)).toEqual(['[1]:', '[*]:', '[*]:']);
-  // What the file has is what is shown: nothing to save.
-  expect(await isDirty(page)).toBe(false);
+  // What the file has is what is shown: nothing to save, as soon as the last of it stands in its cell.
+  await expect.poll(() => isDirty(page)).toBe(false);
 
   await story.open('half');
   await story.expectText(1, `${lines(40)}done\n`);
@@ -269,7 +269,7 @@ test('a display is updated by a cell that is run after the reload', async ({ lab
   await story.reload();
   await expect(page.locator('.jp-OutputArea-output i')).toHaveText('old');
   await expect(page.locator('#jp-main-statusbar')).toContainText('live');
-  expect(await isDirty(page)).toBe(false);
+  await expect.poll(() => isDirty(page)).toBe(false);
   await setSource(page, 2, 'handle.update(HTML("<i>new</i>"))');
   await page.notebook.runCell(2, true);
   await expect(page.locator('.jp-OutputArea-output i')).toHaveText('new');
