@@ -113,15 +113,11 @@ export async function stepOf(shown: Locator): Promise<number> {
   return Number((digits ?? '0').replaceAll(',', ''));
 }
 
-/** The step at which a paused run is held: its last steps are told after its pause. */
-export async function heldAt(shown: Locator): Promise<number> {
-  let held = -1;
-  const isStill = async (): Promise<boolean> => {
-    const before = held;
-    held = await stepOf(shown);
-    return held === before;
-  };
-  await expect.poll(isStill, { intervals: [3_000] }).toBe(true);
+/** The step at which a paused run is held, as its log names it; what is shown comes to it: the last steps are told after the pause. */
+export async function heldAt(panel: TPULabPanel, shown: Locator): Promise<number> {
+  const pauses = (await panel.requests()).getByRole('listitem').filter({ hasText: 'pause · applied' });
+  const held = Number((await pauses.first().locator('.jp-TPULabLog-step').innerText()).replaceAll(',', ''));
+  await expect.poll(() => stepOf(shown)).toBe(held);
   return held;
 }
 

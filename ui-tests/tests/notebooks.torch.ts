@@ -116,7 +116,7 @@ test('notebook 06 is steered while it trains, and every checkpoint can be heard 
   expect(saved.filter(file => /^step-\d{8}\.pt$/.test(file))).toHaveLength(1);
   await controls.getByRole('button', { name: 'Pause' }).click();
   await expect(run).toContainText('paused');
-  const held = await heldAt(run);
+  const held = await heldAt(panel, run);
   await controls.getByRole('button', { name: 'Sample now' }).click();
   await expect(log).toContainText(/sample · [\d.,]+ m?s/);
   await run.getByRole('button', { name: 'Resume' }).click();

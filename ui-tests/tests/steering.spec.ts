@@ -74,7 +74,7 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
 
   await run.getByRole('button', { name: 'Pause' }).click();
   await expect(run).toContainText('paused');
-  const held = await heldAt(run);
+  const held = await heldAt(panel, run);
   for (const theme of ['light', 'high contrast'] as const) {
     await setTheme(page, theme);
     await checkAccessibility(page, panel.root);
