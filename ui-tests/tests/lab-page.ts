@@ -60,10 +60,11 @@ export function runInKernel(page: Page, code: string): Promise<string> {
   }, code);
 }
 
-/** What the current notebook runs on; null while it has no kernel. */
+/** What the current notebook runs on; null while it has no kernel, or the page has no Lab yet. */
 export function currentKernel(page: Page): Promise<{ id: string; name: string; baseUrl: string } | null> {
   return page.evaluate(() => {
-    const widget = window.jupyterapp.shell.currentWidget as Partial<NotebookPanel> | null;
+    const app = window.jupyterapp as JupyterFrontEnd | undefined;
+    const widget = app?.shell.currentWidget as Partial<NotebookPanel> | null | undefined;
     const kernel = widget?.sessionContext?.session?.kernel;
     return kernel ? { id: kernel.id, name: kernel.name, baseUrl: kernel.serverSettings.baseUrl } : null;
   });
