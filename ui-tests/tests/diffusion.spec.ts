@@ -2,6 +2,7 @@
 import { expect, test } from './fixtures.js';
 import { openNotebook, runInKernel } from './lab-page.js';
 import {
+  heldAt,
   printedBy,
   readChart,
   runAbove,
@@ -79,10 +80,11 @@ test('a diffusion model is steered from the page, and its curve and its images a
 
   await controls.getByRole('button', { name: 'Pause' }).click();
   await expect(run).toContainText('paused');
-  const held = await stepOf(run);
+  const held = await heldAt(panel, run);
   await run.getByRole('button', { name: 'Resume' }).click();
   await expect(controls).toContainText('live');
-  await expect.poll(() => stepOf(run)).toBeGreaterThan(Math.max(held, 60));
+  // A point of the curve is made after the change.
+  await expect.poll(() => stepOf(run)).toBeGreaterThan(Math.max(held + STEPS_LOGGED, 60));
 
   // Samples are made of the weights at which the run is held, and it ends there: they can be made once more.
   await run.getByRole('button', { name: 'Pause' }).click();
