@@ -2,7 +2,7 @@
 import { expect, type Page } from '@playwright/test';
 
 /** Long enough for a page that has yet to be laid out at another width. */
-const LAID_OUT = { timeout: 20_000, intervals: [20, 100] };
+const LAID_OUT = { timeout: 60_000, intervals: [20, 100] };
 
 /** Fails the test at its end: all that is cut is told. */
 export async function nothingIsCut(page: Page, where: string): Promise<void> {

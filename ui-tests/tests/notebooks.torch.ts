@@ -70,7 +70,9 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   await expect(log).toContainText(/checkpoint · [\d.,]+ m?s/);
   expect(await readdir(join(lab.rootDir, 'checkpoints', 'bert'))).not.toEqual([]);
   // Beyond the first epoch, whose evaluation is seen in the panel too.
-  await expect.poll(() => printedBy(page, 'training')).toMatch(/^epoch 1: weighted F1 /);
+  await expect
+    .poll(() => printedBy(page, 'training'), { timeout: 300_000 })
+    .toMatch(/^epoch 1: weighted F1 /);
   await controls.getByRole('button', { name: 'Stop after this step' }).click();
   await expect(run).toContainText('stopped');
 

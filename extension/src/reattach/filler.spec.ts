@@ -131,7 +131,7 @@ describe('pages that share a notebook', () => {
       }
     });
     const claims = (at: 0 | 1): unknown => room.pages[at].awareness.getLocalState()?.['tpulab fills k'];
-    await vi.waitUntil(() => claims(0) === 'filling' && claims(1) === 'filling', 10_000);
+    await vi.waitUntil(() => claims(0) === 'filling' && claims(1) === 'filling', 30_000);
     room.release();
     await Promise.race(turns);
     expect(taken).toHaveLength(1);
