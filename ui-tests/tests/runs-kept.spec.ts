@@ -63,12 +63,16 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
     const [wall = 0, ...spans] = row.split(',').slice(2, 8).map(Number);
     expect(spans.reduce((sum, span) => sum + span, 0)).toBeCloseTo(wall, 1);
   }
-  const json = await taken(page, steps.getByRole('button', { name: 'JSON' }));
-  const whole = JSON.parse(json.text) as {
-    steps: object[];
-    metrics: { loss: { steps: number[]; values: number[] } };
-  };
-  expect(whole).toMatchObject({ format: 1, name: 'second', state: 'finished', config: { start: 2 } });
+  const exported = async () =>
+    JSON.parse((await taken(page, steps.getByRole('button', { name: 'JSON' }))).text) as {
+      steps: object[];
+      metrics: { loss: { steps: number[]; values: number[] } };
+    };
+  // The end of a run is told after its last step.
+  await expect
+    .poll(exported)
+    .toMatchObject({ format: 1, name: 'second', state: 'finished', config: { start: 2 } });
+  const whole = await exported();
   expect(whole.steps).toHaveLength(30);
   const losses = new Map(whole.metrics.loss.steps.map((step, at) => [step, whole.metrics.loss.values[at]]));
   expect(losses.get(0)).toBeCloseTo(4, 5);
