@@ -19,7 +19,7 @@ describe('a client whose connection is lost', () => {
     for (const part of [0.2, 0.4, 0.6]) {
       await share(scene, pair, part);
       for (const client of pair.all) {
-        // On a busy machine the kernel prints on for long before a client is back, and only then can it be cut off again.
+        // Only a client that is back can be cut off again.
         await client.until(() => client.isOpen, 'to be back');
         client.abort();
       }
@@ -51,7 +51,7 @@ describe('a client that reads slowly', () => {
   it('gets everything in the end, and the other one is not held up', async () => {
     scene = await Scene.start();
     const count = IS_FULL ? 10_000 : 1_500;
-    const pair = await printingPair(scene, { count, perSecond: 2_000, padding: 16_000 });
+    const pair = await printingPair(scene, { count, perSecond: 2_000, padding: 16_000, toTheEnd: true });
     pair.stock.pause();
     // The other client has all of it, replies included, while the slow one stands still.
     await pair.ours.until(() => pair.ours.isAnswered, 'for the end of the cell');
@@ -83,9 +83,7 @@ describe('a flood of connections', () => {
     scene = await Scene.start();
     const cycles = IS_FULL ? 200 : 40;
     const pair = await printingPair(scene, { count: 3 * COUNT });
-    // The replies come after the flood. On a busy machine that is over before so many connections: a stock client that is then cut off
-    // again and again may have them twice.
-    for (let cycle = 0; cycle < cycles && scene.givenOut < 0.8 * pair.count; cycle++) {
+    for (let cycle = 0; cycle < cycles; cycle++) {
       const client = pair.all[cycle % 2]!;
       await client.leave();
       await client.connect();

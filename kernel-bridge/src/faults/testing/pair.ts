@@ -2,13 +2,15 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ClientKind, NumberedClient } from './numbered-client.js';
-import type { NumberedOptions } from './numbered-output.js';
+import { type NumberedOptions, waitingFor } from './numbered-output.js';
 import type { Scene } from './scene.js';
 import { catchUp, IS_FULL, score, type Score, type Settling } from './scoreboard.js';
 
 const KINDS: readonly ClientKind[] = ['stock', 'ours'];
 const REPLIES = 5;
 const ANSWERED_MS = 120_000;
+/** The share of its numbers behind which a cell waits until the fault has ended. */
+const HELD_AT = 0.95;
 
 /** How much is printed while something goes wrong. */
 export const COUNT = IS_FULL ? 10_000 : 2_000;
@@ -25,22 +27,24 @@ export interface Pair {
 
 /**
  * The stock client runs the cell, and both ask for replies behind it. Nothing goes wrong before the kernel has these requests:
- * what a process had not handed over when it was killed is asked by nobody again.
+ * what a process had not handed over when it was killed is asked by nobody again. The cell does not end before the fault has
+ * (`faultEnds`), however slow the machine: a stock client that is cut off just behind its replies may have them twice.
  */
 export async function printingPair(
   scene: Scene,
-  options: Partial<NumberedOptions> & { url?: string } = {}
+  options: Partial<NumberedOptions> & { url?: string; toTheEnd?: boolean } = {}
 ): Promise<Pair> {
-  const { url, ...numbered } = options;
+  const { url, toTheEnd = false, at = [], count = COUNT, ...numbered } = options;
   const all: NumberedClient[] = [];
   for (const kind of KINDS) all.push(await scene.client(kind, url));
   const [stock, ours] = all as [NumberedClient, NumberedClient];
   const gate = path.join(scene.folder, 'asked');
-  const printing = await scene.print(stock, { count: COUNT, perSecond: PER_SECOND, gate, ...numbered });
+  const steps = [at, toTheEnd ? [] : waitingFor(scene.faultOver, Math.floor(HELD_AT * count))].flat();
+  const printing = await scene.print(stock, { count, perSecond: PER_SECOND, gate, at: steps, ...numbered });
   for (const client of all) for (let number = 0; number < REPLIES; number++) client.execute(`${number}`);
   for (const client of all) await client.delivered();
   await writeFile(gate, '');
-  return { stock, ours, all, count: numbered.count ?? COUNT, printing };
+  return { stock, ours, all, count, printing };
 }
 
 /** Until the kernel has given out this share of its numbers. */

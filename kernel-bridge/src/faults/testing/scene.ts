@@ -35,6 +35,8 @@ export interface SceneOptions {
 
 export class Scene implements AsyncDisposable {
   readonly witness: string;
+  /** The file is there when the fault has ended. */
+  readonly faultOver: string;
   kernelId = '';
   readonly #clients: NumberedClient[] = [];
   /** Every process that this scene has had, so that none is left behind, whatever went wrong. */
@@ -48,6 +50,7 @@ export class Scene implements AsyncDisposable {
     private readonly args: readonly string[]
   ) {
     this.witness = path.join(folder, 'witness');
+    this.faultOver = path.join(folder, 'fault-over');
   }
 
   static async start(options: SceneOptions = {}): Promise<Scene> {

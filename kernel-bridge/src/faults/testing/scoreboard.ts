@@ -1,5 +1,5 @@
 /** The rows of the fault matrix: what each client of each case got. */
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, writeFileSync } from 'node:fs';
 import type { NumberedClient } from './numbered-client.js';
 import { type Marks, marksOf } from './numbered-output.js';
 import type { Scene } from './scene.js';
@@ -33,8 +33,9 @@ export interface Settling {
   readonly by: number;
 }
 
-/** To be called when a fault ends. */
+/** To be called when a fault ends: the cell may end too. */
 export function faultEnds(scene: Scene): Settling {
+  writeFileSync(scene.faultOver, '');
   return { since: performance.now(), by: scene.givenOut };
 }
 
