@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { bridgeBuild } from './testing/bridge-build.js';
 import { cutTail, flipBits, losesItsEnd } from './testing/damage.js';
 import { waitingFor } from './testing/numbered-output.js';
-import { COUNT, judge, printingPair, share } from './testing/pair.js';
+import { COUNT, judge, type Pair, printingPair, share } from './testing/pair.js';
 import { Scene } from './testing/scene.js';
 import { faultEnds, IS_FULL, type Score, WHOLE } from './testing/scoreboard.js';
 import { SmallDisk, whyNoSmallDisk } from './testing/small-disk.js';
@@ -38,6 +38,19 @@ async function atRisk({ bridge, kernelId }: Scene): Promise<string | undefined> 
   return (body as { journal_fault?: string }).journal_fault;
 }
 
+/** The keeper has taken all that the cells printed: their end came behind it, and is known also while nothing can be written. */
+function untilTaken(on: Scene): Promise<void> {
+  return on.until(async () => (await on.kernelModel()).execution_state === 'idle', 'the end of the cells');
+}
+
+/** Numbers behind those that are missing, up to `count`: whoever has them has got as far as it will. */
+async function printOn(pair: Pair, count: number): Promise<Pair> {
+  pair.stock.execute(`for n in range(${pair.count}, ${count}): print(f"#{n};", flush=True)`);
+  for (const client of pair.all)
+    await client.until(() => client.greatest === count - 1, 'for the last number');
+  return { ...pair, count };
+}
+
 describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, () => {
   it.skipIf(noDisk !== null)('and freed soon loses nothing', async () => {
     disk = SmallDisk.make(48);
@@ -61,24 +74,26 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
   it.skipIf(noDisk !== null)('for longer than memory lasts counts what is missing, and says so', async () => {
     disk = SmallDisk.make(96);
     scene = await Scene.start({ stateDir: `${disk.folder}/s` });
-    // 16 KB each: after some 500 the 8 MiB that may be held are full. All of them come after the disk is.
-    const [filled, gate] = ['filled', 'gate'].map(name => path.join(scene!.folder, name)) as [string, string];
+    // 16 KB each: after some 500 the 8 MiB that may be held are full. Most of them come after the disk is.
+    const filled = path.join(scene.folder, 'filled');
     const pair = await printingPair(scene, {
-      count: 1_500,
+      count: 1_350,
       perSecond: 1_000,
       padding: 16_000,
-      at: [waitingFor(filled, 300), waitingFor(gate, 1_350)]
+      at: waitingFor(filled, 300),
+      toTheEnd: true
     });
-    await share(scene, pair, 0.2);
+    await scene.until(() => scene!.givenOut > 300, 'number 300');
+    // So it is known that the kernel is busy.
+    await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
     disk.fill();
     await writeFile(filled, '');
-    await share(scene, pair, 0.9);
-    await scene.keeperQuiet();
+    await untilTaken(scene);
     disk.free();
     // Writing is tried again twice a second; only then is there room for what follows.
     await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
-    await writeFile(gate, '');
-    const rows = await judge(scene, pair, 'disk full for long', faultEnds(scene));
+    const ends = faultEnds(scene);
+    const rows = await judge(scene, await printOn(pair, 1_500), 'disk full for long', ends);
     for (const row of rows) {
       expect(row.lost).toBeGreaterThan(0);
       expect(row).toMatchObject({ replyFaults: 0 });
@@ -95,22 +110,21 @@ describe(`a journal folder that becomes read-only${noDisk === null ? '' : ` (ski
     async () => {
       disk = SmallDisk.make(256);
       scene = await Scene.start({ stateDir: `${disk.folder}/s` });
-      const gate = path.join(scene.folder, 'gate');
       const pair = await printingPair(scene, {
-        count: 1_800,
+        count: 1_700,
         perSecond: 400,
         padding: 48_000,
-        at: waitingFor(gate, 1_700)
+        toTheEnd: true
       });
       await share(scene, pair, 0.2);
+      await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
       // For root, permissions are no obstacle; this attribute is.
       execFileSync('chattr', ['+i', scene.journalDir]);
-      await share(scene, pair, 1_700 / 1_800);
-      await scene.keeperQuiet();
+      await untilTaken(scene);
       execFileSync('chattr', ['-i', scene.journalDir]);
       await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
-      await writeFile(gate, '');
-      const rows = await judge(scene, pair, 'journal folder read-only', faultEnds(scene));
+      const ends = faultEnds(scene);
+      const rows = await judge(scene, await printOn(pair, 1_800), 'journal folder read-only', ends);
       for (const row of rows) {
         expect(row.doubled).toBe(0);
         expectExplained(row);

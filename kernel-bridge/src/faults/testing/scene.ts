@@ -20,9 +20,6 @@ import { type ClientKind, NumberedClient } from './numbered-client.js';
 import { givenOut, numberedCell, type NumberedOptions, numbersIn } from './numbered-output.js';
 
 const POLL_MS = 25;
-const QUIET_MS = 500;
-const QUIET_BYTES = 64 * 1024;
-const QUIET_TIMES = 4;
 /** Longest wait for a process or a state. */
 const DEADLINE_MS = 240_000;
 
@@ -191,22 +188,6 @@ export class Scene implements AsyncDisposable {
         }
       }
     }
-  }
-
-  /** Until the keeper has taken what the kernel has sent: again and again it reads next to nothing for half a second. Linux only. */
-  async keeperQuiet(): Promise<void> {
-    const readBytes = (): number =>
-      Number(/rchar: (\d+)/.exec(readFileSync(`/proc/${this.keeper?.pid ?? 0}/io`, 'utf8'))?.[1]);
-    let before = readBytes();
-    let quiet = 0;
-    await this.until(async () => {
-      await delay(QUIET_MS);
-      const last = before;
-      before = readBytes();
-      // Once may mean that others had the processor.
-      quiet = before - last < QUIET_BYTES ? quiet + 1 : 0;
-      return quiet === QUIET_TIMES;
-    }, 'a keeper that has nothing to read');
   }
 
   /** Notes a process whose pid somebody writes into a file. */
