@@ -193,7 +193,14 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
 
   it('is stood in for when the journal has lost a reply that it has forgotten', async () => {
     const client = await keeper.ready(view);
-    const msgId = keeper.execute(client, 'print("done")');
+    const go = `${keeper.launch.cwd}/go`;
+    const msgId = keeper.execute(
+      client,
+      `import os, time\nprint("done", flush=True)\nwhile not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)`
+    );
+    // By another socket than the reply, which is to stand behind it.
+    await view.until('it prints', () => view.textOf(msgId) === 'done\n');
+    await writeFile(go, '');
     const reply = await view.untilDone(msgId);
     const forgotten = view.records.at(-1)!.seq;
     await expect
@@ -302,6 +309,7 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     process.kill(keeperPid, 'SIGKILL');
     await expect.poll(() => processStart(keeperPid), { timeout: 30_000 }).toBeNull();
     process.kill(kernelPid!, 'SIGINT');
+    await expect.poll(() => keeper.logs(), { timeout: 30_000 }).toContain('the wait was interrupted');
     const seen = new GatewayView();
     const second = await keeper.attachOrAdopt(seen);
     await second.subscribe();
@@ -368,6 +376,8 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     const { keeperPid, kernelPid } = client.snapshot;
     process.kill(keeperPid, 'SIGKILL');
     process.kill(-kernelPid!, 'SIGKILL');
+    for (const pid of [keeperPid, kernelPid!])
+      await expect.poll(() => processStart(pid), { timeout: 30_000 }).toBeNull();
     await expect(keeper.attachOrAdopt(new GatewayView())).rejects.toMatchObject({
       code: 'keeper_gone',
       keeper: { orphanPid: null }

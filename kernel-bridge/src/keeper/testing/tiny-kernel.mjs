@@ -203,6 +203,7 @@ async function serve(socket, name) {
     }
     await socket.send([identity, ...message(header.msg_type.replace('_request', '_reply'), header, reply)]);
     await publish('status', header, { execution_state: 'idle' });
+    if (reply.ename === 'KeyboardInterrupt') process.stdout.write('the wait was interrupted\n');
     if (header.msg_type === 'shutdown_request') {
       setTimeout(() => process.exit(0), 10);
     }
