@@ -15,7 +15,14 @@ from nbclient_oracle import joined
 if __name__ == "__main__":
     notebook = nbformat.read(sys.argv[1], as_version=4)
     NotebookClient(
-        notebook, kernel_name="python3", allow_errors=True, timeout=180, record_timing=False
+        notebook,
+        kernel_name="python3",
+        allow_errors=True,
+        timeout=180,
+        # By default it goes on after 4 s without what a cell has shown.
+        iopub_timeout=180,
+        startup_timeout=180,
+        record_timing=False,
     ).execute()
     cells = [
         {"outputs": joined(cell.outputs), "executionCount": cell.execution_count} for cell in notebook.cells
