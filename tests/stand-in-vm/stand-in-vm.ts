@@ -147,7 +147,7 @@ export class StandInVm implements AsyncDisposable {
 
   async boot(): Promise<void> {
     await this.machine.boot();
-    await this.#untilSshd('does not answer', answers => answers);
+    await this.#untilSshd('does not answer', answers => answers === true);
   }
 
   /** All its processes are killed; what is on its disk stays. */
@@ -185,12 +185,12 @@ export class StandInVm implements AsyncDisposable {
   async #restartSshd(): Promise<void> {
     await this.machine.run('pkill -x -o sshd');
     // It goes to the background before it takes its port, and ends unheard when the one before still has it.
-    await this.#untilSshd('is still there', answers => !answers);
+    await this.#untilSshd('is still there', answers => answers === false);
     await this.machine.run(`${requireProgram('sshd')} -f /opt/sshd_config`);
-    await this.#untilSshd('does not answer', answers => answers);
+    await this.#untilSshd('does not answer', answers => answers === true);
   }
 
-  async #untilSshd(otherwise: string, isSo: (answers: boolean) => boolean): Promise<void> {
+  async #untilSshd(otherwise: string, isSo: (answers: boolean | null) => boolean): Promise<void> {
     const deadline = performance.now() + DEADLINE_MS;
     while (!isSo(await answers(this.network.vmAddress))) {
       if (performance.now() > deadline) throw new Error(`Its sshd ${otherwise}: ${await this.sshdLog()}`);
@@ -251,11 +251,12 @@ function proxyVariables(url: string): Record<string, string> {
   };
 }
 
-async function answers(address: string): Promise<boolean> {
+/** Null: it takes connections, and has not said a word within a second. */
+async function answers(address: string): Promise<boolean | null> {
   return new Promise(resolve => {
     const socket = connect({ host: address, port: 22, timeout: 1000 });
-    socket.once('data', () => resolve(true));
-    for (const event of ['error', 'timeout', 'end']) socket.once(event, () => resolve(false));
-    socket.once('data', () => socket.destroy()).once('timeout', () => socket.destroy());
+    socket.once('data', () => resolve(true)).once('error', () => resolve(false));
+    for (const event of ['timeout', 'end']) socket.once(event, () => resolve(null));
+    for (const event of ['data', 'timeout']) socket.once(event, () => socket.destroy());
   });
 }
