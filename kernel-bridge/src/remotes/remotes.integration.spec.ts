@@ -182,10 +182,11 @@ exec '${path.join(vm.laptop.bin, 'ssh')}' "$@"
     await vi.waitFor(
       async () => {
         await other.post('connect');
-        expect(await other.remote()).toMatchObject({ state: 'connected' });
+        expect(await other.log()).toContain('started again');
       },
-      { timeout: 90_000, interval: 500 }
+      { timeout: 60_000, interval: 500 }
     );
-    expect(await other.log()).toContain('started again');
+    // Not asked for any more: an attempt that takes its time would be taken for one that hangs, and started again too.
+    await other.until('connected');
   });
 });
