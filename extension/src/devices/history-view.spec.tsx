@@ -2,8 +2,8 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { MachineSample } from '@tpulab/protocol';
 import { act } from 'react';
-import { createRoot, type Root } from 'react-dom/client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { reactPlace } from '../testing/react-place.js';
 import { deviceFigures, machineSample } from '../events/samples.spec-data.js';
 import { MachineTelemetry } from './machine-telemetry.js';
 import { DrawLoop } from '../ui/draw-loop.js';
@@ -22,50 +22,34 @@ class Observer {
 }
 
 describe('the charts of a machine', () => {
-  let host: HTMLElement;
-  let root: Root;
+  const place = reactPlace();
   let loop: DrawLoop;
   let machine: MachineTelemetry;
 
   /** Headings with the newest figure, as they stand above each other. */
   const headings = (): string[] =>
-    [...host.querySelectorAll('figure figcaption')].map(({ textContent }) => textContent);
+    [...place.host.querySelectorAll('figure figcaption')].map(({ textContent }) => textContent);
   const show = (fields: Partial<MachineSample>): void => {
     machine.applySample(machineSample(1, fields));
-    act(() =>
-      root.render(
-        <HistoryView
-          machine={machine}
-          source={null}
-          first="minutes"
-          loop={loop}
-          paused={false}
-          trans={trans}
-        />
-      )
+    place.show(
+      <HistoryView machine={machine} source={null} first="minutes" loop={loop} paused={false} trans={trans} />
     );
   };
   const click = (name: string): void => {
-    const button = [...host.querySelectorAll('button')].find(({ textContent }) => textContent === name);
+    const button = [...place.host.querySelectorAll('button')].find(({ textContent }) => textContent === name);
     act(() => button?.click());
   };
 
   beforeEach(() => {
-    vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
     vi.stubGlobal('ResizeObserver', Observer);
     vi.stubGlobal('IntersectionObserver', Observer);
-    host = document.body.appendChild(document.createElement('div'));
-    root = createRoot(host);
     loop = new DrawLoop(window);
     machine = new MachineTelemetry('bridge');
   });
 
   afterEach(() => {
-    act(() => root.unmount());
-    host.remove();
     loop.dispose();
     machine.dispose();
-    vi.unstubAllGlobals();
   });
 
   it('show TensorCore and bandwidth where the chips tell both, and only what they tell', () => {
@@ -82,7 +66,7 @@ describe('the charts of a machine', () => {
   it('have a line for each device when one asks, of the history and of what came since', () => {
     show({ devices: [deviceFigures(0), deviceFigures(3, { hbmUsedBytes: 5 })] });
     const names = (): string[] =>
-      [...host.querySelectorAll('.jp-TPULabLine-name')].map(({ textContent }) => textContent);
+      [...place.host.querySelectorAll('.jp-TPULabLine-name')].map(({ textContent }) => textContent);
     expect(names().slice(0, 2)).toEqual(['fullest', 'mean']);
     click('per device');
     expect(names().slice(0, 4)).toEqual(['device 0', 'device 3', 'device 0', 'device 3']);

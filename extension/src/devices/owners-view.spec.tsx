@@ -2,8 +2,8 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { HoldersPage } from '@tpulab/protocol';
 import { act } from 'react';
-import { createRoot, type Root } from 'react-dom/client';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { reactPlace } from '../testing/react-place.js';
 import { machineSample } from '../events/samples.spec-data.js';
 import { holdersOf } from './owners.js';
 import { OwnersView } from './owners-view.js';
@@ -57,39 +57,27 @@ const page = {
 };
 
 describe('who holds the chips', () => {
-  let host: HTMLElement;
-  let root: Root;
+  const place = reactPlace();
   const done: string[] = [];
 
   const show = (holders: Holder[], lock: Partial<HoldersPage['lock']> = {}, known: string | null = null) => {
     const told = { chips: 2, holders, lock: { ...NO_LOCK, ...lock } };
-    act(() =>
-      root.render(
-        <OwnersView
-          holders={holdersOf(page, told, () => known)}
-          lock={told.lock}
-          onShow={document => done.push(`show ${document}`)}
-          onRelease={id => done.push(`release ${id}`)}
-          onRemoveLock={() => done.push('remove lock')}
-          trans={trans}
-        />
-      )
+    place.show(
+      <OwnersView
+        holders={holdersOf(page, told, () => known)}
+        lock={told.lock}
+        onShow={document => done.push(`show ${document}`)}
+        onRelease={id => done.push(`release ${id}`)}
+        onRemoveLock={() => done.push('remove lock')}
+        trans={trans}
+      />
     );
-    return host.textContent;
+    return place.host.textContent;
   };
-  const buttons = (): HTMLButtonElement[] => [...host.querySelectorAll('button')];
+  const buttons = (): HTMLButtonElement[] => [...place.host.querySelectorAll('button')];
 
   beforeEach(() => {
-    vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
-    host = document.body.appendChild(document.createElement('div'));
-    root = createRoot(host);
     done.length = 0;
-  });
-
-  afterEach(() => {
-    act(() => root.unmount());
-    host.remove();
-    vi.unstubAllGlobals();
   });
 
   it('a kernel of this bridge is told with process, user, notebook and how long it is idle, and can be ended', () => {
@@ -103,7 +91,7 @@ describe('who holds the chips', () => {
 
   it('a notebook that the page does not know is named, and is not offered to be shown', () => {
     expect(show([process(kernel({ executionState: 'busy' }))])).toContain('a.ipynb holds chips 0–1');
-    expect(host.textContent).toContain('· busy');
+    expect(place.host.textContent).toContain('· busy');
     expect(buttons().map(({ textContent }) => textContent)).toEqual(['Release the chips…']);
   });
 

@@ -2,8 +2,8 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { ControlMessage, KeptRun as KeptRunBody } from '@tpulab/protocol';
 import { act } from 'react';
-import { createRoot, type Root } from 'react-dom/client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { reactPlace } from '../testing/react-place.js';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { T0 } from '../events/samples.spec-data.js';
 import { DrawLoop } from '../ui/draw-loop.js';
@@ -53,46 +53,37 @@ function kept(commands: ControlMessage[], state: KeptRunBody['state']): KeptRun 
 }
 
 describe('a run that was kept', () => {
-  let host: HTMLElement;
-  let root: Root;
+  const place = reactPlace();
   let loop: DrawLoop;
   let kernel: KernelTelemetry;
 
   const opened = (one: KeptRun): string[] => {
-    act(() =>
-      root.render(
-        <KeptRunsView
-          kernel={kernel}
-          run={null}
-          kept={[one]}
-          onOpenKept={() => undefined}
-          compared={[]}
-          onCompare={() => undefined}
-          loop={loop}
-          trans={trans}
-        />
-      )
+    place.show(
+      <KeptRunsView
+        kernel={kernel}
+        run={null}
+        kept={[one]}
+        onOpenKept={() => undefined}
+        compared={[]}
+        onCompare={() => undefined}
+        loop={loop}
+        trans={trans}
+      />
     );
-    act(() => host.querySelector<HTMLButtonElement>('button[title="Open this run"]')?.click());
-    return [...host.querySelectorAll('.jp-TPULabLog-lines li')].map(({ textContent }) => textContent);
+    act(() => place.host.querySelector<HTMLButtonElement>('button[title="Open this run"]')?.click());
+    return [...place.host.querySelectorAll('.jp-TPULabLog-lines li')].map(({ textContent }) => textContent);
   };
 
   beforeEach(() => {
-    vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
     vi.stubGlobal('ResizeObserver', Observer);
     vi.stubGlobal('IntersectionObserver', Observer);
-    host = document.body.appendChild(document.createElement('div'));
-    root = createRoot(host);
     loop = new DrawLoop(window);
     kernel = new KernelTelemetry('k');
   });
 
   afterEach(() => {
-    act(() => root.unmount());
-    host.remove();
     loop.dispose();
     kernel.dispose();
-    vi.unstubAllGlobals();
   });
 
   it('opens with its log: what was asked of it and what came of it, newest first, and its other work', () => {
@@ -123,8 +114,7 @@ describe('a run that was kept', () => {
   it('says of what waited for a step that none followed, unless the run still goes on', () => {
     const waiting = [command('a', { phase: 'accepted', step: null, time: T0 + 90 })];
     expect(opened(kept(waiting, 'interrupted'))[0]).toContain('not applied: no further step');
-    act(() => root.unmount());
-    root = createRoot(host);
+    place.show(null);
     expect(opened(kept(waiting, 'running'))[0]).toContain('waiting for the next step');
   });
 });
