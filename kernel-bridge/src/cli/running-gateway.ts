@@ -1,4 +1,5 @@
 /** A gateway that some process serves, found by the files in its state folder. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Health, HoldersPage } from '@tpulab/protocol';
@@ -11,6 +12,9 @@ import { requestGateway } from '../http/gateway-request.js';
 /** A gateway behind which a remote is may have to wait for it. */
 const ANSWER_MS = 30_000;
 const FIRST_ANSWER_MS = 10_000;
+/** A gateway that has just started asks its kernels first, and a busy machine takes its time. */
+const READY_MS = 30_000;
+const READY_POLL_MS = 250;
 /** Kernels are given time to end by themselves before they are killed. */
 const SHUTDOWN_MS = 60_000;
 const RESTART_MS = 180_000;
@@ -80,9 +84,18 @@ export class RunningGateway {
     );
   }
 
-  /** As `ask`, with whatever is answered. */
-  send(method: string, path: string, how: Ask = {}): Promise<unknown> {
-    return send(this.record.url, this.token, method, path, how);
+  /** As `ask`, with whatever is answered. What is refused because the gateway has just started is asked again. */
+  async send(method: string, path: string, how: Ask = {}): Promise<unknown> {
+    const deadline = performance.now() + READY_MS;
+    for (;;) {
+      try {
+        return await send(this.record.url, this.token, method, path, how);
+      } catch (error) {
+        const isStarting = error instanceof GatewayRefusal && error.code === 'not_ready';
+        if (!isStarting || performance.now() > deadline) throw error;
+      }
+      await delay(READY_POLL_MS);
+    }
   }
 
   kernels(): Promise<Static<typeof Kernels>> {
@@ -140,7 +153,7 @@ export class RunningGateway {
           `The gateway (pid ${pid}) did not stop within a minute; end it with kill -9 ${pid}: its kernels keep running.`
         );
       }
-      await new Promise(resolve => setTimeout(resolve, 50));
+      await delay(50);
     }
   }
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it, vi } from 'vitest';
+import { RunningGateway } from '../cli/running-gateway.js';
 import { WebSocket } from 'ws';
 import { localKeepers } from '../keeper-client/access.js';
 import { SESSION_PAGE } from './access-hooks.js';
@@ -236,8 +237,13 @@ describe('before the kernels are found again', () => {
         body: { status: 'starting' }
       });
       expect((await second.rest('GET', '/api/kernels', { token: null })).status).toBe(403);
+      const running = await RunningGateway.find(second.folder);
+      const listed = running.kernels();
+      expect((await second.rest('GET', '/api/kernels')).status).toBe(503);
       proceed();
       await second.gateway.ready;
+      // The command line asks until it is told.
+      expect(await listed).toMatchObject([{ id: kernelId }]);
       expect(await second.rest('GET', '/api/kernels')).toMatchObject({
         status: 200,
         body: [{ id: kernelId }]
