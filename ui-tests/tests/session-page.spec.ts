@@ -56,6 +56,17 @@ test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ 
   expect(errors).toEqual([]);
 });
 
+test('loads a style sheet again that was lost on the way', async ({ page, gateway }) => {
+  await gateway.write('plain.ipynb', notebookText(['1']));
+  let asked = 0;
+  await page.route('**/_page/index-*.css', route =>
+    ++asked === 1 ? route.abort('failed') : route.continue()
+  );
+  await open(page, gateway, 'plain.ipynb');
+  await expect(page.locator('.tpl-TopBar')).toHaveCSS('display', 'flex');
+  expect(asked).toBe(2);
+});
+
 test('of two pages that change one notebook neither loses anything', async ({ page, browser, gateway }) => {
   await gateway.write('b.ipynb', notebookText(['first = 1']));
   await open(page, gateway, 'b.ipynb');
