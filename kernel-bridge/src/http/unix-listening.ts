@@ -6,14 +6,18 @@ import { chmod, lstat, mkdir, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import path from 'node:path';
 import type { App } from './app.js';
+import { socketFolder } from '../platform/socket-folder.js';
 import { ServeError } from './server-errors.js';
 
 /** `sun_path` holds 104 bytes on macOS and 108 on Linux, with the closing zero. */
 const SOCKET_PATH_BYTES = 103;
 
-/** Where the socket is when no path is named. */
+const SOCKET_NAME = 'gateway.sock';
+
+/** Where the socket is when no path is named; its folder is made. */
 export function defaultSocketPath(stateDir: string): string {
-  return path.join(stateDir, 'run', 'gateway.sock');
+  const room = SOCKET_PATH_BYTES - SOCKET_NAME.length - 1;
+  return path.join(socketFolder(path.join(stateDir, 'run'), room, { odd: true }), SOCKET_NAME);
 }
 
 /** As jupyter_server writes the URL of a server on a unix socket. */

@@ -10,7 +10,7 @@ import { attachKeeper } from './attach.js';
 import { kernelPaths, readLaunch } from '../keeper-protocol/keeper-file.js';
 import { writeForThisBoot } from '../platform/write-atomically.js';
 import { launchKeeper } from './launch.js';
-import { makeRunFolder } from '../kernels/run-folder.js';
+import { runFolder } from '../kernels/kernel-registry.js';
 import { takeProcessLock } from '../platform/process-lock.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
@@ -40,7 +40,7 @@ it('is found by the next gateway, and runs cells', async () => {
   await writeForThisBoot(kernelPaths(directory).launch, {
     ...launch,
     kernelId: id,
-    runDir: await makeRunFolder(folder, id)
+    runDir: runFolder(folder, id)
   });
   const started = launchKeeper('start', directory).then(child => (keeper = child));
   await vi.waitUntil(() => existsSync(kernelPaths(directory).keeperLog), { timeout: 60_000, interval: 1 });

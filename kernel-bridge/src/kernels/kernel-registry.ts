@@ -25,7 +25,7 @@ import { kernelEnv } from './kernel-env.js';
 import type { KeeperSearch } from '../keeper-client/search.js';
 import { Kernel, type Reattach } from './kernel.js';
 import type { KernelSpecCatalog } from './kernelspec-catalog.js';
-import { makeRunFolder } from './run-folder.js';
+import { socketFolder } from '../platform/socket-folder.js';
 import { workingDirectory } from './working-directory.js';
 
 export interface KernelRegistryOptions {
@@ -131,7 +131,7 @@ export class KernelRegistry {
       cwd: await workingDirectory(rootDir, request.path),
       interruptMode: spec.interruptMode,
       bestEffort: spec.bestEffort,
-      runDir: await makeRunFolder(stateDir, id),
+      runDir: runFolder(stateDir, id),
       restartLimit: this.#options.restartLimit ?? 5,
       shutdownWaitMs: this.#options.shutdownWaitMs ?? 5000,
       journalBytes: kernelBytes
@@ -359,4 +359,13 @@ export class KernelRegistry {
 
 export function isKernelId(id: string): boolean {
   return ID.test(id);
+}
+
+/** Of the longest socket path that every system takes, what is left beside the longest name that a keeper makes in the folder. */
+const RUN_FOLDER_BYTES = 103 - 1 - 32;
+
+export function runFolder(stateDir: string, kernelId: string): string {
+  // Long enough to be unique among the kernels of one state folder.
+  const folder = path.join(stateDir, 'run', kernelId.replaceAll('-', '').slice(0, 16));
+  return socketFolder(folder, RUN_FOLDER_BYTES, { odd: true });
 }

@@ -2,6 +2,8 @@
 import { rm } from 'node:fs/promises';
 import type { RemoteSsh } from '@tpulab/protocol';
 import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from './contracts.js';
+import { isPlainPath } from '../platform/socket-folder.js';
+import { plainText } from '../platform/plain-text.js';
 import { askGateway } from './ask-gateway.js';
 import { RemoteProblem } from './remote-error.js';
 import { SshMaster } from './ssh/master.js';
@@ -12,8 +14,8 @@ import type { SshTarget } from './ssh/ssh-config.js';
 /** Of a gateway that has just been started and finds its kernels. */
 const READY_MS = 60_000;
 const LOOK_MS = 100;
-/** The host names it, and it becomes part of an argument of ssh in which a colon ends a path. */
-const SOCKET_PATH = /^\/[^:\x00-\x1f]+$/;
+/** `sun_path` of Linux without its closing zero. */
+const SOCKET_PATH_BYTES = 107;
 
 export interface LinkOptions {
   readonly program: string;
@@ -69,12 +71,7 @@ export class RemoteLink implements AsyncDisposable {
   /** Makes the host ready and its gateway reachable at `socketPath`; resolves when that gateway serves. */
   async prepare(setup: HostSetup, options: SetupOptions): Promise<PreparedHost> {
     const prepared = await setup.prepare(this.shell, options);
-    if (!SOCKET_PATH.test(prepared.socketPath)) {
-      throw new RemoteProblem(
-        'remote_forward_failed',
-        `${this.shell.host} reported an invalid gateway socket; check whether the installation there was modified.`
-      );
-    }
+    checkSocketPath(prepared.socketPath, this.shell.host);
     const { signal } = options;
     await (this.#relay === null
       ? this.#forward(prepared.socketPath, signal)
@@ -148,4 +145,17 @@ export class RemoteLink implements AsyncDisposable {
     await this.#master[Symbol.asyncDispose]();
     await rm(this.#options.socketPath, { force: true });
   }
+}
+
+/**
+ * The host names the path, and it becomes part of an argument of ssh, which expands `$`, `%` and `~` in it here: a path with one of these would
+ * send a variable of this machine there.
+ */
+export function checkSocketPath(socketPath: string, host: string): void {
+  if (isPlainPath(socketPath) && Buffer.byteLength(socketPath) <= SOCKET_PATH_BYTES) return;
+  throw new RemoteProblem(
+    'remote_forward_failed',
+    `${host} reported the gateway socket ${JSON.stringify(plainText(socketPath, 120))}, which is refused: such a path consists of letters, digits and / _ . @ + - only. Check whether the installation there was modified.`,
+    { outlook: 'person' }
+  );
 }

@@ -1,6 +1,6 @@
 /** All remotes of a gateway: adds and removes them, connects those that are wanted, and tells of their changes. */
-import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import path from 'node:path';
 import type {
   AddRemote,
@@ -17,6 +17,7 @@ import { colabOnPath } from './colab/colab-command.js';
 import type { HostSetup, ReachableRemote } from './contracts.js';
 import { type Gcloud, gcloudOnPath } from './gcloud/gcloud.js';
 import { projectMachines, withZone } from './gcloud/project-machines.js';
+import { socketFolder } from '../platform/socket-folder.js';
 import { InstalledSetup } from './setup/host-setup.js';
 import { NetworkWatch } from './network-watch.js';
 import { Remote, type RemoteContext } from './remote.js';
@@ -246,20 +247,16 @@ export class Remotes implements AsyncDisposable {
 /** What ssh needs on this machine, made when the first remote is connected. */
 type Place = { readonly runDir: string; readonly askpass: Askpass } & AsyncDisposable;
 
-/** Below the state folder where its path is short enough, so that the next gateway finds what this one left. */
 async function makePlace(stateDir: string): Promise<Place> {
   const near = path.join(stateDir, 'run', 'ssh');
-  const isNear = Buffer.byteLength(near) <= RUN_DIR_BYTES;
-  const runDir = isNear ? near : await mkdtemp(path.join(tmpdir(), 'tpulab-'));
-  await mkdir(runDir, { recursive: true, mode: 0o700 });
-  await chmod(runDir, 0o700);
+  const runDir = socketFolder(near, RUN_DIR_BYTES);
   const askpass = await Askpass.open(runDir);
   return {
     runDir,
     askpass,
     [Symbol.asyncDispose]: async () => {
       await askpass[Symbol.asyncDispose]();
-      if (!isNear) await rm(runDir, { recursive: true, force: true });
+      if (runDir !== near) await rm(runDir, { recursive: true, force: true });
     }
   };
 }

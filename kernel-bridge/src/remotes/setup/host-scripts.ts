@@ -146,7 +146,9 @@ rm -rf "$base/\${5:?}"
 state=$base/state; record=$state/gateway.json
 mkdir -p "$state/run"
 socket=$state/run/gateway.sock
-[ \${#socket} -le 100 ] || socket=/tmp/tpulab-$(id -u)-$(printf '%s' "$base" | sha256sum | cut -c1-8)/gateway.sock
+plain=yes
+case $socket in *[!A-Za-z0-9_/.@+-]*) plain=no ;; esac
+[ $plain = yes ] && [ \${#socket} -le 100 ] || socket=/tmp/tpulab-$(id -u)-$(printf '%s' "$base" | sha256sum | cut -c1-8)/gateway.sock
 
 pid_of() { sed -n 's/.*"pid":\\([0-9]*\\).*/\\1/p' "$record" 2>/dev/null; }
 runs() { [ -n "$1" ] && kill -0 "$1" 2>/dev/null && grep -q tpulab "/proc/$1/cmdline" 2>/dev/null; }

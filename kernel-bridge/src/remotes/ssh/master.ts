@@ -6,7 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { RemoteProblem } from '../remote-error.js';
 import { refusesSockets } from './tcp-relay.js';
-import { masterArguments, socketForward, SshProcess, viaMaster } from './ssh-process.js';
+import { masterArguments, socketForward, sshEnvironment, SshProcess, viaMaster } from './ssh-process.js';
 import { explainSsh } from './explain.js';
 import type { SshTarget } from './ssh-config.js';
 
@@ -48,8 +48,12 @@ export class SshMaster implements AsyncDisposable {
     const isProxied = /^proxy(command|jump) (?!none$)/m.test(configured);
     const ssh = await SshProcess.start({
       program,
-      args: masterArguments(target, controlPath, { askable: askpass !== null, isProxied }),
-      env: { ...process.env, ...askpass },
+      args: masterArguments(target, controlPath, {
+        askable: askpass !== null,
+        isProxied,
+        mayFork: /^forkafterauthentication /m.test(configured)
+      }),
+      env: sshEnvironment(askpass ?? {}),
       onErrorLine: line => log(`ssh: ${line}`)
     });
     ssh.child.stdin.end();
@@ -157,7 +161,8 @@ function lostProblem(target: SshTarget, errors: readonly string[], code: number 
 /** What this computer's ssh makes of a target, a keyword and its value in each line. Nothing is sent anywhere. */
 async function configurationOf(program: string, { destination, options }: SshTarget): Promise<string> {
   const args = ['-G', ...options, '--', destination];
-  return promisify(execFile)(program, args, { timeout: CONFIG_MS }).then(
+  const env = sshEnvironment();
+  return promisify(execFile)(program, args, { timeout: CONFIG_MS, env }).then(
     ({ stdout }) => stdout,
     // Too old for it, or not there: connecting says so.
     () => ''

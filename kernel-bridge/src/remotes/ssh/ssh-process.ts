@@ -14,6 +14,7 @@ const END_WAIT_MS = 2_000;
 export interface SshProcessOptions {
   readonly program: string;
   readonly args: readonly string[];
+  /** Absent: it only asks a connection that stands. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly onErrorLine?: (line: string) => void;
 }
@@ -54,7 +55,7 @@ export class SshProcess {
     // A session of its own: Ctrl+C in the gateway's terminal ends it through us, and it finds no terminal to ask on.
     const child = spawn(options.program, options.args, {
       detached: true,
-      env: options.env
+      env: options.env ?? passed(REQUEST_VARIABLES)
     });
     // A pipe that breaks is told by the end of the program.
     child.stdin.on('error', () => undefined);
@@ -104,6 +105,24 @@ export class SshProcess {
   }
 }
 
+/**
+ * What an ssh of ours sees of the gateway's environment, whose tokens and keys are no business of a host: where programs, keys and the
+ * user's files are, and what a ProxyCommand needs to run. Nothing else, so that no expansion finds a secret.
+ */
+const PASSED_VARIABLES =
+  /^(PATH|HOME|SSH_AUTH_SOCK|LANG|LC_[A-Z]+|USER|LOGNAME|SHELL|TMPDIR|KRB5CCNAME|XDG_[A-Z]+_(DIR|HOME)|CLOUDSDK_[A-Z_]+|GOOGLE_APPLICATION_CREDENTIALS|(HTTPS?|ALL|NO)_PROXY|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE)$/i;
+/** Of a request to a connection that stands: it only has to be found. */
+const REQUEST_VARIABLES = /^(PATH|HOME|SSH_AUTH_SOCK)$/;
+
+/** Of a process that makes a connection. @param more how it asks a person */
+export function sshEnvironment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+  return { ...passed(PASSED_VARIABLES), ...more };
+}
+
+function passed(names: RegExp): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => names.test(name)));
+}
+
 /** A connection counts as dead after three of these without an answer. */
 const ALIVE_S = 5;
 const CONNECT_S = 15;
@@ -118,7 +137,16 @@ function option(name: string, value: string | number): [string, string] {
 export function masterArguments(
   target: SshTarget,
   controlPath: string,
-  { askable, isProxied }: { readonly askable: boolean; readonly isProxied: boolean }
+  {
+    askable,
+    isProxied,
+    mayFork = false
+  }: {
+    readonly askable: boolean;
+    readonly isProxied: boolean;
+    /** This ssh knows the options of OpenSSH 8.7, with which the user's files may send it into the background. */
+    readonly mayFork?: boolean;
+  }
 ): string[] {
   return [
     '-N',
@@ -134,6 +162,14 @@ export function masterArguments(
     ...option('StreamLocalBindUnlink', 'yes'),
     ...option('ClearAllForwardings', 'yes'),
     ...option('RemoteCommand', 'none'),
+    // A process in the background would outlive us, and its end would tell nothing.
+    ...(mayFork
+      ? [
+          ...option('ForkAfterAuthentication', 'no'),
+          ...option('SessionType', 'none'),
+          ...option('StdinNull', 'no')
+        ]
+      : []),
     ...option('PermitLocalCommand', 'no'),
     ...option('ForwardAgent', 'no'),
     ...option('ForwardX11', 'no'),

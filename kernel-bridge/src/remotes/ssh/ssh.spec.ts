@@ -4,18 +4,21 @@ import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { masterArguments, viaMaster } from './ssh-process.js';
 import { Askpass } from './askpass.js';
 import { explainSsh } from './explain.js';
 import { SshMaster } from './master.js';
-import { shellCommand } from './ssh-shell.js';
+import { shellCommand, SshShell } from './ssh-shell.js';
 import { checkDestination, commandFor, sshHosts } from './ssh-config.js';
 
 const run = promisify(execFile);
 let folder: string;
 beforeEach(async () => (folder = await mkdtemp(path.join(tmpdir(), 'tpl-'))));
-afterEach(async () => rm(folder, { recursive: true, force: true }));
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await rm(folder, { recursive: true, force: true });
+});
 
 describe('the arguments of ssh', () => {
   const target = { destination: 'ana@host', options: ['-p', '2222'] };
@@ -55,6 +58,42 @@ describe('the arguments of ssh', () => {
       expect(await readFile(log!, 'utf8')).toContain(`ConnectTimeout=${seconds} `);
     }
   );
+
+  // Case H3: a word that ssh expands must find no secret here.
+  it.each(['forward', 'connect'])('with few variables of ours: %s', async what => {
+    const [program, log] = ['ssh', 'log'].map(name => path.join(folder, name)) as [string, string];
+    await writeFile(program, `#!/bin/sh\nenv >> '${log}'\necho end >> '${log}'\nexit 1\n`, { mode: 0o755 });
+    vi.stubEnv('HF_TOKEN', 'hf_SECRETabc123');
+    vi.stubEnv('TPULAB_TOKEN', 'SECRET-of-the-gateway');
+    vi.stubEnv('SSH_AUTH_SOCK', '/agent');
+    const signal = AbortSignal.timeout(30_000);
+    const controlPath = path.join(folder, 'c');
+    if (what === 'connect') {
+      const target = { destination: 'host', options: [] };
+      const asking = {
+        program,
+        target,
+        controlPath,
+        askpass: { SSH_ASKPASS: 'ours' },
+        log: () => undefined,
+        signal
+      };
+      await expect(SshMaster.open(asking)).rejects.toMatchObject({ code: 'remote_ssh_failed' });
+    } else {
+      const shell = new SshShell({ program, controlPath, host: 'host' });
+      await shell.run('true', [], { signal, timeoutMs: 30_000 });
+    }
+    const seen = await readFile(log, 'utf8');
+    expect(seen).not.toContain('SECRET');
+    const names = new Set(
+      [...seen.matchAll(/^(\w+)=/gm)]
+        .map(([, name]) => name)
+        .filter(name => !/^(PWD|SHLVL|_|OLDPWD)$/.test(name!))
+    );
+    expect(names).toContain('SSH_AUTH_SOCK');
+    if (what === 'forward') expect(names).toEqual(new Set(['HOME', 'PATH', 'SSH_AUTH_SOCK']));
+    else expect(names).toContain('SSH_ASKPASS');
+  });
 
   it('to a connection that has gone reach no other machine', async () => {
     const started = run('ssh', viaMaster(path.join(folder, 'gone'), ['-T'], 'true'));

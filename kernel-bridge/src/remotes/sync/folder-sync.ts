@@ -9,6 +9,7 @@ import type { SyncChange, SyncPlan, SyncRequest } from '@tpulab/protocol';
 import { runProgram } from '../../environments/run-program.js';
 import type { RemoteShell } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
+import { sshEnvironment } from '../ssh/ssh-process.js';
 import { SshShell } from '../ssh/ssh-shell.js';
 import { changeOf, isUsableRsync, rsyncArguments, type SyncFolders } from './rsync-arguments.js';
 import { copyByTar, tarChanges } from './tar-sync.js';
@@ -172,7 +173,7 @@ async function rsync(run: RsyncRun): Promise<void> {
   // No shell, and the words of rsync in English, so that they can be told apart.
   const child = spawn('rsync', args, {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, LC_ALL: 'C' }
+    env: { ...sshEnvironment(), LC_ALL: 'C' }
   });
   const end = (): void => void child.kill('SIGTERM');
   signal.addEventListener('abort', end, { once: true });
