@@ -268,6 +268,7 @@ export const AdviceMessage = Type.Object({
     Type.Literal('ragged-batch'),
     Type.Literal('non-finite-metric'),
     Type.Literal('missing-hook'),
+    Type.Literal('freed-metric'),
     Type.Literal('host-differs')
   ]),
   message: Type.String({ description: 'one sentence: what was seen' }),

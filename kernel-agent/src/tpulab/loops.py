@@ -16,6 +16,7 @@ from tpulab.agent.process_agent import current_agent
 from tpulab.measure.loop_exit import LoopGuard, length_of
 from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.tracked_run import TrackedRun, step_runs
+from tpulab.telemetry.plain import whole_number
 
 T = TypeVar("T")
 
@@ -160,7 +161,7 @@ def steps(
         watch: called at the end of each step; returns an output of the step. Needed only if the loop's own
             thread calls no jitted function; otherwise outputs are found automatically.
     """
-    return Steps(iterable, name, total, watch)
+    return Steps(iterable, name, whole_number("total", total), watch)
 
 
 def step(name: str | None = None) -> Step:

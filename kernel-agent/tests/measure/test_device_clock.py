@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from keeper_double import wait_until
-from tpulab.measure.device_clock import LOOKS_BEFORE_SLEEP, DeviceClock, smallest_array
+from tpulab.measure.device_clock import LOOKS_BEFORE_SLEEP, DeviceClock
+from tpulab.runtimes.device_value import smallest_array
 from tpulab.telemetry.clocks import now_ns
 
 

@@ -9,13 +9,13 @@ pauses; nothing here ever raises or waits longer than `SEND_TIMEOUT_S`.
 from __future__ import annotations
 
 import contextlib
-import json
 import select
 import socket
 from collections.abc import Sequence
 
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import ControlHello, FenceMessage, Message
+from tpulab.telemetry.plain import encode
 
 SEND_TIMEOUT_S = 1.0
 FIRST_PAUSE_S = 0.1
@@ -64,10 +64,7 @@ class KeeperSocket:
         if self._socket is None:
             return False
         try:
-            lines = [
-                json.dumps(message, separators=(",", ":"), allow_nan=False) + "\n" for message in messages
-            ]
-            self._socket.sendall("".join(lines).encode())
+            self._socket.sendall(b"".join(map(encode, messages)))
         except OSError:
             self._drop()
             return False

@@ -7,6 +7,7 @@ array beside it would compile the step again.
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from typing import Any, Literal
 
@@ -15,6 +16,23 @@ from tpulab.telemetry.messages import HyperValue
 Backend = Literal["jax", "torch", "torch_xla", "python"]
 _SPECIAL_SCALARS = (0.0, 1.0)
 _DTYPES = {"number": "float32", "integer": "int32", "boolean": "bool"}
+
+
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+
+
+def array_limits(kind: str, dtype: str | None) -> tuple[str, float, float] | None:
+    """The type of the array that a number becomes, and its least and greatest value. None: no limit."""
+    name = dtype or _DTYPES.get(kind)
+    if name is None or (dtype is None and loaded_backend() == "python"):
+        return None
+    if name in _LARGEST:
+        return name, -_LARGEST[name], _LARGEST[name]
+    whole = re.fullmatch(r"(u?)int(8|16|32|64)", name)
+    if whole is None:
+        return None
+    bits = int(whole[2])
+    return (name, 0, 2**bits - 1) if whole[1] else (name, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def loaded_backend() -> Backend:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
-from tpulab.control.hyper_arrays import Backend, make_array
+from tpulab.control.hyper_arrays import Backend, array_limits, make_array
 from tpulab.telemetry.messages import HyperparameterDescription, HyperValue
+from tpulab.telemetry.plain import plain_value, short
 
 Kind = Literal["number", "integer", "boolean", "choice", "text"]
 Scale = Literal["linear", "log"]
@@ -41,6 +42,7 @@ class Hyper:
 
     def check(self, name: str, value: object) -> HyperValue:
         """The value as this hyperparameter takes it. Raises `HyperparameterError` that says what it takes."""
+        value = plain_value(value)
         if self.kind == "boolean":
             if isinstance(value, bool):
                 return value
@@ -58,14 +60,20 @@ class Hyper:
         return self._number(name, value)
 
     def _number(self, name: str, value: object) -> HyperValue:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise HyperparameterError(f"{name} is a finite number, not {value!r}.")
+        if not _is_finite(value):
+            raise HyperparameterError(f"{name} is a finite number, not {short(value)}.")
         if self.kind == "integer" and value != int(value):
             raise HyperparameterError(f"{name} is a whole number, not {value!r}.")
         if (self.min is not None and value < self.min) or (self.max is not None and value > self.max):
             low = "-∞" if self.min is None else f"{self.min:g}"
             high = "∞" if self.max is None else f"{self.max:g}"
             raise HyperparameterError(f"{name} must be between {low} and {high}, not {value:g}.")
+        limits = array_limits(self.kind, self.dtype)
+        if limits is not None and not limits[1] <= value <= limits[2]:
+            raise HyperparameterError(
+                f"{name} must fit into {limits[0]}, so it is between {limits[1]:g} and {limits[2]:g}, "
+                f"not {value:g}; tpulab.hyper(…, dtype=…) chooses another type."
+            )
         return int(value) if self.kind == "integer" else float(value)
 
 
@@ -83,7 +91,7 @@ def hyper(
 
     Args:
         value: initial value. A float is a number, an int a whole number, a bool a switch, a str a text.
-        min, max: bounds of a number, inclusive.
+        min, max: bounds of a number, inclusive. An infinite one is none.
         scale: of the slider; `log` needs a positive `min`.
         choices: the allowed values. Choices and texts stay Python values in the step.
         description: short text for the page.
@@ -93,7 +101,10 @@ def hyper(
         HyperparameterError: the bounds exclude the value, or are in the wrong order.
     """
     kind: Kind
+    value = plain_value(value)
+    min, max = _bound("min", min), _bound("max", max)
     if choices is not None:
+        choices = tuple(plain_value(choice) for choice in choices)
         kind = "choice"
     elif isinstance(value, bool):
         kind = "boolean"
@@ -111,10 +122,26 @@ def hyper(
         raise HyperparameterError(f"The scale is linear or log, not {scale!r}.")
     if scale == "log" and (min is None or min <= 0):
         raise HyperparameterError("A log scale needs a lower bound above 0: pass min=….")
-    made = Hyper(value, kind, min, max, scale, tuple(choices) if choices is not None else None,
+    made = Hyper(value, kind, min, max, scale, choices if choices is None else tuple(choices),
                  description, dtype)  # fmt: skip
     made.check("the value", value)
     return made
+
+
+def _bound(name: str, value: object) -> float | None:
+    plain: Any = plain_value(value)
+    if plain is None or plain in (math.inf, -math.inf):
+        return None
+    if not _is_finite(plain):
+        raise HyperparameterError(f"`{name}` is a number, not {short(value)}.")
+    return float(plain)
+
+
+def _is_finite(value: object) -> TypeGuard[float]:
+    try:
+        return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 class Hyperparameters(Mapping[str, HyperValue]):

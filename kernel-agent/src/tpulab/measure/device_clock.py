@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import sys
 import threading
 import time
 from collections import deque
@@ -29,6 +28,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tpulab.measure.spans import Span
+from tpulab.runtimes.device_value import is_freed, is_running, quick_array, wait_until_ready
 from tpulab.telemetry.clocks import now_ns
 
 #: Intervals kept. A step asks for its own within a second or so; 8192 are minutes of separate programs.
@@ -201,8 +201,8 @@ class DeviceClock:
         if is_running(self._followed):
             self._busy(since, moment)
             return
-        self._followed = None
-        if ready_is_news:
+        freed, self._followed = is_freed(self._followed), None
+        if ready_is_news and not freed:
             self._told = number
             self._busy(since, moment)
         elif moment > since:
@@ -288,8 +288,7 @@ class DeviceClock:
                 taken = self.take()
                 if taken is None:
                     break
-                wait_until_ready(taken.output.pop())
-                self.note(taken)
+                self.note(taken, known=wait_until_ready(taken.output.pop()))
                 self.watch_cost_ns += (time.thread_time_ns() - spent - self.watch_cost_ns) // 8
             if self._stopped:
                 return
@@ -304,15 +303,18 @@ class DeviceClock:
             self._taken = Taken(number, self._first_post(number), [output], quick_array(output))
             return self._taken
 
-    def note(self, taken: Taken) -> None:
-        """What was taken is ready now."""
+    def note(self, taken: Taken, *, known: bool = True) -> None:
+        """What was taken is ready now; not `known`: it was freed, so that its end cannot be seen."""
         ended = now_ns()
         with self._guard:
             self._taken = None
             # Otherwise it was said by who looked, while this thread waited for the interpreter.
             if self._followed is None and taken.number > self._settled:
-                self._intervals.append((max(taken.began, self._last_end), ended))
-                self._last_end = ended
+                if known:
+                    self._intervals.append((max(taken.began, self._last_end), ended))
+                    self._last_end = ended
+                else:
+                    self._unknown.append((taken.began, ended))
             self._settled = max(self._settled, taken.number)
         self.waits += 1
 
@@ -322,78 +324,3 @@ class DeviceClock:
             moment = self._posts.popleft()[1]
             first = moment if first is None else first
         return first if first is not None else now_ns()
-
-
-def wait_until_ready(output: Any) -> None:
-    """Waits for one small array of a tree. A deleted (donated) one counts as ready: a newer post follows."""
-    array = smallest_array(output)
-    if array is None:
-        return
-    try:
-        array.block_until_ready()
-    except Exception:  # whatever the program failed with, the user's own wait tells it
-        return
-
-
-def all_ready(output: Any) -> bool:
-    """Whether the array that would be waited for is there already."""
-    array = smallest_array(output)
-    ready = getattr(array, "is_ready", None)
-    return bool(ready()) if callable(ready) else array is None
-
-
-def quick_array(output: Any) -> Any | None:
-    """The array to look at, where finding it costs nothing: the output itself, or a number in it."""
-    if _is_array(output):
-        return output
-    if isinstance(output, (tuple, list)):
-        return next((leaf for leaf in output if _is_array(leaf) and leaf.size <= 1), None)
-    return None
-
-
-def is_running(array: Any) -> bool:
-    """Whether the program of an array runs. False where nothing can be said, as of a donated array."""
-    ready = getattr(array, "is_ready", None)
-    try:
-        return ready is not None and not array.is_deleted() and not ready()
-    except Exception:  # donated meanwhile
-        return False
-
-
-def smallest_array(output: Any) -> Any | None:
-    """The array of a tree that is cheapest to wait for, floats first.
-
-    A loss is a float and lives on; a small integer is likely a counter in a state that the next step donates.
-    """
-    if _is_array(output):
-        return output
-    if isinstance(output, (tuple, list)):
-        top = [leaf for leaf in output if _is_array(leaf)]
-        if top and min(leaf.size for leaf in top) <= 1:
-            return min(top, key=_cost)
-    jax = sys.modules.get("jax")
-    if jax is None:
-        return None
-    with contextlib.suppress(Exception):
-        leaves = [leaf for leaf in jax.tree_util.tree_leaves(output)[-64:] if _is_array(leaf)]
-        return min(leaves, key=_cost, default=None)
-    return None
-
-
-_waitable: dict[type, bool] = {}
-
-
-def _is_array(value: Any) -> bool:
-    kind = type(value)
-    known = _waitable.get(kind)
-    if known is None:
-        # A tracer stands for an array while a function is traced; there is nothing to wait for.
-        tracer = any(base.__name__ == "Tracer" for base in kind.__mro__)
-        known = _waitable[kind] = not tracer and all(
-            hasattr(kind, name) for name in ("block_until_ready", "is_deleted")
-        )
-    return known and not value.is_deleted()
-
-
-def _cost(array: Any) -> tuple[int, bool]:
-    return int(array.size), getattr(array.dtype, "kind", "f") in "iub"

@@ -17,6 +17,7 @@ from tpulab.measure.device_clock import DeviceClock
 from tpulab.measure.runs import Run
 from tpulab.measure.spans import split
 from tpulab.measure.step_clock import UNSURE_SHARE, ClosedStep
+from tpulab.runtimes.device_value import as_number, is_freed, is_running
 from tpulab.runtimes.jax_internals import loaded_jax
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.clocks import now_ns, unix_ms, unix_now_ms
@@ -81,6 +82,10 @@ class Recorder:
         messages += self._paces()
         messages += self._ended_runs()
         self._tell_ended(force)
+        # Advice on what was just collected: at the end of the process nobody collects again.
+        while force and self.events and isinstance(event := self.events[0], dict):
+            messages.append(event)
+            self.events.popleft()
         for tap in self.taps:
             tap(messages)
         return messages
@@ -134,7 +139,7 @@ class Recorder:
         if step.run.id not in self._announced:
             return False
         settled = not step.watched or self._device.is_settled(step.post)
-        ready = not step.metrics or all(_is_ready(value) for value in step.metrics.values())
+        ready = not step.metrics or not any(map(is_running, step.metrics.values()))
         return (settled and ready) or now_ns() - step.times.end > PATIENCE_NS
 
     def _sample(self, step: ClosedStep, unix_zero_ms: float) -> StepSample:
@@ -167,6 +172,9 @@ class Recorder:
 
     def _add_metrics(self, step: ClosedStep, values: dict[str, Any], sample: StepSample) -> None:
         numbers = {name: number for name, value in values.items() if (number := as_number(value)) is not None}
+        for name, value in values.items():
+            if name not in numbers and is_freed(value):
+                step.run.freed[name] = step.run.freed.get(name, 0) + 1
         step.run.metrics.update(numbers)
         metrics = {name: number for name, number in numbers.items() if math.isfinite(number)}
         if metrics:
@@ -199,12 +207,30 @@ class Recorder:
             run=run.id,
         )
 
+    def _advise_on_freed(self, run: Run) -> None:
+        """A value that was gone before it could be read is no value of another step, and not 0."""
+        if not run.freed or self.adviser is None:
+            return
+        name, count = max(run.freed.items(), key=lambda item: item[1])
+        others = f" (and {len(run.freed) - 1} more)" if len(run.freed) > 1 else ""
+        self.adviser.say(
+            "freed-metric",
+            f"`{name}`{others} was donated or deleted before it could be read in {count} of "
+            f"{run.recorded} steps of {run.name}.",
+            f"Log a copy to see it: `run.log({name}={name} + 0)`.",
+            about=run.id,
+            location=run.location,
+            run=run.id,
+        )
+
     def _ended_runs(self) -> list[RunMessage]:
         """The end of a run is told after its last step."""
         # Not by counting: an interrupt may have lost a step between its number and its place in the queue.
         unfinished = {step.run.id for step in self._waiting}
         done = [ending for ending in self._endings if ending[0].id not in unfinished]
         self._endings = [ending for ending in self._endings if ending[0].id in unfinished]
+        for run, _ in done:
+            self._advise_on_freed(run)
         self._ended += [(run, message, now_ns() + ERROR_PATIENCE_NS) for run, message in done]
         return [message for _, message in done]
 
@@ -217,22 +243,6 @@ class Recorder:
                 self._ended.append((run, message, until))
             else:
                 run.on_ended(run, message)
-
-
-def _is_ready(value: Any) -> bool:
-    ready = getattr(value, "is_ready", None)
-    try:
-        return bool(ready()) if callable(ready) else True
-    except Exception:
-        return True
-
-
-def as_number(value: Any) -> float | None:
-    """A metric as a number, NaN and infinity too; None where it is none or its array has been deleted."""
-    try:
-        return float(value) if _is_ready(value) else None
-    except Exception:
-        return None
 
 
 def non_finite_name(number: float) -> NonFinite:

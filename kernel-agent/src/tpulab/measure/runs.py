@@ -29,6 +29,8 @@ class Run:
     metrics: dict[str, float] = field(default_factory=dict)
     #: metrics that have been NaN or infinite
     non_finite: set[str] = field(default_factory=set)
+    #: metrics whose array was freed before it could be read, and in how many steps
+    freed: dict[str, int] = field(default_factory=dict)
     compilations: int = 0
     compile_ms: float = 0.0
     #: nobody annotated the loop: it was seen by what it repeats

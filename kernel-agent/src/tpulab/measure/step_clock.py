@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tpulab.measure.device_clock import all_ready
 from tpulab.measure.spans import StepTimes
 from tpulab.measure.thread_state import Clock, ThreadState, thread_state
+from tpulab.runtimes.device_value import all_ready
 from tpulab.runtimes.jax_internals import DispatchHookSlot, loaded_jax
 from tpulab.runtimes.lazy_metrics import LazyMetric, taken
 from tpulab.telemetry.clocks import now_ns

@@ -9,11 +9,12 @@ torch_xla `lazy_syncs` tells.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tpulab.measure.device_clock import is_running
 from tpulab.measure.thread_state import thread_state
+from tpulab.runtimes.device_value import guard_delete, is_running
 from tpulab.telemetry.cells import CellRegister
 from tpulab.telemetry.locations import find_location
 from tpulab.telemetry.messages import CodeLocation
@@ -46,6 +47,7 @@ class SyncWatch:
         self._original_wait: Any = None
         self._cells = cells
         self._original: Any = None
+        self._unguard: Callable[[], None] = lambda: None
         self._rows: dict[str, _Row] = {}
 
     def attach(self) -> None:
@@ -66,13 +68,12 @@ class SyncWatch:
             clocks = state.clocks
             if clocks and clocks[-1].is_open and getattr(array, "_npy_value", 0) is None:
                 run = clocks[-1].run
-                waits = False
+                waits = is_running(array)
                 try:
-                    waits = not array.is_ready()
                     # Where a row has begun, also when it need not wait: the host may come late now and then.
                     if waits or run.id in watch._rows:
                         watch.noticed(run, sys._getframe(1), waited=waits)
-                except Exception:  # the user's own access tells what is wrong with the array
+                except Exception:  # a reading of the stack that failed is no reason to fail the loop
                     return read(array)
                 if waits and not state.idle:
                     device.wait_begins()
@@ -85,6 +86,7 @@ class SyncWatch:
         self._original = original
         kind._value = property(value, original.fset, original.fdel)
         self._attach_wait(kind)
+        self._unguard = guard_delete(kind)
 
     def _attach_wait(self, kind: Any) -> None:
         wait, device = vars(kind).get("block_until_ready"), self._device
@@ -112,6 +114,7 @@ class SyncWatch:
             if self._original_wait is not None:
                 kind.block_until_ready = self._original_wait
                 self._original_wait = None
+            self._unguard()
         self._original = None
 
     def has_said(self, run: Run) -> bool:

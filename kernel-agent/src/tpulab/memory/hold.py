@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
+from tpulab.runtimes.device_value import byte_size
 from tpulab.runtimes.jax_internals import backends_ready
 from tpulab.runtimes.torch_arrays import held_tensors
 from tpulab.telemetry.cells import notebook_shell
@@ -57,7 +58,7 @@ def live_bytes() -> int:
         found += sum(one.nbytes for one in held_tensors())
     with contextlib.suppress(Exception):
         if jax is not None and backends_ready():
-            found += sum(array.nbytes for array in jax.live_arrays() if not array.is_deleted())
+            found += sum(map(byte_size, jax.live_arrays()))
     return found
 
 

@@ -26,12 +26,15 @@ KEPT = 256
 class LazyMetric:
     """A number that is not known yet. `float` raises while it is not, and once it has been left out."""
 
-    __slots__ = ("_left_out", "_tensor", "_value")
+    __slots__ = ("_freed", "_left_out", "_tensor", "_value")
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
         self._value: float | None = None
-        self._left_out = False
+        self._left_out = self._freed = False
+
+    def is_deleted(self) -> bool:
+        return self._freed
 
     def is_ready(self) -> bool:
         return self._value is not None or self._left_out
@@ -39,6 +42,10 @@ class LazyMetric:
     def __float__(self) -> float:
         if self._value is None:
             raise ValueError("This metric has not been read.")
+        return self._value
+
+    @property
+    def number(self) -> float | None:
         return self._value
 
     def is_launched(self) -> bool:
@@ -50,8 +57,9 @@ class LazyMetric:
         tensor, self._tensor = self._tensor, None
         try:
             self._value = float(tensor.detach())
-        except Exception:  # deleted, or no number
+        except Exception:  # its data was freed, or it is no number
             self._left_out = True
+            self._freed = tensor.numel() == 1
 
     def leave_out(self) -> None:
         self._tensor, self._left_out = None, True
@@ -112,7 +120,6 @@ def taken(value: Any) -> Any:
         return value
     if value.device.type == "xla":
         return LazyMetric(value)
-    try:
-        return float(value.detach())
-    except Exception:
-        return None
+    read = LazyMetric(value)
+    read.read()
+    return read if read.is_deleted() else read.number

@@ -22,6 +22,7 @@ AdviceKind = Literal[
     "ragged-batch",
     "non-finite-metric",
     "missing-hook",
+    "freed-metric",
     "host-differs",
 ]
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]

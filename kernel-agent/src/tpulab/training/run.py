@@ -16,7 +16,7 @@ import os
 import weakref
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from tpulab.agent.process_agent import current_agent
 from tpulab.agent.together import together
@@ -32,6 +32,7 @@ from tpulab.measure.pace import Effort, Pace
 from tpulab.measure.tracked_run import step_runs
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import BandKind, HyperValue, RunControl, RunState
+from tpulab.telemetry.plain import figure, whole_number
 from tpulab.telemetry.text import error_text, tell
 from tpulab.training.notify_command import NotifyCommand
 from tpulab.training.run_config import plain_config
@@ -95,7 +96,7 @@ class TrainingRun:
             total: number of steps of this loop, if the iterable has no length.
             watch: as in `tpulab.steps`.
         """
-        return RunSteps(self, iterable, total, watch)
+        return RunSteps(self, iterable, whole_number("total", total), watch)
 
     def step(self) -> RunBlock:
         """A step without an iterable: `while not run.stopped: with run.step(): …`.
@@ -236,7 +237,13 @@ class TrainingRun:
 
     @contextlib.contextmanager
     def band(self, kind: BandKind) -> Iterator[None]:
-        """Marks work of the loop besides its steps: `with run.band("checkpoint"): …`."""
+        """Marks work of the loop besides its steps: `with run.band("checkpoint"): …`.
+
+        Raises:
+            ValueError: `kind` is none of checkpoint, evaluate, sample, transfer and pause.
+        """
+        if kind not in get_args(BandKind):
+            raise ValueError(f"a band is one of {', '.join(get_args(BandKind))}, not {kind!r}")
         began = now_ns()
         try:
             yield
@@ -368,15 +375,21 @@ def run(
 
     Raises:
         HyperparameterError: the definition of a hyperparameter is invalid.
+        ValueError: a figure is not finite, or below 0.
     """
     return TrainingRun(
         name,
         config,
         hyperparameters,
-        total=total,
+        total=whole_number("total", total),
         log=log,
         replay=replay,
         backend=backend,
-        effort=Effort(flops_per_step, tokens_per_step, samples_per_step, peak_flops),
+        effort=Effort(
+            figure("flops_per_step", flops_per_step),
+            figure("tokens_per_step", tokens_per_step),
+            figure("samples_per_step", samples_per_step),
+            figure("peak_flops", peak_flops),
+        ),
         notify=notify,
     )

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 
 from tpulab.telemetry.messages import HyperValue
+from tpulab.telemetry.plain import MOST_EXACT, plain_value
 
 CONFIG_TEXT_LENGTH = 200
 CONFIG_ENTRIES = 1000
@@ -30,9 +31,12 @@ def _collect(value: object, name: str, found: dict[str, HyperValue | None], dept
     if isinstance(value, Mapping):
         for key, inner in value.items():
             _collect(inner, f"{name}.{key}" if name else str(key), found, depth + 1)
-    elif name and (value is None or isinstance(value, (bool, int, float, str))):
+    elif name and (value is None or isinstance(value := plain_value(value), (bool, int, float, str))):
         if isinstance(value, float) and not math.isfinite(value):
             found[name] = str(value)  # JSON has no infinities
+        elif isinstance(value, int) and abs(value) > MOST_EXACT:
+            # Python refuses to print a number of thousands of digits.
+            found[name] = str(value) if abs(value) < 10**100 else f"about 2^{value.bit_length() - 1}"
         else:
             found[name] = value[:CONFIG_TEXT_LENGTH] if isinstance(value, str) else value
     elif name:

@@ -1,0 +1,149 @@
+"""The only place that looks at a value on a device: whether it was freed, whether it is ready, what it is.
+
+The loop owns its arrays: at any moment it, or another of its threads, may delete one or donate it.
+jaxlib ends the process (SIGSEGV) when a deleted array is asked whether it is ready, and when an array is
+deleted while another thread waits for it or reads it. So whoever wants to know more of a value asks here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from operator import call
+from typing import Any
+
+#: Held while a value is read, and while one is deleted. Reentrant, as a finalizer may delete.
+_reading = threading.RLock()
+
+
+def is_running(value: Any) -> bool:
+    """Whether a program still computes the value. False where nothing can be said, as of a freed one."""
+    ready, deleted = getattr(value, "is_ready", None), getattr(value, "is_deleted", None)
+    if ready is None:
+        return False
+    try:
+        # Both in one call of C, which ends at the first that is true: between two lines of Python another
+        # thread could free the array.
+        return not any(map(call, (deleted, ready) if deleted is not None else (ready,)))
+    except Exception:
+        return False
+
+
+def is_freed(value: Any) -> bool:
+    """Whether the value was deleted, or donated to a program."""
+    deleted = getattr(value, "is_deleted", None)
+    try:
+        return deleted is not None and bool(deleted())
+    except Exception:
+        return False
+
+
+def as_number(value: Any) -> float | None:
+    """The value as a number, NaN and infinity too. None: it is none, it is not ready yet, or it was freed."""
+    with _reading:
+        if is_running(value) or is_freed(value):
+            return None
+        try:
+            return float(value)
+        except Exception:
+            return None
+
+
+def guard_delete(kind: Any) -> Callable[[], None]:
+    """Lets `delete` of jax's arrays wait while one of them is read here, for microseconds. Returns how to
+    undo it. A donation needs no such thing: jaxlib itself waits for who reads."""
+    delete = getattr(kind, "delete", None)
+    if not callable(delete):
+        return lambda: None
+
+    @functools.wraps(delete)
+    def guarded(array: Any) -> Any:
+        with _reading:
+            return delete(array)
+
+    kind.delete = guarded
+    return lambda: setattr(kind, "delete", delete)
+
+
+def byte_size(value: Any) -> int:
+    """Bytes of an array; 0 of a freed one."""
+    try:
+        return int(value.nbytes)
+    except Exception:
+        return 0
+
+
+def wait_until_ready(output: Any) -> bool:
+    """Waits for one small array of a tree. False: it was freed, so its end is not known."""
+    array = smallest_array(output)
+    if array is None:
+        return False
+    # References of one's own: an array that is deleted while somebody waits for it takes the process with it.
+    with contextlib.suppress(Exception):
+        array = [shard._fully_replicated_shard() for shard in array._arrays]
+    for own in array if isinstance(array, list) else [array]:
+        try:
+            own.block_until_ready()
+        except Exception:  # whatever the program failed with, the user's own wait tells it
+            return not is_freed(own)
+    return True
+
+
+def all_ready(output: Any) -> bool:
+    """Whether the array that would be waited for is there already; False where it was freed meanwhile."""
+    array = smallest_array(output)
+    return array is None or (not is_running(array) and not is_freed(array))
+
+
+def quick_array(output: Any) -> Any | None:
+    """The array to look at, where finding it costs nothing: the output itself, or a number in it."""
+    if _is_array(output):
+        return output
+    if isinstance(output, (tuple, list)):
+        return next((leaf for leaf in output if _is_array(leaf) and _cost(leaf)[0] <= 1), None)
+    return None
+
+
+def smallest_array(output: Any) -> Any | None:
+    """The array of a tree that is cheapest to wait for, floats first.
+
+    A loss is a float and lives on; a small integer is likely a counter in a state that the next step donates.
+    """
+    if _is_array(output):
+        return output
+    if isinstance(output, (tuple, list)):
+        top = [leaf for leaf in output if _is_array(leaf)]
+        if top and min(map(_cost, top))[0] <= 1:
+            return min(top, key=_cost)
+    jax = sys.modules.get("jax")
+    if jax is None:
+        return None
+    with contextlib.suppress(Exception):
+        leaves = [leaf for leaf in jax.tree_util.tree_leaves(output)[-64:] if _is_array(leaf)]
+        return min(leaves, key=_cost, default=None)
+    return None
+
+
+_waitable: dict[type, bool] = {}
+
+
+def _is_array(value: Any) -> bool:
+    kind = type(value)
+    known = _waitable.get(kind)
+    if known is None:
+        # A tracer stands for an array while a function is traced; there is nothing to wait for.
+        tracer = any(base.__name__ == "Tracer" for base in kind.__mro__)
+        known = _waitable[kind] = not tracer and all(
+            hasattr(kind, name) for name in ("block_until_ready", "is_deleted")
+        )
+    return known and not is_freed(value)
+
+
+def _cost(array: Any) -> tuple[int, bool]:
+    try:
+        return int(array.size), getattr(array.dtype, "kind", "f") in "iub"
+    except Exception:  # freed by another thread meanwhile
+        return sys.maxsize, True

@@ -1,0 +1,99 @@
+"""The boundary to JSON: what users give is made plain at the call, what leaves the process is encoded here.
+
+Figures of users are whatever their framework made of them: `np.int64`, an array of no dimensions, NaN. What
+cannot mean anything is refused at once, with the name of its argument. What is left over is made plain, or
+dropped, message by message: one figure never costs the others.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+#: JavaScript holds whole numbers up to here exactly.
+MOST_EXACT = 2**53
+
+_log = logging.getLogger("tpulab")
+_dropped: set[str] = set()
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """One line of JSON; nothing where the message cannot be said, which is logged once for each type."""
+    try:
+        return _line(message)
+    except Exception:
+        try:
+            return _line(_plain(message, 0))
+        except Exception as error:
+            kind = str(message.get("type"))
+            if kind not in _dropped:
+                _dropped.add(kind)
+                _log.warning("tpulab: a message of type %r could not be sent: %r", kind, error)
+            return b""
+
+
+def _line(message: Any) -> bytes:
+    return (json.dumps(message, separators=(",", ":"), allow_nan=False) + "\n").encode()
+
+
+def _plain(value: Any, depth: int) -> Any:
+    value = plain_value(value)
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, int):
+        return value if abs(value) <= MOST_EXACT else str(value)
+    if depth < 16 and isinstance(value, Mapping):
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    if depth < 16 and isinstance(value, (Sequence, set, frozenset)):
+        return [_plain(item, depth + 1) for item in value]
+    return repr(value)[:200]
+
+
+def plain_value(value: Any) -> Any:
+    """A number of numpy, jax or torch as one of Python; everything else as it is."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
+        try:
+            return value.item()
+        except Exception:  # a tracer, or an array that was deleted
+            return value
+    return value
+
+
+def figure(name: str, value: Any) -> float | None:
+    """A quantity that a user states, such as `tokens_per_step`. Raises `ValueError`."""
+    plain = plain_value(value)
+    if plain is None:
+        return None
+    try:
+        number = float(plain)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(plain, str) or not math.isfinite(number) or number < 0:
+        raise ValueError(f"`{name}` is a finite number, 0 or more, not {short(value)}")
+    return number
+
+
+def whole_number(name: str, value: Any) -> int | None:
+    """A number of steps that a user states. Raises `ValueError`."""
+    number = figure(name, value)
+    if number is None:
+        return None
+    if number != int(number) or number > MOST_EXACT:
+        raise ValueError(f"`{name}` is a whole number, not {short(value)}")
+    return int(number)
+
+
+def short(value: Any) -> str:
+    """The value for a sentence."""
+    try:
+        text = repr(value)
+    except Exception:  # an int of thousands of digits
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:59] + "…"

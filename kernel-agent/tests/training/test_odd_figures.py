@@ -1,0 +1,141 @@
+"""Figures that JSON has no words for: taken as what they are, or refused at the call (case T2, F2, F14, N12).
+
+Whatever becomes of one, the run that has it is told whole, and so is the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tpulab
+from keeper_double import KeeperDouble, wait_until
+from tpulab.control.hyperparameters import HyperparameterError
+from tpulab.telemetry import plain
+from tpulab.telemetry.plain import encode
+
+pytestmark = pytest.mark.usefixtures("agent")
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+TAKEN: dict[str, Callable[[], dict[str, Any]]] = {
+    "hyper max inf": lambda: {"hyperparameters": {"rate": tpulab.hyper(3e-4, max=math.inf)}},
+    "hyper min -inf": lambda: {"hyperparameters": {"rate": tpulab.hyper(3e-4, min=-math.inf)}},
+    "hyper choices": lambda: {
+        "hyperparameters": {"width": tpulab.hyper(np.int64(64), choices=[np.int64(64), np.int64(128)])}
+    },
+    "hyper numpy": lambda: {"hyperparameters": {"rate": tpulab.hyper(np.float32(3e-4), max=np.float64(1))}},
+    "hyper array": lambda: {"hyperparameters": {"rate": tpulab.hyper(jnp.linspace(1e-4, 1e-3, 3)[0])}},
+    "hyper bool": lambda: {"hyperparameters": {"on": np.bool_(True)}},
+    "flops": lambda: {"flops_per_step": np.prod((64, 64)) * 6},
+    "peak": lambda: {"peak_flops": np.int64(10**12)},
+    "total": lambda: {"total": np.int64(110)},
+    "tokens": lambda: {"tokens_per_step": np.int64(128)},
+    "array": lambda: {"samples_per_step": jnp.int32(3)},
+    "config": lambda: {"config": {"a": math.nan, "b": np.float32(1), "c": np.arange(3), "d": {1, 2}}},
+    "huge": lambda: {"config": {"n": 10**400, "m": 2**60, "l": 10**5000, "text": "\ud800"}},
+}
+REFUSED: dict[str, Callable[[], dict[str, Any]]] = {
+    "min": lambda: {"hyperparameters": {"rate": tpulab.hyper(3e-4, min=math.nan)}},
+    "flops_per_step": lambda: {"flops_per_step": math.inf},
+    "tokens_per_step": lambda: {"tokens_per_step": math.nan},
+    "samples_per_step": lambda: {"samples_per_step": "many"},
+    "total": lambda: {"total": 1.5},
+    "peak_flops": lambda: {"peak_flops": -1},
+}
+
+
+@pytest.mark.parametrize("odd", TAKEN)
+def test_an_odd_figure_is_taken_as_what_it_is(odd: str, keeper: KeeperDouble) -> None:
+    run = tpulab.run("odd", **TAKEN[odd]())
+    for i in run.steps(range(110)):
+        run.log(a=math.nan, b=np.int64(i), c=np.float16(1), d=10**400, e=np.arange(3), f="text", g=True)
+    run.finish()
+    for _ in tpulab.steps(range(50), name="after", total=np.int64(50)):
+        pass
+    wait_until(lambda: len(keeper.ended_runs()) == 2, "both runs")
+    assert [run["name"] for run in keeper.ended_runs()] == ["odd", "after"]
+    assert [run["totalSteps"] for run in keeper.ended_runs()] == [110, 50]
+    assert len(keeper.steps()) + sum(steps["dropped"] for steps in keeper.of_type("steps")) == 160
+    newest = keeper.steps(keeper.ended_runs()[0]["run"])[-1]
+    assert newest["metrics"] == {"b": 109.0, "c": 1.0, "g": 1.0}
+    assert newest["nonFinite"] == {"a": "NaN"}
+    assert keeper.of_type("pace")
+
+
+@pytest.mark.parametrize("argument", REFUSED)
+def test_what_cannot_mean_anything_is_refused_by_name(argument: str) -> None:
+    with pytest.raises(ValueError, match=f"`{argument}` is a"):
+        tpulab.run("odd", **REFUSED[argument]())
+
+
+def test_a_band_has_one_of_the_known_kinds() -> None:
+    run = tpulab.run("odd")
+    with pytest.raises(ValueError, match="a band is one of checkpoint, evaluate"), run.band("warm-up"):  # type: ignore[arg-type]
+        pass
+
+
+@pytest.mark.parametrize(
+    ("made", "value"),
+    [
+        (lambda: tpulab.hyper(64), 3_000_000_000),
+        (lambda: tpulab.hyper(64), 10**400),
+        (lambda: tpulab.hyper(64, dtype="uint8"), 256),
+        (lambda: tpulab.hyper(64, dtype="uint8"), -1),
+        (lambda: tpulab.hyper(1.0), 1e39),
+        (lambda: tpulab.hyper(1.0, dtype="float16"), 1e5),
+    ],
+)
+def test_a_value_that_its_array_cannot_hold_never_reaches_the_loop(
+    made: Callable[[], tpulab.Hyper], value: float, keeper: KeeperDouble
+) -> None:
+    run = tpulab.run("odd", hyperparameters={"size": made()})
+    for _ in run.steps([0]):
+        command = keeper.command("set", name="size", value=value)
+        [reason] = [keeper.outcome(command, "refused")["reason"]]
+        assert "must fit into" in reason or "finite number" in reason
+    assert float(run.hyper.size) in (64, 1)
+    with pytest.raises(HyperparameterError):
+        run.set("size", value)
+
+
+def test_a_message_that_cannot_be_said_is_dropped_alone_and_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain, "_dropped", set())
+
+    class Bad(dict):  # type: ignore[type-arg]
+        def items(self) -> Any:
+            raise RuntimeError("changed size")
+
+    with caplog.at_level(logging.WARNING):
+        lines = [encode({"type": "odd", "value": value}) for value in (1, Bad(a=math.nan), Bad(a={1}), 2)]
+    assert lines == [b'{"type":"odd","value":1}\n', b"", b"", b'{"type":"odd","value":2}\n']
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (math.inf, "null"),
+        (np.float32(0.5), "0.5"),
+        (np.int64(3), "3"),
+        (jnp.float32(0.25), "0.25"),
+        ({1}, "[1]"),
+        ((np.nan, np.bool_(True)), "[null,true]"),
+        (np.arange(2), '"array([0, 1])"'),
+    ],
+)
+def test_numbers_of_a_framework_are_made_plain(value: Any, said: str) -> None:
+    assert encode({"value": value}).decode() == f'{{"value":{said}}}\n'
