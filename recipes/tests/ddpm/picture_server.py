@@ -19,8 +19,8 @@ GATHERING_S = 30.0
 class PictureServer(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         drawn = to_uint8(draw_shapes(16, seed=4).images)
         self.pictures = [encode_image(image.repeat(6, axis=0).repeat(8, axis=1), "png") for image in drawn]
         self.requests: Counter[str] = Counter()
@@ -77,8 +77,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[PictureServer]:
-    server = PictureServer()
+def serving(port: int = 0) -> Iterator[PictureServer]:
+    server = PictureServer(port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

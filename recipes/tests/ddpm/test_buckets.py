@@ -34,8 +34,8 @@ def test_a_download_goes_into_a_folder_that_has_no_objects_yet(bucket: dict[str,
         bucket["b/tables/a.parquet"] = table.getvalue()
         flags = ["--data_dir", "bucket://b/tables", "--write_dir", "bucket://b/images"]
         assert main(["download", *flags, "--downloader", "own", "--processes-count", "1", "--quiet"]) == 0
-    assert json.loads(bucket["b/images/images-00000-00000.json"])["images"] == 1
-    assert "b/images/images-00000-00000.tfrecord" in bucket
+    assert json.loads(bucket["b/images/images-a-00000.json"])["images"] == 1
+    assert "b/images/images-a-00000.tfrecord" in bucket
 
 
 def test_encodings_go_into_a_folder_that_has_no_objects_yet(bucket: dict[str, bytes], tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +83,7 @@ def test_images_are_fetched_resized_and_kept_in_the_order_of_the_table(
         "disallowed": 1,
         "ConnectionError": 1,
     }
-    images = list(read_images(Folder(tmp_path / "images"), "images-00000-00000.tfrecord", "png"))
+    images = list(read_images(Folder(tmp_path / "images"), "images-a-00000.tfrecord", "png"))
     assert [image.caption for image in images] == ["caption 0", "caption 2", "caption 7"]
     assert images[0].pixels.shape == (32, 43, 3)
     assert (images[0].height, images[0].width) == (96, 128)
@@ -95,7 +98,7 @@ def test_an_interrupted_download_goes_on_with_what_is_missing(server: PictureSer
     _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(20)])
     options = _options(tmp_path)
     Folder(options.write_dir).make()
-    first, *_ = plan(options)
+    first = plan(options)[0][0]
     fetch_shard(options, first, Fetcher(options.limits), Silent())
     asked = sum(server.requests.values())
     assert asked == 8
@@ -189,5 +192,90 @@ def test_the_report_of_a_shard_says_what_could_not_be_had(server: PictureServer,
     _table(tmp_path / "tables", "a.parquet", [f"{server.url}/missing-{i}" for i in range(3)])
     with pytest.raises(DataError, match="None of the images"):
         download(_options(tmp_path), Silent())
-    report = json.loads((tmp_path / "images" / "images-00000-00000.json").read_text())
-    assert report == {"table": "a.parquet", "rows": 3, "images": 0, "problems": {"http_404": 3}}
+    report = json.loads((tmp_path / "images" / "images-a-00000.json").read_text())
+    assert report["source"] == "a.parquet"
+    assert (report["rows"], report["images"], report["problems"]) == (3, 0, {"http_404": 3})
+    assert report["left_out"][1] == [1, f"{server.url}/missing-1", "http_404"]
+
+
+# Case D16.
+def test_tables_added_later_change_no_shard_that_is_complete(server: PictureServer, tmp_path: Path) -> None:
+    _table(tmp_path / "tables", "part-1.parquet", [f"{server.url}/ok-{i}" for i in (1, 2)])
+    _table(tmp_path / "tables", "part-3.parquet", [f"{server.url}/ok-{i}" for i in (3, 4)])
+    assert download(_options(tmp_path), Silent())["images"] == 4
+    _table(tmp_path / "tables", "part-0.parquet", [f"{server.url}/ok-5"])
+    _table(tmp_path / "tables", "part-2.parquet", [f"{server.url}/ok-6"])
+    assert download(_options(tmp_path), Silent())["images"] == 6
+    assert set(server.requests.values()) == {1}
+    images = Folder(tmp_path / "images")
+    assert sum(len(list(read_images(images, name, "png"))) for name in images.names(".tfrecord")) == 6
+
+
+def test_rows_that_change_are_downloaded_again(server: PictureServer, tmp_path: Path) -> None:
+    _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(10)])
+    download(_options(tmp_path), Silent())
+    _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in [*range(9), 12, 13]])
+    assert download(_options(tmp_path), Silent())["images"] == 11
+    # The first shard of eight is the same.
+    assert [server.requests[f"/ok-{i}"] for i in (0, 7, 8, 12, 13)] == [1, 1, 2, 1, 1]
+
+
+def test_a_table_without_rows_is_passed_over_and_binary_columns_are_read(
+    server: PictureServer, tmp_path: Path
+) -> None:
+    _table(tmp_path / "tables", "a.parquet", [])
+    _table(tmp_path / "tables", "c.parquet", [])
+    binary = pa.table({"URL": pa.array([f"{server.url}/ok-1".encode()], pa.binary()), "TEXT": [None]})
+    pq.write_table(binary, tmp_path / "tables" / "b.parquet")
+    done = download(replace(_options(tmp_path), score_col=None), Silent())
+    assert (done["images"], done["tables_without_rows"]) == (1, ["a.parquet", "c.parquet"])
+    (image,) = read_images(Folder(tmp_path / "images"), "images-b-00000.tfrecord", "png")
+    assert image.caption == ""
+
+
+def test_an_outage_is_not_remembered(tmp_path: Path) -> None:
+    with serving() as server:
+        port = server.server_address[1]
+        urls = [*(f"{server.url}/ok-{i}" for i in range(3)), f"{server.url}/missing-1"]
+    _table(tmp_path / "tables", "a.parquet", urls)
+    with pytest.raises(DataError, match="None of the images could be downloaded"):
+        download(_options(tmp_path), Silent())
+    with serving(port) as server:
+        assert download(_options(tmp_path), Silent())["images"] == 3
+        # What a server refuses for good is not requested again, and nothing that is there.
+        assert download(_options(tmp_path), Silent())["problems"] == {"http_404": 1}
+        assert set(server.requests.values()) == {1}
+    images = list(read_images(Folder(tmp_path / "images"), "images-a-00000.tfrecord", "png"))
+    assert [image.caption for image in images] == ["caption 0", "caption 1", "caption 2"]
+
+
+def test_processes_that_decode_end_with_a_download_that_is_killed(tmp_path: Path) -> None:
+    script = (
+        "from tpulab_recipes.images.shards import decoders\n"
+        "import os, time\n"
+        "if __name__ == '__main__':\n"
+        "    pool = decoders(2).__enter__()\n"
+        "    print(*{f.result() for f in [pool.submit(os.getpid) for _ in range(8)]}, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    (tmp_path / "main.py").write_text(script)
+    parent = subprocess.Popen(
+        [sys.executable, tmp_path / "main.py"], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert parent.stdout
+    workers = [int(word) for word in parent.stdout.readline().split()]
+    parent.kill()
+    parent.wait()
+    until = time.monotonic() + 60
+    while any(_is_running(pid) for pid in workers):
+        assert time.monotonic() < until, f"still running: {workers}"
+        time.sleep(0.05)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    # Nobody may be there to collect its exit code.
+    return state != "Z"

@@ -92,7 +92,7 @@ def test_our_own_shards_are_read_with_the_same_flag(tmp_path: Path) -> None:
         flags = ["--data_dir", str(tables), "--write_dir", str(images), "--downloader", "own", "--quiet"]
         assert main(["download", *flags, "--score_col", "aesthetic", "--class_col", "label"]) == 0
     (image,) = read_images(
-        Folder(images), "images-00000-00000.tfrecord", "jpg", score_col="aesthetic", class_col="label"
+        Folder(images), "images-a-00000.tfrecord", "jpg", score_col="aesthetic", class_col="label"
     )
     assert (image.aesth_score, image.label, image.height, image.width) == (7.5, 3, 96, 128)
 

@@ -14,6 +14,10 @@ from typing import IO, Any
 from tpulab_recipes.common.errors import MissingPackage, StorageError
 
 
+#: What fsspec needs for buckets and hubs, by the scheme of their addresses.
+PACKAGES = {"gs": "gcsfs", "hf": "huggingface_hub", "s3": "s3fs"}
+
+
 class Folder:
     """A folder that may be remote. Names are relative to it."""
 
@@ -58,6 +62,11 @@ class Folder:
     def read(self, name: str) -> Iterator[IO[bytes]]:
         with explained(posixpath.join(self.url, name)), self._fs.open(self.path(name), "rb") as file:
             yield file
+
+    def get(self, name: str) -> bytes:
+        """A whole file."""
+        with self.read(name) as file:
+            return file.read()
 
     def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
         """The bytes of (file, first byte, length) for each; fewer where a file ends. A bucket is asked for
@@ -172,7 +181,7 @@ def explained(what: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        package = "gcsfs" if what.startswith("gs://") else (error.name or "fsspec")
+        package = PACKAGES.get(what.partition("://")[0]) or error.name or "fsspec"
         raise MissingPackage(package, f"Reading or writing {what}") from error
     except FileNotFoundError as error:
         raise StorageError(f"{what} does not exist; check the path, or the name of the bucket.") from error

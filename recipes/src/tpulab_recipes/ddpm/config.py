@@ -30,6 +30,7 @@ VAE_FACTOR = 8
 class DatasetArgs:
     image_size: int = 256
     resize_method: Literal["random_crop", "center_crop"] = "random_crop"
+    #: The key of the images in their shards; empty: `jpg` or `png`, whichever a record has.
     image_format: str = "jpg"
     #: For files of the origin; nothing reads it. `download --samples-per-shard` says it.
     number_sample_per_shard: int = 10_000

@@ -83,6 +83,8 @@ SMALL = LAION256.but(
     | {
         "dataset.name": "shapes",
         "dataset.args.image_size": 16,
+        # `shapes` writes png, `download` jpg.
+        "dataset.args.image_format": "",
         "dataset.args.number_encodings_per_shard": 512,
         # The evaluator draws shapes of its own: nothing need be held out.
         "dataset.held_out_share": 0.0,

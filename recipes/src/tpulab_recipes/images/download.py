@@ -1,43 +1,42 @@
 """`download`: from parquet tables of addresses and captions to TFRecord shards of resized images.
 
-Shard N of a table is written whole when all its images have been tried, so an interrupted download goes on
-with the shards that are missing. Beside each shard lies a report of what could not be had, and why.
+A shard belongs to some rows of one table and is named after that table, so tables that are added later change
+no other shard. An interrupted download goes on with the shards that are missing, and asks again for images
+that failed for a reason that may pass, such as a server that was down.
 """
 
 from __future__ import annotations
 
 import io
-import json
+import zlib
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from multiprocessing import get_context
-from typing import Any, Literal
+from typing import Any
 
 from tpulab_recipes.common.errors import DataError, MissingPackage
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.images.fetch import Fetcher, FetchLimits, NoImageError
-from tpulab_recipes.images.files import decode_image, encode_image, resize_smallest_side
-from tpulab_recipes.images.messages import encode_example
-from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY
-from tpulab_recipes.images.tfrecord import write_record
+from tpulab_recipes.images.fetch import Fetcher, FetchLimits, may_pass
+from tpulab_recipes.images.shards import (
+    LeftOut,
+    Row,
+    ShardOptions,
+    ShardReport,
+    decoders,
+    image_record,
+    read_report,
+    stored_records,
+    write_shard,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DownloadOptions:
+class DownloadOptions(ShardOptions):
     data_dir: str
     """Folder of .parquet tables."""
-    write_dir: str
-    """Folder for the shards of images."""
-    image_size: int = 256
-    """Smaller side after resizing."""
-    min_image_size: int = 64
-    """Skip smaller images."""
-    processes_count: int = 16
-    """Processes that decode and resize."""
     thread_count: int = 256
     """Requests at a time, in all; `--limits.per-host` bounds those to one host."""
     caption_col: str = "caption"
@@ -48,83 +47,76 @@ class DownloadOptions:
     """Column of the aesthetic scores, if there is one."""
     class_col: str | None = None
     """Column of the classes, for networks that know classes."""
-    samples_per_shard: int = 10_000
-    """Images of a shard."""
-    image_format: Literal["jpg", "png"] = "jpg"
     limits: FetchLimits = field(default_factory=FetchLimits)
 
 
 @dataclass(frozen=True)
 class ShardTask:
     table: str
-    first: int
-    rows: int
+    rows: Sequence[Row]
     name: str
+
+    @property
+    def fingerprint(self) -> int:
+        return zlib.crc32("\n".join(row.source for row in self.rows).encode())
 
 
 def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
-    """Fetches everything that is not there yet. Returns the sums over all shards."""
+    """Fetches everything that is missing. Returns the sums over all shards."""
     out = Folder(options.write_dir).make()
-    tasks = plan(options)
-    there = set(out.names(may_be_absent=True))
-    missing = [task for task in tasks if f"{task.name}.json" not in there]
-    images = sum(task.rows for task in missing)
-    progress.start(
-        "download", images, f"{len(tasks) - len(missing)} of {len(tasks)} shards are there already"
-    )
+    tasks, empty = plan(options)
+    stored = set(out.names(may_be_absent=True))
+    work = []
+    for task in tasks:
+        report = read_report(out, task.name) if f"{task.name}.json" in stored else None
+        if report is None or report.fingerprint != task.fingerprint:
+            work.append((task, None, list(range(len(task.rows)))))
+        elif again := [row for row, _, reason in report.left_out if may_pass(reason)]:
+            work.append((task, report, again))
+    notes = [f"{len(tasks) - len(work)} of {len(tasks)} shards are complete"]
+    if empty:
+        notes.append(f"without rows: {', '.join(empty)}")
+    progress.start("download", sum(len(rows) for *_, rows in work), "; ".join(notes))
     fetcher = Fetcher(options.limits)
     with ExitStack() as stack:
-        decoders = None
-        if missing and options.processes_count > 1:
-            # Spawned: a forked child of a process with threads may hang.
-            decoders = stack.enter_context(
-                ProcessPoolExecutor(options.processes_count, mp_context=get_context("spawn"))
-            )
-        for task in missing:
-            fetch_shard(options, task, fetcher, progress, decoders)
+        pool = stack.enter_context(decoders(options.processes_count if work else 0))
+        for task, report, rows in work:
+            fetch_shard(options, task, fetcher, progress, pool, report=report, rows=rows)
     progress.finish()
-    totals: Counter[str] = Counter()
+    totals: Counter[str] = Counter(shards=len(tasks), images=0)
     problems: Counter[str] = Counter()
     for task in tasks:
-        with out.read(f"{task.name}.json") as file:
-            report = json.load(file)
-        totals.update(shards=1, images=report["images"])
-        problems.update(report["problems"])
+        report = read_report(out, task.name)
+        if report is None:
+            raise DataError(f"{options.write_dir}/{task.name}.json is damaged; delete it and download again.")
+        totals["images"] += report.images
+        problems.update(report.problems)
     if totals["images"] == 0:
         raise DataError(
-            f"None of the images could be had ({dict(problems)}); are the addresses reachable from here?"
+            f"None of the images could be downloaded ({dict(problems)}). Check that their addresses can be "
+            "reached from this machine, then run the same command again."
         )
-    return dict(totals) | {"problems": dict(problems)}
+    return dict(totals) | {"problems": dict(problems.most_common()), "tables_without_rows": empty}
 
 
-def plan(options: DownloadOptions) -> list[ShardTask]:
-    """The shards of all tables. Raises `DataError` where a column is missing or a table is empty."""
+def plan(options: DownloadOptions) -> tuple[list[ShardTask], list[str]]:
+    """The shards of all tables, and the tables without rows. Raises `DataError` where a column is missing or
+    no table has a row."""
     tables = Folder(options.data_dir)
     names = tables.names(".parquet")
     if not names:
         raise DataError(f"{options.data_dir} holds no .parquet files.")
-    tasks = []
-    for number, name in enumerate(names):
-        with tables.read(name) as file:
-            parquet = _open_parquet(file, name)
-        columns, rows = parquet.schema_arrow.names, parquet.metadata.num_rows
-        for column in _columns(options).values():
-            if column not in columns:
-                raise DataError(
-                    f"{name} has no column {column!r}; it has {', '.join(columns)}. "
-                    "Name yours with --caption-col, --url-col, --score-col and --class-col."
-                )
-        if rows == 0:
-            raise DataError(f"{name} has no rows.")
-        if options.class_col and not _is_integer(parquet.schema_arrow.field(options.class_col)):
-            raise DataError(
-                f"{name}: the column {options.class_col!r} does not hold whole numbers; classes are numbered "
-                "from 0."
-            )
-        for part, first in enumerate(range(0, rows, options.samples_per_shard)):
-            count = min(options.samples_per_shard, rows - first)
-            tasks.append(ShardTask(name, first, count, f"images-{number:05d}-{part:05d}"))
-    return tasks
+    tasks, empty = [], []
+    for name in names:
+        rows = _rows(tables, name, options)
+        if not rows:
+            empty.append(name)
+        for part, first in enumerate(range(0, len(rows), options.samples_per_shard)):
+            shard = f"images-{name.removesuffix('.parquet')}-{part:05d}"
+            tasks.append(ShardTask(name, rows[first : first + options.samples_per_shard], shard))
+    if not tasks:
+        raise DataError(f"{options.data_dir}: {', '.join(empty)} has no rows.")
+    return tasks, empty
 
 
 def fetch_shard(
@@ -132,94 +124,97 @@ def fetch_shard(
     task: ShardTask,
     fetcher: Fetcher,
     progress: Progress,
-    decoders: Executor | None = None,
+    pool: Executor | None = None,
+    *,
+    report: ShardReport | None = None,
+    rows: Sequence[int] | None = None,
 ) -> None:
-    """Fetches, resizes and writes one shard, then its report, which says that it is whole. Only this process
-    asks hosts for images; `decoders` are processes that do the rest."""
+    """Fetches these rows of a shard (None: all) and writes it whole, with what an earlier `report` says it
+    holds already. Only this process sends requests; those of `pool` decode and resize."""
 
-    def one(number: int, row: dict[str, Any]) -> bytes:
-        wanted = fetcher.get(str(row["url"])), row, options, f"{task.name}-{number}"
-        return decoders.submit(_example, *wanted).result() if decoders else _example(*wanted)
+    def one(number: int, row: Row) -> bytes:
+        wanted = fetcher.get(row.source), row, options, f"{task.name}-{number}"
+        return pool.submit(image_record, *wanted).result() if pool else image_record(*wanted)
 
-    problems: Counter[str] = Counter()
-    kept: dict[int, bytes] = {}
+    out = Folder(options.write_dir)
+    wanted = range(len(task.rows)) if rows is None else rows
+    records = stored_records(out, task.name) if report and report.images else {}
+    left_out = {row: (source, reason) for row, source, reason in (report.left_out if report else [])}
+    found = len(records)
     with ThreadPoolExecutor(max(1, options.thread_count), thread_name_prefix="fetch") as threads:
-        running = {
-            threads.submit(one, number, row): number for number, row in enumerate(_rows(options, task))
-        }
+        running = {threads.submit(one, number, task.rows[number]): number for number in wanted}
         try:
             for future in as_completed(running):
+                number = running[future]
                 try:
-                    kept[running[future]] = future.result()
-                except NoImageError as error:
-                    problems[str(error)] += 1
+                    records[number] = future.result()
+                    left_out.pop(number, None)
+                except LeftOut as error:
+                    left_out[number] = (task.rows[number].source, str(error))
                 progress.advance(1)
         except BaseException:
-            # An error, Ctrl-C: requests that wait are abandoned.
+            # An error, Ctrl-C: waiting requests are abandoned.
             fetcher.stop()
             threads.shutdown(cancel_futures=True)
             raise
-    out = Folder(options.write_dir)
-    if kept:
-        with out.write(f"{task.name}.tfrecord") as file:
-            for number in sorted(kept):
-                write_record(file, kept[number])
-    report = {"table": task.table, "rows": task.rows, "images": len(kept)}
-    out.put(f"{task.name}.json", json.dumps(report | {"problems": dict(problems.most_common())}))
+    if report and len(records) == found:
+        return
+    made = ShardReport(source=task.table, rows=len(task.rows), fingerprint=task.fingerprint)
+    made.left_out = [(row, *left_out[row]) for row in sorted(left_out)]
+    write_shard(out, task.name, records, made)
 
 
-def _example(data: bytes, row: dict[str, Any], options: DownloadOptions, key: str) -> bytes:
-    try:
-        pixels = decode_image(data, str(row["url"]))
-    except DataError as error:
-        raise NoImageError("not_an_image") from error
-    height, width = pixels.shape[:2]
-    if min(height, width) < options.min_image_size:
-        raise NoImageError("too_small")
-    resized = resize_smallest_side(pixels, options.image_size)
-    about = {"height": height, "width": width, "url": row["url"]}
-    if row.get("score") is not None:
-        about[SCORE_KEY] = float(row["score"])
-    if row.get("class") is not None:
-        about[CLASS_KEY] = int(row["class"])
-    # The names of img2dataset's other formats; its TFRecords have no `json`, and a feature for each column.
-    return encode_example(
-        {
-            "key": key,
-            options.image_format: encode_image(resized, options.image_format),
-            "txt": str(row["caption"] or ""),
-            "json": json.dumps(about),
-        }
-    )
-
-
-def _columns(options: DownloadOptions) -> dict[str, str]:
-    """What we need of a row, and the columns that have it."""
+def _rows(tables: Folder, name: str, options: DownloadOptions) -> list[Row]:
     columns = {
         "url": options.url_col,
         "caption": options.caption_col,
         "score": options.score_col,
         "class": options.class_col,
     }
-    return {name: column for name, column in columns.items() if column}
+    columns = {kind: column for kind, column in columns.items() if column}
+    parquet = open_parquet(tables, name)
+    there = parquet.schema_arrow.names
+    for column in columns.values():
+        if column not in there:
+            raise DataError(
+                f"{name} has no column {column!r}; it has {', '.join(there)}. "
+                "Name yours with --caption-col, --url-col, --score-col and --class-col."
+            )
+    if options.class_col and not _is_integer(parquet.schema_arrow.field(options.class_col)):
+        raise DataError(
+            f"{name}: the column {options.class_col!r} does not hold whole numbers; classes are numbered "
+            "from 0."
+        )
+    table = parquet.read(columns=list(columns.values()))
+    return [
+        Row(
+            source=text_of(values[columns["url"]]),
+            caption=text_of(values[columns["caption"]]),
+            score=_number(values.get(columns.get("score"))),
+            label=values.get(columns.get("class")),
+        )
+        for values in table.to_pylist()
+    ]
 
 
-def _rows(options: DownloadOptions, task: ShardTask) -> Iterator[dict[str, Any]]:
-    columns = _columns(options)
-    with Folder(options.data_dir).read(task.table) as file:
-        table = _open_parquet(file, task.table).read(columns=list(columns.values()))
-    for row in table.slice(task.first, task.rows).to_pylist():
-        yield {name: row[column] for name, column in columns.items()}
+def text_of(value: Any) -> str:
+    """The text of a cell: columns written by other tools hold bytes, or nothing."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
-def _open_parquet(file: Any, name: str) -> Any:
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def open_parquet(folder: Folder, name: str) -> Any:
+    """`pyarrow.parquet.ParquetFile`. Raises `DataError` for a file that is none."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingPackage("pyarrow", "Reading parquet tables") from error
     try:
-        return pq.ParquetFile(pa.BufferReader(io.BytesIO(file.read()).getbuffer()))
+        return pq.ParquetFile(pa.BufferReader(io.BytesIO(folder.get(name)).getbuffer()))
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{name} cannot be read as parquet: {error}") from error
 

@@ -1,5 +1,4 @@
-"""Polite fetching of images: few requests at a time to any one host, bounded in size and time, and never the
-same twice."""
+"""Polite fetching of images: few requests at a time to any one host, bounded in size and time."""
 
 from __future__ import annotations
 
@@ -10,6 +9,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
+
+from tpulab_recipes.images.shards import LeftOut
 
 USER_AGENT = "tpulab-recipes/0.1 (image data set download; respects X-Robots-Tag)"
 #: Directives by which a server says that its images are not for this (img2dataset honours the same).
@@ -28,8 +29,20 @@ class FetchLimits:
     max_wait_s: float = 5.0
 
 
-class NoImageError(Exception):
-    """There is no image, and another attempt would not find one. The text is the reason, for the report."""
+#: Reasons that a later attempt does not change.
+_FINAL = {
+    "not_http",
+    "not_an_image",
+    "too_small",
+    "too_large",
+    "disallowed",
+    *(f"http_{code}" for code in (400, 401, 403, 404, 405, 406, 410, 414, 415, 451)),
+}
+
+
+def may_pass(reason: str) -> bool:
+    """Whether an image that failed for this reason is requested again by the next download."""
+    return reason not in _FINAL
 
 
 class Fetcher:
@@ -45,10 +58,14 @@ class Fetcher:
         self._stopped.set()
 
     def get(self, url: str) -> bytes:
-        """The image. Raises `NoImageError`."""
-        limits, parts = self._limits, urllib.parse.urlsplit(url)
+        """The image. Raises `LeftOut`."""
+        limits = self._limits
+        try:
+            parts = urllib.parse.urlsplit(url)
+        except ValueError as error:
+            raise LeftOut("not_http") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise NoImageError("not_http")
+            raise LeftOut("not_http")
         # `setdefault` is atomic: all threads get the same semaphore.
         gate = self._hosts.setdefault(parts.hostname, threading.Semaphore(limits.per_host))
         problem, pause = "unknown", 0.0
@@ -58,7 +75,7 @@ class Fetcher:
             try:
                 with gate:
                     if self._stopped.is_set():
-                        raise NoImageError("stopped")
+                        raise LeftOut("stopped")
                     return self._read(url)
             except urllib.error.HTTPError as error:
                 problem, pause = f"http_{error.code}", _retry_after(error)
@@ -67,20 +84,20 @@ class Fetcher:
                     break
             except (OSError, http.client.HTTPException, ValueError) as error:
                 problem, pause = type(error).__name__, 0.0
-        raise NoImageError(problem)
+        raise LeftOut(problem)
 
     def _read(self, url: str) -> bytes:
         request = urllib.request.Request(url, headers={"User-Agent": USER_AGENT})
         deadline = time.monotonic() + 3 * self._limits.timeout_s
         with urllib.request.urlopen(request, timeout=self._limits.timeout_s) as answer:
-            said = ",".join(answer.headers.get_all("X-Robots-Tag") or [])
-            if {word.strip().lower() for word in said.replace(":", ",").split(",")} & DISALLOWED:
-                raise NoImageError("disallowed")
+            directives = ",".join(answer.headers.get_all("X-Robots-Tag") or [])
+            if {word.strip().lower() for word in directives.replace(":", ",").split(",")} & DISALLOWED:
+                raise LeftOut("disallowed")
             pieces, size = [], 0
             while piece := answer.read(1 << 16):
                 size += len(piece)
                 if size > self._limits.max_bytes:
-                    raise NoImageError("too_large")
+                    raise LeftOut("too_large")
                 if time.monotonic() > deadline:
                     raise TimeoutError
                 pieces.append(piece)

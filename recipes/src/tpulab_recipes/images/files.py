@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 import io
+import struct
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.file_kind import unexpected_kind
 
-#: More pixels than this are taken for an attempt to fill the memory.
+if TYPE_CHECKING:
+    from PIL import Image as pil
+
+#: Images with more pixels are refused: a small file can claim enough of them to fill the memory.
 MAX_PIXELS = 64_000_000
+#: What shows through transparent pixels, as on the page of a browser.
+GROUND = (255, 255, 255)
 
 
 def decode_image(data: bytes, name: str = "image") -> np.ndarray:
-    """UInt8[height, width, 3]. Raises `DataError` for what is no image, or too large a one."""
-    from PIL import Image
+    """UInt8[height, width, 3] of an image file, as a viewer shows it: turned by its EXIF orientation,
+    transparent pixels on white, 16 bits scaled to 8.
+
+    Raises `DataError` for anything that is not an image, is cut off, or has more than `MAX_PIXELS`.
+    """
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(data)) as image:
             if image.width * image.height > MAX_PIXELS:
-                raise DataError(f"{name} has {image.width} x {image.height} pixels, more than can be taken.")
-            return np.asarray(image.convert("RGB"))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{name} cannot be read as an image: {error}") from error
+                raise DataError(
+                    f"{name} has {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are read."
+                )
+            return np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
+    except UnidentifiedImageError as error:
+        kind = unexpected_kind(data[:512]) or "is in no image format that Pillow reads"
+        raise DataError(f"{name} cannot be read as an image: it {kind}.") from error
+    except (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError) as error:
+        raise DataError(f"{name} cannot be read as an image: {str(error).rstrip('.') or 'damaged'}.") from error
+
+
+def _as_rgb(image: pil.Image) -> pil.Image:
+    from PIL import Image
+
+    if image.mode.startswith("I") or image.mode == "F":
+        # Pillow clips deep grey images at 255 instead of scaling them.
+        deep = np.asarray(image, np.float64)
+        full = 65535.0 if deep.max(initial=0) > 255 or image.mode.startswith("I;16") else 255.0
+        return Image.fromarray(np.clip(deep * (255 / full) + 0.5, 0, 255).astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        layered = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", layered.size, GROUND), layered).convert("RGB")
+    return image.convert("RGB")
 
 
 def encode_image(pixels: np.ndarray, image_format: str) -> bytes:

@@ -1,24 +1,158 @@
-"""Shards of images as `download` or img2dataset writes them."""
+"""Shards of images: TFRecord files as `download`, `import` or img2dataset write them, and a report beside each.
+
+The report is written after its shard, so a shard with a report is whole. It lists the rows that were left out
+with the reason, and the length of each record, so that readers need not scan the shard for its records.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from multiprocessing import get_context, parent_process
+from typing import Any, Literal
 
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.images.files import decode_image
-from tpulab_recipes.images.messages import decode_example
-from tpulab_recipes.images.tfrecord import read_records
+from tpulab_recipes.images.files import decode_image, encode_image, resize_smallest_side
+from tpulab_recipes.images.messages import decode_example, encode_example
+from tpulab_recipes.images.tfrecord import read_records, write_record
 
-#: Where `download` puts the score, and where the tables of LAION have it.
+#: Where shards store the score, and where the tables of LAION have it.
 SCORE_KEY = "AESTHETIC_SCORE"
-#: Where `download` puts the class.
+#: Where shards store the class.
 CLASS_KEY = "class"
+
+
+class LeftOut(Exception):
+    """An image cannot be used. The text is the reason, for the report."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardOptions:
+    """How images are stored."""
+
+    write_dir: str
+    """Folder for the shards of images."""
+    image_size: int = 256
+    """Smaller side after resizing."""
+    min_image_size: int = 64
+    """Skip smaller images."""
+    processes_count: int = 16
+    """Processes that decode and resize."""
+    samples_per_shard: int = 10_000
+    """Images of a shard."""
+    image_format: Literal["jpg", "png"] = "jpg"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is stored with an image."""
+
+    source: str
+    """Address or file name."""
+    caption: str = ""
+    label: int | None = None
+    score: float | None = None
+
+
+def image_record(data: bytes | np.ndarray, row: Row, options: ShardOptions, key: str) -> bytes:
+    """An image as it lies in a shard. `data` is a file, or UInt8[height, width, 3]. Raises `LeftOut`."""
+    try:
+        pixels = data if isinstance(data, np.ndarray) else decode_image(data, row.source)
+    except DataError as error:
+        raise LeftOut("not_an_image") from error
+    height, width = pixels.shape[:2]
+    if min(height, width) < options.min_image_size:
+        raise LeftOut("too_small")
+    if min(height, width) != options.image_size:
+        pixels = resize_smallest_side(pixels, options.image_size)
+    about: dict[str, Any] = {"height": height, "width": width, "url": row.source}
+    if row.score is not None:
+        about[SCORE_KEY] = row.score
+    if row.label is not None:
+        about[CLASS_KEY] = row.label
+    # The names of img2dataset's other formats; its TFRecords have no `json`, and a feature for each column.
+    return encode_example(
+        {
+            "key": key,
+            options.image_format: encode_image(pixels, options.image_format),
+            "txt": row.caption,
+            "json": json.dumps(about),
+        }
+    )
+
+
+@dataclass(kw_only=True)
+class ShardReport:
+    """What a shard holds, and what it lacks."""
+
+    source: str
+    """The table, archive or folder that it was made from."""
+    rows: int
+    fingerprint: int
+    """Changes with the rows of the source."""
+    images: int = 0
+    left_out: list[tuple[int, str, str]] = field(default_factory=list)
+    """(row, address or file name, reason)."""
+    lengths: list[int] = field(default_factory=list)
+    """Bytes of each record."""
+
+    @property
+    def problems(self) -> dict[str, int]:
+        return dict(Counter(reason for _, _, reason in self.left_out).most_common())
+
+
+def read_report(folder: Folder, name: str) -> ShardReport | None:
+    """The report of the shard `name`; None where there is none that can be used."""
+    try:
+        found = json.loads(folder.get(f"{name}.json"))
+        report = ShardReport(**{key: found[key] for key in ShardReport.__dataclass_fields__})
+        report.left_out = [(int(row), str(source), str(reason)) for row, source, reason in report.left_out]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return report
+
+
+def write_shard(folder: Folder, name: str, records: Mapping[int, bytes], report: ShardReport) -> None:
+    """The records in the order of their rows, then the report."""
+    report.images, report.lengths = len(records), [len(records[row]) for row in sorted(records)]
+    if records:
+        with folder.write(f"{name}.tfrecord") as file:
+            for row in sorted(records):
+                write_record(file, records[row])
+    about = {key: getattr(report, key) for key in ShardReport.__dataclass_fields__}
+    folder.put(f"{name}.json", json.dumps(about | {"problems": report.problems}))
+
+
+def stored_records(folder: Folder, name: str) -> dict[int, bytes]:
+    """The records of a shard that `write_shard` wrote, by their rows."""
+    with folder.read(f"{name}.tfrecord") as file:
+        records = list(read_records(file, name))
+    keys = (decode_example(record, name)["key"][0].decode() for record in records)
+    return {int(key.rpartition("-")[2]): record for key, record in zip(keys, records, strict=True)}
+
+
+def decoders(count: int) -> AbstractContextManager[ProcessPoolExecutor | None]:
+    """Processes that decode and resize images; None for fewer than two, where this process does it."""
+    if count < 2:
+        return nullcontext()
+    # Spawned: a forked child of a process with threads may hang.
+    return ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would wait for work forever."""
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 @dataclass(frozen=True)
@@ -27,18 +161,18 @@ class CaptionedImage:
 
     pixels: np.ndarray  # UInt8[height, width, 3]
     caption: str
-    aesth_score: float  # 0: not known
+    aesth_score: float  # 0: unknown
     #: Size before it was resized.
     height: int
     width: int
-    #: None where nobody asked for it.
+    #: None unless it was requested.
     label: int | None = None
 
 
 def read_images(
     folder: Folder, name: str, image_format: str, *, score_col: str = SCORE_KEY, class_col: str | None = None
 ) -> Iterator[CaptionedImage]:
-    """All images of a shard, with the score and, where it is asked for, the class under these names.
+    """All images of a shard, with the score and, if requested, the class under these names.
 
     Raises `DataError` for an empty or damaged shard, or one without images of this format.
     """
@@ -55,6 +189,7 @@ def _image(
     data: bytes, image_format: str, place: str, score_col: str, class_col: str | None
 ) -> CaptionedImage:
     features = decode_example(data, place)
+    image_format = image_format or ("jpg" if "jpg" in features else "png")
     for needed in (image_format, "txt"):
         if needed not in features:
             raise DataError(
@@ -101,7 +236,7 @@ def _label(about: dict[str, Any], class_col: str, place: str) -> int:
     label = _number(about, (class_col, CLASS_KEY), place)
     if label is None:
         raise DataError(
-            f"{place} has no {class_col!r} (it holds {', '.join(sorted(about))}), but this network is told "
-            "classes; name the column with --class-col, at `download` and at `encode`."
+            f"{place} has no {class_col!r} (it holds {', '.join(sorted(about))}), but this network needs "
+            "classes; name the column with --class-col, at `download` or `import` and at `encode`."
         )
     return int(label)

@@ -12,6 +12,7 @@ from typing import IO
 import google_crc32c
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.file_kind import unexpected_kind
 from tpulab_recipes.common.storage import Folder
 
 _HEAD = struct.Struct("<QI")
@@ -37,7 +38,7 @@ def read_records(file: IO[bytes], name: str) -> Iterator[bytes]:
     """All records. Raises `DataError` where one is cut off or damaged, with its place."""
     place = 0
     while head := file.read(_HEAD.size):
-        length = _length(head, name, place)
+        length = _length(head, name, place, file)
         yield checked_data(file.read(length + TAIL_BYTES), length, name, place)
         place += _HEAD.size + length + TAIL_BYTES
 
@@ -50,7 +51,7 @@ def record_places(file: IO[bytes], name: str) -> list[tuple[int, int]]:
     place = 0
     while place < end:
         file.seek(place)
-        length = _length(file.read(_HEAD.size), name, place)
+        length = _length(file.read(_HEAD.size), name, place, file)
         places.append((place + _HEAD.size, length))
         place += _HEAD.size + length + _TAIL.size
         if place > end:
@@ -74,10 +75,15 @@ def checked_data(piece: bytes, length: int, name: str, place: int) -> bytes:
     return data
 
 
-def _length(head: bytes, name: str, place: int) -> int:
-    if len(head) < _HEAD.size:
+def _length(head: bytes, name: str, place: int, file: IO[bytes]) -> int:
+    """The length that a record's header states; `file` stands behind the header."""
+    whole = len(head) == _HEAD.size
+    length, crc = _HEAD.unpack(head) if whole else (0, 0)
+    if whole and crc == masked_crc(head[:8]) and length <= MAX_RECORD_BYTES:
+        return int(length)
+    kind = unexpected_kind(head + file.read(500)) if place == 0 else None
+    if kind:
+        raise DataError(f"{name} is not a TFRecord file: it {kind}.")
+    if not whole:
         raise DataError(f"{name} ends within a record's header at byte {place}; write the shard again.")
-    length, crc = _HEAD.unpack(head)
-    if crc != masked_crc(head[:8]) or length > MAX_RECORD_BYTES:
-        raise DataError(f"{name} is not a TFRecord file, or is damaged at byte {place}.")
-    return int(length)
+    raise DataError(f"{name} is not a TFRecord file, or is damaged at byte {place}.")
