@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 from ddpm.tiny import shallow_config
 from tpulab_recipes import runtime
-from tpulab_recipes.common.errors import CheckpointError, ConfigError, TrainingDiverged
+from tpulab_recipes.common.errors import CheckpointError, ConfigError, StorageError, TrainingDiverged
 from tpulab_recipes.common.log_writers import JsonLines, read_json_lines
 from tpulab_recipes.common.steering import PlainRun
 from tpulab_recipes.ddpm.config import Config
@@ -228,8 +229,6 @@ def test_a_changed_configuration_is_refused_by_name_unless_it_is_accepted(
 def test_a_save_that_was_cut_off_is_not_taken_for_a_checkpoint(
     straight: tuple[Config, TrainState, Path], tmp_path: Path
 ) -> None:
-    import shutil
-
     _, _, folder = straight
     place = tmp_path / "checkpoints_recent"
     shutil.copytree(folder / "checkpoints_recent", place)
@@ -237,6 +236,69 @@ def test_a_save_that_was_cut_off_is_not_taken_for_a_checkpoint(
     (place / "8").rename(place / "8.orbax-checkpoint-tmp-1")
     with CheckpointFolder(str(place)) as checkpoints:
         assert checkpoints.latest() == 4
+
+
+def _cut_files(checkpoint: Path) -> None:
+    """As a disk that filled up or a copy that broke off leaves them."""
+    for file in checkpoint.rglob("*"):
+        if file.is_file() and file.stat().st_size > 100:
+            os.truncate(file, 100)
+
+
+# Case D17.
+def test_a_damaged_newest_checkpoint_is_passed_over_by_name(
+    straight: tuple[Config, TrainState, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, expected, folder = straight
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    newest = tmp_path / "checkpoints_recent" / "8"
+    _cut_files(newest)
+    with _trainer(config, global_dir=str(tmp_path)) as trainer:
+        assert trainer.resumed_at == 4
+        _equal(trainer.train(8), expected)
+    with _trainer(config, global_dir=str(tmp_path)) as again:
+        assert again.resumed_at == 8
+    told = capsys.readouterr().err
+    assert f"{newest} is damaged" in told
+    assert "Going on with step 4." in told
+
+
+def test_only_damaged_checkpoints_end_in_one_sentence(
+    straight: tuple[Config, TrainState, Path], tmp_path: Path
+) -> None:
+    config, _, folder = straight
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    for checkpoint in (tmp_path / "checkpoints_recent").iterdir():
+        _cut_files(checkpoint)
+    with pytest.raises(CheckpointError, match=r"None of the 2 checkpoints can be read\. .*8 is damaged"):
+        _trainer(config, global_dir=str(tmp_path))
+
+
+def test_a_disk_without_room_is_reported_before_anything_is_written(
+    straight: tuple[Config, TrainState, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, _, folder = straight
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with _trainer(config, global_dir=str(tmp_path)) as trainer:
+        usage = shutil.disk_usage(tmp_path)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+        with pytest.raises(StorageError, match=r"has 0 MiB left and a checkpoint needs \d+; free some space"):
+            trainer.train(12)
+    assert sorted(path.name for path in (tmp_path / "checkpoints_recent").iterdir()) == ["4", "8"]
+
+
+# Case R7.
+def test_other_training_data_are_refused_by_name_unless_accepted(
+    straight: tuple[Config, TrainState, Path],
+) -> None:
+    config, _, folder = straight
+    other = ShapesSource(config, count=300)
+    with pytest.raises(
+        CheckpointError, match=r"drawings \(256 records\), and this run reads .*\(300 records\)"
+    ):
+        Trainer(config, other, global_dir=str(folder))
+    with Trainer(config, other, global_dir=str(folder), accept_changed=["data"]) as trainer:
+        assert trainer.resumed_at == 8
 
 
 class _Broken(ShapesSource):

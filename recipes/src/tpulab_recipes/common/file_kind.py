@@ -17,8 +17,8 @@ _SIGNATURES = (
 
 
 def unexpected_kind(head: bytes) -> str | None:
-    """What a file with these first bytes is, as the end of a sentence that begins with its name, and what to
-    do about it. None when the bytes say nothing. Pass at least the first 512 bytes where there are so many."""
+    """What a file with these first bytes is and what to do about it: the end of a sentence that begins with
+    the file's name. None when the bytes do not tell. Pass the first 512 bytes."""
     if not head:
         return "is empty"
     for signature, words in _SIGNATURES:

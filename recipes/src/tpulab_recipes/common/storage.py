@@ -7,12 +7,12 @@ import contextlib
 import errno
 import os
 import posixpath
+import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from tpulab_recipes.common.errors import MissingPackage, StorageError
-
 
 #: What fsspec needs for buckets and hubs, by the scheme of their addresses.
 PACKAGES = {"gs": "gcsfs", "hf": "huggingface_hub", "s3": "s3fs"}
@@ -67,6 +67,37 @@ class Folder:
         """A whole file."""
         with self.read(name) as file:
             return file.read()
+
+    def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Whole files by name. A bucket is asked for all of them at once."""
+        if not self._remote:
+            return {name: self.get(name) for name in names}
+        with explained(self.url):
+            found = self._fs.cat([self.path(name) for name in names], on_error="raise") if names else {}
+            # One file comes alone.
+            pieces = found if isinstance(found, dict) else {self.path(names[0]): found}
+            by_path = {str(path): bytes(data) for path, data in pieces.items()}
+            return {name: by_path[self._fs._strip_protocol(self.path(name))] for name in names}
+
+    def require_room(self, needed: int, purpose: str) -> None:
+        """Raises `StorageError` when a local disk has fewer bytes left than `purpose` needs, before a write
+        fails halfway."""
+        if self._remote:
+            return
+        place = os.path.abspath(self._root)
+        while not os.path.isdir(place):
+            place = os.path.dirname(place)
+        free = shutil.disk_usage(place).free
+        if free < needed:
+            raise StorageError(
+                f"{self.url} has {free / 2**20:.0f} MiB left and {purpose} needs {needed / 2**20:.0f}; "
+                "free some space, then run the same command again."
+            )
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        with explained(posixpath.join(self.url, name)):
+            return int(self._fs.size(self.path(name)))
 
     def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
         """The bytes of (file, first byte, length) for each; fewer where a file ends. A bucket is asked for

@@ -157,6 +157,7 @@ class Train(OnHosts):
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.ddpm.data.pipeline import EncodingSource, open_source
         from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.ddpm.training.checkpoint import data_words
         from tpulab_recipes.ddpm.training.evaluator import evaluator_for
         from tpulab_recipes.ddpm.training.trainer import Figures, Trainer
 
@@ -201,6 +202,7 @@ class Train(OnHosts):
                 Folder(global_dir).make().put("config.json", json.dumps(to_dict(config), indent=2))
             began = trainer.resumed_at
             where = "from the beginning" if began is None else f"going on at step {began}"
+            where += f"; on {data_words(trainer.data)}"
             if isinstance(source, EncodingSource):
                 where += f"; {source.held_out_words}"
             progress.start("train", max(0, until - shown), f"{where}; the first step compiles")
@@ -228,25 +230,30 @@ class OfCheckpoint(OnHosts):
         """The configuration and the averaged weights of the checkpoint. Of a student (the last value says if
         it is one), the configuration says in how many steps it samples."""
         from tpulab_recipes.ddpm.model.network import Network
-        from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder
+        from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder, newest_whole
         from tpulab_recipes.runtime.jax_mesh import make_mesh
 
         place = self.checkpoint_dir
         if "://" not in place and not os.path.isdir(place):
             # A mistyped folder must not be made.
             raise CheckpointError(f"{place} has no checkpoint: there is no such folder.")
-        with CheckpointFolder(place) as folder:
-            config = load_config(self.preset) if self.preset else folder.config(self.checkpoint)
+
+        def load(folder: CheckpointFolder, step: int | None) -> tuple[Config, Any, bool]:
+            config = load_config(self.preset) if self.preset else folder.config(step)
             # Students are saved with the number of their steps.
-            steps = folder.about(self.checkpoint).get("sampling_steps")
+            steps = folder.about(step).get("sampling_steps")
             if steps:
                 config = config.but({"model.eval_sampling_num_steps": steps})
             # The flags again, over the settings that are known only now.
             again = read(self.argv, config)
             assert isinstance(again, OfCheckpoint)
             check_config(again.config)
-            state = folder.load(Network(again.config), make_mesh(), self.checkpoint)
-        yield again.config, state.ema, bool(steps)
+            return again.config, folder.load(Network(again.config), make_mesh(), step).ema, bool(steps)
+
+        with CheckpointFolder(place) as folder:
+            chosen = newest_whole([folder], load) if self.checkpoint is None else None
+            found = chosen or load(folder, self.checkpoint)
+        yield found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.common.torch_process import call
 from tpulab_recipes.images.files import fit_image
 from tpulab_recipes.images.frechet import FEATURES, frechet_distance, image_features
-from tpulab_recipes.images.shards import read_images
-from tpulab_recipes.images.tfrecord import count_records
+from tpulab_recipes.images.shards import count_images, read_images
 
 #: Images of each set. With as few as there are features or fewer, a covariance has directions without any
 #: spread, and the distance says more of the number of images than of what they show.
@@ -36,7 +35,7 @@ class Comparison:
         self._folder, self._size, self._format = Folder(folder), size, image_format
         self._kind, self._weights = kind, weights
         self._shards = self._folder.names(".tfrecord")
-        self._there = sum(count_records(self._folder, name) for name in self._shards)
+        self._there = sum(count_images(self._folder, self._shards).values())
         self.check(self._there, f"{folder} holds")
 
     def check(self, count: int, these: str = "--num-images makes") -> None:

@@ -66,7 +66,7 @@ def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
     out = Folder(options.write_dir).make()
     tasks, empty = plan(options)
     stored = set(out.names(may_be_absent=True))
-    work = []
+    work: list[tuple[ShardTask, ShardReport | None, list[int]]] = []
     for task in tasks:
         report = read_report(out, task.name) if f"{task.name}.json" in stored else None
         if report is None or report.fingerprint != task.fingerprint:

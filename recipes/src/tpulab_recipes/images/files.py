@@ -39,7 +39,9 @@ def decode_image(data: bytes, name: str = "image") -> np.ndarray:
         kind = unexpected_kind(data[:512]) or "is in no image format that Pillow reads"
         raise DataError(f"{name} cannot be read as an image: it {kind}.") from error
     except (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError) as error:
-        raise DataError(f"{name} cannot be read as an image: {str(error).rstrip('.') or 'damaged'}.") from error
+        raise DataError(
+            f"{name} cannot be read as an image: {str(error).rstrip('.') or 'damaged'}."
+        ) from error
 
 
 def _as_rgb(image: pil.Image) -> pil.Image:

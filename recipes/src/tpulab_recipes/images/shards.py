@@ -1,7 +1,7 @@
-"""Shards of images: TFRecord files as `download`, `import` or img2dataset write them, and a report beside each.
+"""Shards of images: TFRecord files as `download`, `import` or img2dataset write them, each with a report.
 
-The report is written after its shard, so a shard with a report is whole. It lists the rows that were left out
-with the reason, and the length of each record, so that readers need not scan the shard for its records.
+The report is written after its shard, so a shard with a report is whole. It lists the rows that were left
+out, each with its reason, and the length of each record, so that readers need not scan the shard for them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.images.files import decode_image, encode_image, resize_smallest_side
 from tpulab_recipes.images.messages import decode_example, encode_example
-from tpulab_recipes.images.tfrecord import read_records, write_record
+from tpulab_recipes.images.tfrecord import read_records, record_places, write_record
 
 #: Where shards store the score, and where the tables of LAION have it.
 SCORE_KEY = "AESTHETIC_SCORE"
@@ -121,6 +121,22 @@ def read_report(folder: Folder, name: str) -> ShardReport | None:
     return report
 
 
+def count_images(folder: Folder, names: Sequence[str]) -> dict[str, int]:
+    """The number of images in each of these shards: from their reports where there are some, else from the
+    headers of their records."""
+    stored = set(folder.names(".json"))
+    counts = {}
+    for name in names:
+        stem = name.removesuffix(".tfrecord")
+        report = read_report(folder, stem) if f"{stem}.json" in stored else None
+        if report is None:
+            with folder.read(name) as file:
+                counts[name] = len(record_places(file, name))
+        else:
+            counts[name] = report.images
+    return counts
+
+
 def write_shard(folder: Folder, name: str, records: Mapping[int, bytes], report: ShardReport) -> None:
     """The records in the order of their rows, then the report."""
     report.images, report.lengths = len(records), [len(records[row]) for row in sorted(records)]
@@ -151,8 +167,13 @@ def decoders(count: int) -> AbstractContextManager[ProcessPoolExecutor | None]:
 def _end_with_parent() -> None:
     """A process whose parent was killed would wait for work forever."""
     parent = parent_process()
-    if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @dataclass(frozen=True)

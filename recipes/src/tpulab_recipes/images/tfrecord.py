@@ -6,14 +6,13 @@ Format: the comment in tensorflow/core/lib/io/record_writer.h. Little-endian; le
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 import google_crc32c
 
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.file_kind import unexpected_kind
-from tpulab_recipes.common.storage import Folder
 
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
@@ -59,10 +58,13 @@ def record_places(file: IO[bytes], name: str) -> list[tuple[int, int]]:
     return places
 
 
-def count_records(folder: Folder, name: str) -> int:
-    """Records of a shard, of which none is read."""
-    with folder.read(name) as file:
-        return len(record_places(file, name))
+def places_of(lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """(first byte of the data, length) of records of these lengths, one after the other."""
+    places, place = [], 0
+    for length in lengths:
+        places.append((place + _HEAD.size, length))
+        place += _HEAD.size + length + TAIL_BYTES
+    return places
 
 
 def checked_data(piece: bytes, length: int, name: str, place: int) -> bytes:

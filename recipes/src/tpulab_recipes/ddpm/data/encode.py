@@ -1,7 +1,8 @@
 """`encode`: from shards of images to shards of latents and text states, all in bfloat16.
 
-Each shard of images becomes shards of encodings of its own, which appear when they are whole; an interrupted
-run goes on with the shards that have none.
+Each shard of images becomes shards of encodings of its own, and a report, which is written last: it holds the
+length of each record, so that training finds records without reading the shards. An interrupted run goes on
+with the shards that have no report; a shard that has changed since is encoded again.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.encoders import encode_rows
 from tpulab_recipes.ddpm.data.encodings import SUFFIX, encode_record
 from tpulab_recipes.images.files import fit_image
-from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY, CaptionedImage, read_images
-from tpulab_recipes.images.tfrecord import count_records, write_record
+from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY, CaptionedImage, count_images, read_images
+from tpulab_recipes.images.tfrecord import write_record
 
 
 def encode(
@@ -43,11 +44,17 @@ def encode(
     if not shards:
         raise DataError(f"{data_dir} holds no .tfrecord files; run `download` into it first.")
     mine = shards[process::processes]
-    there = set(out.names(may_be_absent=True))
-    missing = [name for name in mine if f"{_stem(name)}.json" not in there]
-    counts = {name: count_records(source, name) for name in missing}
+    stored = set(out.names(may_be_absent=True))
+    sizes = {name: source.size(name) for name in mine}
+    missing = [
+        name
+        for name in mine
+        if f"{_stem(name)}.json" not in stored
+        or json.loads(out.get(f"{_stem(name)}.json")).get("bytes", sizes[name]) != sizes[name]
+    ]
+    counts = count_images(source, missing)
     progress.start(
-        "encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are there"
+        "encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are complete"
     )
     told_classes = config.model.conditioning.num_classes > 0
     for name in missing:
@@ -59,13 +66,16 @@ def encode(
             class_col=class_col if told_classes else None,
         )
         records = _records(config, images, batch_size, zlib.crc32(name.encode()), progress)
-        per_shard, done = config.dataset.args.number_encodings_per_shard, 0
+        per_shard = config.dataset.args.number_encodings_per_shard
+        lengths: dict[str, list[int]] = {}
         while piece := list(itertools.islice(records, per_shard)):
-            with out.write(f"{_stem(name)}-{done // per_shard:03d}{SUFFIX}") as file:
+            part = f"{_stem(name)}-{len(lengths):03d}{SUFFIX}"
+            with out.write(part) as file:
                 for record in piece:
                     write_record(file, record)
-            done += len(piece)
-        out.put(f"{_stem(name)}.json", json.dumps({"from": name, "images": done}))
+            lengths[part] = [len(record) for record in piece]
+        report = {"from": name, "bytes": sizes[name], "images": sum(map(len, lengths.values()))}
+        out.put(f"{_stem(name)}.json", json.dumps(report | {"lengths": lengths}))
     progress.finish()
     return {"shards": len(mine), "encoded": len(missing), "images": sum(counts.values())}
 

@@ -7,6 +7,8 @@ caption itself.
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,25 +59,46 @@ def decode_record(data: bytes, config: Config, name: str) -> dict[str, np.ndarra
 
 
 class EncodingShards:
-    """The encodings in a folder, numbered through all shards in the order of their names. Opening it reads
-    where each record lies, and none of them."""
+    """The encodings in a folder, numbered through all shards in the order of their names.
+
+    Opening it reads the reports of `encode`, which say where each record lies, and no record; of shards
+    without a report, the headers of all records.
+    """
 
     def __init__(self, folder: str, config: Config) -> None:
         self.folder, self._config = Folder(folder), config
         self._names = self.folder.names(SUFFIX)
         if not self._names:
             raise DataError(f"{folder} holds no {SUFFIX} files; run `encode` into it first.")
+        known = self._reported_lengths()
         places = []
         for name in self._names:
-            with self.folder.read(name) as file:
-                places.append(np.asarray(tfrecord.record_places(file, name), np.int64))
-            if not len(places[-1]):
+            if name in known:
+                found = tfrecord.places_of(known[name])
+            else:
+                with self.folder.read(name) as file:
+                    found = tfrecord.record_places(file, name)
+            if not found:
                 raise DataError(f"{folder}/{name} is empty; delete it, or encode it again.")
+            places.append(np.asarray(found, np.int64))
         #: Records of each shard.
         self.counts = [len(some) for some in places]
         #: (first byte of the data, length) of each record: arrays, as a data set has millions.
         self._places = np.concatenate(places)
         self._shard = np.repeat(np.arange(len(places)), self.counts)
+
+    def _reported_lengths(self) -> dict[str, list[int]]:
+        lengths: dict[str, list[int]] = {}
+        for report in self.folder.get_all(self.folder.names(".json")).values():
+            try:
+                lengths |= json.loads(report).get("lengths") or {}
+            except (ValueError, AttributeError, TypeError):
+                continue
+        return lengths
+
+    def fingerprint(self) -> int:
+        """Changes with the records: their number and their lengths, shard by shard; not with the folder."""
+        return zlib.crc32(json.dumps([self._names, self.counts]).encode() + self._places[:, 1].tobytes())
 
     def read(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
         """These records, in this order, an array for each key. Only their own bytes are read."""

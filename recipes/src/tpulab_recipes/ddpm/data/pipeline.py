@@ -5,9 +5,10 @@ run that goes on reads exactly what it would have read.
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,6 +29,10 @@ class Source(Protocol):
         """This host's batches of steps `start`, `start + 1`, … without end."""
         ...
 
+    def describe(self) -> dict[str, Any]:
+        """`source`: a name for people; `records`: their number; `fingerprint`: changes with the records."""
+        ...
+
 
 class ShapesSource:
     """Captioned shapes, drawn once and kept encoded in memory."""
@@ -45,6 +50,14 @@ class ShapesSource:
             self.context["clip_emb"] = encode_text(drawn.captions, conditioning.clip_length)
         if "aesth_score" in conditioning.scalars:
             self.context["aesth_score"] = drawn.scores
+
+    def describe(self) -> dict[str, Any]:
+        fingerprint = zlib.crc32(f"shapes {len(self.images)}".encode())
+        return {
+            "source": "the built-in drawings",
+            "records": len(self.images),
+            "fingerprint": fingerprint,
+        }
 
     def batches(self, start: int) -> Iterator[Batch]:
         local = self.config.train.batch_size
@@ -103,6 +116,10 @@ class EncodingSource:
                 f"{folder} has {self.records} records ({self.held_out_words}), too few for a batch of "
                 f"{config.train.batch_size} on each of {processes} hosts."
             )
+
+    def describe(self) -> dict[str, Any]:
+        fingerprint = self._shards.fingerprint()
+        return {"source": self._shards.folder.url, "records": self.records, "fingerprint": fingerprint}
 
     @property
     def batches_per_epoch(self) -> int:

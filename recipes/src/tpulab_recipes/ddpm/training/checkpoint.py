@@ -1,16 +1,17 @@
 """Checkpoints of whole arrays, by orbax: what eight devices saved loads on one, or on sixteen.
 
-A checkpoint is there whole or not at all (orbax renames it into place), so a run that is killed while saving
-goes on from the one before.
+orbax renames a checkpoint into place when it is complete, so a run that is killed while saving goes on from
+the one before. So does a run whose newest checkpoint was damaged later: it is passed over by name.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection
-from contextlib import AbstractContextManager
-from typing import Any
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -19,13 +20,16 @@ from jax.sharding import Mesh
 
 from tpulab_recipes.common.errors import CheckpointError
 from tpulab_recipes.common.settings import differences, flat, to_dict
-from tpulab_recipes.common.storage import explained
+from tpulab_recipes.common.storage import Folder, explained
 from tpulab_recipes.ddpm.config import Config, config_from
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.training.train_step import TrainState, state_shapes
 from tpulab_recipes.runtime.jax_mesh import placed_shapes
 
+T = TypeVar("T")
 STATE, ABOUT = "state", "about"
+#: Key of `--accept-changed` for other training data.
+DATA = "data"
 #: Settings that change nothing of what is learned: logs, checkpoints, reading, sampling, distillation.
 MAY_CHANGE = (
     "train.log_",
@@ -58,11 +62,16 @@ def _array_handler() -> ocp.PyTreeCheckpointHandler:
     )
 
 
+class DamagedCheckpoint(CheckpointError):
+    """A checkpoint that cannot be read; an earlier one may be whole."""
+
+
 class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
-    """Checkpoints by step. `keep` is the number that is kept; infinity keeps all."""
+    """Checkpoints by step. `keep` is the number that is stored; infinity stores all."""
 
     def __init__(self, url: str, *, keep: float = math.inf, save_every: int = 1) -> None:
         self.url, self.save_every = url, save_every
+        self._damaged: set[int] = set()
         if "://" not in url:
             url = os.path.abspath(url)
         with explained(self.url):
@@ -77,11 +86,18 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
             )
 
     def save(self, state: TrainState, config: Config, more: dict[str, Any] | None = None) -> bool:
-        """Saves, and returns when it is on disk. False: this step is there already."""
+        """Copies the state and writes it while training continues; what writing raises comes with the next
+        call or with `close`. False: this step is stored already. Raises `StorageError` where the disk has no
+        room for it."""
         step = int(state.step)
-        if step in self._manager.all_steps():
+        if step in self._damaged:
+            # Replaced only now, when there is a whole one to take its place.
+            self._manager.delete(step)
+            self._damaged.remove(step)
+        elif step in self.steps():
             return False
         about = {"format": 1, "config": to_dict(config), "hosts": jax.process_count(), **(more or {})}
+        Folder(self.url).require_room(sum(leaf.nbytes for leaf in jax.tree.leaves(state)), "a checkpoint")
         with explained(self.url):
             self._manager.save(
                 step,
@@ -89,33 +105,52 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
                     **{STATE: ocp.args.PyTreeSave(state._asdict()), ABOUT: ocp.args.JsonSave(about)}
                 ),
             )
-            self._manager.wait_until_finished()
         return True
 
     def latest(self) -> int | None:
-        step = self._manager.latest_step()
-        return None if step is None else int(step)
+        return max(self.steps(), default=None)
 
     def steps(self) -> list[int]:
+        """The steps that are on disk, when all writing is done."""
+        self._finish()
         return sorted(int(step) for step in self._manager.all_steps())
+
+    def _finish(self) -> None:
+        with explained(self.url):
+            self._manager.wait_until_finished()
 
     def about(self, step: int | None = None) -> dict[str, Any]:
         """What the checkpoint says of itself: `config`, and what was given to `save`."""
         step = self._step(step)
-        with explained(self.url):
+        with self._reading(step):
             restored = self._manager.restore(step, args=ocp.args.Composite(**{ABOUT: ocp.args.JsonRestore()}))
-        return dict(restored[ABOUT])
+            return dict(restored[ABOUT])
 
     def config(self, step: int | None = None) -> Config:
         """The configuration that the checkpoint was trained with."""
         return config_from(self.about(step)["config"])
 
     def refuse_changes(
-        self, config: Config, accepted: Collection[str] = (), may_change: tuple[str, ...] = MAY_CHANGE
+        self,
+        config: Config,
+        accepted: Collection[str] = (),
+        may_change: tuple[str, ...] = MAY_CHANGE,
+        *,
+        step: int | None = None,
+        data: dict[str, Any] | None = None,
     ) -> None:
-        """Raises `CheckpointError` when the newest checkpoint was trained with other settings, and names
-        them: going on would silently be another training. `accepted` are keys that may differ."""
-        about = self.about()
+        """Raises `CheckpointError` when the checkpoint (None: the newest) was trained with other settings or
+        on other data, and names them: going on would silently be another training. `accepted` are keys that
+        may differ. `data` describes the records: `source`, `records` and `fingerprint`."""
+        step = self._step(step)
+        about = self.about(step)
+        known = about.get(DATA)
+        if data and known and known["fingerprint"] != data["fingerprint"] and DATA not in accepted:
+            raise CheckpointError(
+                f"The checkpoint {self.url}/{step} was trained on {data_words(known)}, and this run reads "
+                f"{data_words(data)}. Name the folder with the same records, train into another folder, or "
+                f"accept the change with --accept-changed {DATA}."
+            )
         saved, asked = flat(about["config"]), flat(to_dict(config))
         for settings, hosts in ((saved, about.get("hosts", 1)), (asked, jax.process_count())):
             # More hosts with fewer images each read the same batches.
@@ -123,7 +158,7 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
         free = {key for key in saved | asked if key.startswith(may_change)}
         if changed := differences(saved, asked, free | {*accepted}):
             raise CheckpointError(
-                f"The checkpoint {self.url}/{self.latest()} was trained with other settings: {changed}. "
+                f"The checkpoint {self.url}/{step} was trained with other settings: {changed}. "
                 "Restore them, train into another folder, or accept the change with --accept-changed KEY."
             )
 
@@ -132,14 +167,28 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
         network."""
         step = self._step(step)
         wanted = placed_shapes(state_shapes(network), mesh)
-        with explained(self.url):
+        with self._reading(step):
             self._refuse_another_network(step, wanted._asdict())
             item = wanted._asdict()
             places = ocp.checkpoint_utils.construct_restore_args(item)
             restored = self._manager.restore(
                 step, args=ocp.args.Composite(**{STATE: ocp.args.PyTreeRestore(item, restore_args=places)})
             )
-        return TrainState(**restored[STATE])
+            return TrainState(**restored[STATE])
+
+    @contextmanager
+    def _reading(self, step: int) -> Iterator[None]:
+        """What reading a damaged checkpoint raises becomes a `DamagedCheckpoint`. orbax, tensorstore and JSON
+        raise whatever the damage happens to break."""
+        with explained(self.url):
+            try:
+                yield
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError, FileNotFoundError) as error:
+                self._damaged.add(step)
+                reason = " ".join(str(error).split())[:200]
+                raise DamagedCheckpoint(
+                    f"The checkpoint {self.url}/{step} is damaged ({type(error).__name__}: {reason})."
+                ) from error
 
     def _refuse_another_network(self, step: int, wanted: dict[str, Any]) -> None:
         """Compares shapes before any array is read: orbax finds out halfway, while others are being read."""
@@ -157,7 +206,10 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
             )
 
     def close(self) -> None:
-        self._manager.close()
+        try:
+            self._finish()
+        finally:
+            self._manager.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -184,10 +236,32 @@ def open_folders(config: Config, global_dir: str) -> list[CheckpointFolder]:
     ]
 
 
-def newest(folders: list[CheckpointFolder]) -> CheckpointFolder | None:
-    """The folder with the newest checkpoint; None when there is none at all."""
-    having = [folder for folder in folders if folder.latest() is not None]
-    return max(having, key=lambda folder: folder.latest() or 0) if having else None
+def newest_whole(folders: list[CheckpointFolder], use: Callable[[CheckpointFolder, int], T]) -> T | None:
+    """What `use` returns for the newest checkpoint that can be read; None when there is none at all. Damaged
+    ones are named on stderr. Raises `CheckpointError` when all are damaged."""
+    found = [(step, place) for place, folder in enumerate(folders) for step in folder.steps()]
+    damaged = []
+    # Of two folders with the same step, the first.
+    for step, place in sorted(found, key=lambda pair: (-pair[0], pair[1])):
+        try:
+            result = use(folders[place], step)
+        except DamagedCheckpoint as error:
+            damaged.append(str(error))
+            continue
+        for words in damaged:
+            print(f"{words} Going on with step {step}.", file=sys.stderr)
+        return result
+    if damaged:
+        raise CheckpointError(
+            f"None of the {len(damaged)} checkpoints can be read. {damaged[0]} Restore one of them from a "
+            "copy, or train into another folder."
+        )
+    return None
+
+
+def data_words(data: dict[str, Any]) -> str:
+    """A description of training data for people."""
+    return f"{data['source']} ({data['records']:,} records)"
 
 
 def _shapes_by_name(tree: Any) -> dict[str, tuple[int, ...]]:

@@ -24,7 +24,7 @@ from tpulab_recipes.common.steering import PlainRun, Run
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Source
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder, newest, open_folders
+from tpulab_recipes.ddpm.training.checkpoint import DATA, CheckpointFolder, newest_whole, open_folders
 from tpulab_recipes.ddpm.training.evaluator import Evaluation
 from tpulab_recipes.ddpm.training.optimizer import MAX_SKIPPED, default_hyperparameters
 from tpulab_recipes.ddpm.training.step_cost import refuse_too_large, speed
@@ -88,14 +88,16 @@ class Trainer(AbstractContextManager["Trainer"]):
         self.folders: list[CheckpointFolder] = open_folders(config, global_dir) if global_dir else []
         self.writers, self.evaluate = list(writers), evaluate
         self._on_log, self._on_evaluation = on_log, on_evaluation
-        found = newest(self.folders)
-        if found:
-            found.refuse_changes(config, accept_changed)
-        self.resumed_at = found.latest() if found else None
+        self.data = source.describe()
+
+        def resume(folder: CheckpointFolder, step: int) -> TrainState:
+            folder.refuse_changes(config, accept_changed, step=step, data=self.data)
+            return folder.load(self.network, self.mesh, step)
+
+        found = newest_whole(self.folders, resume)
+        self.resumed_at = None if found is None else int(found.step)
         self.state: TrainState = (
-            found.load(self.network, self.mesh)
-            if found
-            else make_initial_state(self.network, self.mesh, config.seed)
+            make_initial_state(self.network, self.mesh, config.seed) if found is None else found
         )
         self.history: list[Figures] = []
         #: Guidance scale of the evaluator's samples.
@@ -145,7 +147,7 @@ class Trainer(AbstractContextManager["Trainer"]):
     def save(self) -> None:
         """A checkpoint, now, in the folder for recent ones."""
         if self.folders:
-            self.folders[0].save(self.state, self.config)
+            self.folders[0].save(self.state, self.config, {DATA: self.data})
 
     def run_evaluation(self) -> None:
         """Samples and figures of the averaged weights, now."""
@@ -193,7 +195,7 @@ class Trainer(AbstractContextManager["Trainer"]):
     def _keep(self, number: int, last: bool) -> None:
         for place, folder in enumerate(self.folders):
             if number % folder.save_every == 0 or (last and place == 0):
-                folder.save(self.state, self.config)
+                folder.save(self.state, self.config, {DATA: self.data})
 
     def _log(self, number: int, pending: list[dict[str, Any]], since: float) -> float:
         values = {name: np.array([float(row[name]) for row in pending]) for name in pending[0]}
