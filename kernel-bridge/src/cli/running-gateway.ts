@@ -3,8 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Health, HoldersPage } from '@tpulab/protocol';
+import { nameOf } from '../platform/process-identity.js';
 import { IDENTITY, isProof, newChallenge } from '../http/gateway-proof.js';
-import { isRunning } from '../gateway/running-gateways.js';
+import { presenceOfGateway } from '../gateway/running-gateways.js';
 import { type GatewayRecord, readGatewayRecord, readToken } from '../gateway/state-folder.js';
 import { CommandError } from './command-errors.js';
 import { requestGateway } from '../http/gateway-request.js';
@@ -65,7 +66,15 @@ export class RunningGateway {
   static async find(stateDir: string): Promise<RunningGateway> {
     const record = await readGatewayRecord(stateDir);
     const token = await readToken(stateDir);
-    if (!record || token === null || !(await isRunning(record))) throw noGateway(stateDir);
+    if (!record || token === null) throw noGateway(stateDir);
+    const presence = await presenceOfGateway(stateDir, record);
+    if (presence === 'elsewhere') {
+      throw new CommandError(
+        'no_gateway',
+        `The gateway of ${stateDir} runs on ${await nameOf(record.host)} (pid ${record.pid} there); run the command there, or choose another state folder with --state-dir.`
+      );
+    }
+    if (presence !== 'here') throw noGateway(stateDir);
     // Another program may have got the port of a gateway that was killed; it is not to have the token.
     if (!(await answerOf(record, stateDir, provesItself(record)))) throw noGateway(stateDir);
     const asked = send(record.url, token, 'GET', 'bridge/v1/health', { timeoutMs: FIRST_ANSWER_MS });

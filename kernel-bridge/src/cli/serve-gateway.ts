@@ -5,8 +5,11 @@ import { type Gateway, startGateway } from '../gateway/gateway.js';
 import { gatewayOptions, stateDirOf } from '../gateway/gateway-settings.js';
 import { enterGateway } from '../gateway/running-gateways.js';
 import { prepareStateFolder } from '../gateway/state-folder.js';
+import { ServeError } from '../http/server-errors.js';
 import { aborted } from '../platform/waiting.js';
 import { openLog } from './logging.js';
+
+const LOST = 'Another gateway has taken the state folder over while this one stood still';
 
 /** Runs a gateway until SIGTERM or SIGINT. @param onReady called when it serves */
 export async function serveUntilStopped(
@@ -32,9 +35,11 @@ export async function serveUntilStopped(
       log.warn({ err: error }, 'commands find this gateway by --state-dir only');
       return null;
     });
+    void gateway.lost.then(() => stopping.abort(LOST));
     await onReady(gateway);
     await aborted(stopping.signal);
     log.info({ signal: String(stopping.signal.reason) }, 'gateway stopping; kernels go on');
+    if (stopping.signal.reason === LOST) throw new ServeError('state_dir_in_use', `${LOST}: ${stateDir}.`);
   } finally {
     await entry?.[Symbol.asyncDispose]();
     await gateway?.[Symbol.asyncDispose]();

@@ -1,6 +1,12 @@
 /** At most one process changes an environment at a time. */
 import path from 'node:path';
-import { holderOf, LockHeldError, type ProcessLock, takeProcessLock } from '../platform/process-lock.js';
+import {
+  describeHolder,
+  holderOf,
+  LockHeldError,
+  type ProcessLock,
+  takeProcessLock
+} from '../platform/process-lock.js';
 import { EnvironmentError } from './environment-error.js';
 
 export function lockFileOf(environments: string, name: string): string {
@@ -15,7 +21,7 @@ export async function lockEnvironment(environments: string, name: string): Promi
     if (!(error instanceof LockHeldError)) throw error;
     throw new EnvironmentError(
       'env_in_use',
-      `The environment "${name}" is being changed by process ${error.holder.pid}; wait until it has ended.`
+      `The environment "${name}" is being changed by ${describeHolder(error.holder)}; wait until it has ended.`
     );
   }
 }

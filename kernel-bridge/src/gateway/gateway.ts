@@ -6,13 +6,14 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import { ChannelsHub, type ChannelsTuning } from '../channels/channels-hub.js';
 import { channelsRoute } from '../channels/channels-route.js';
-import { processStart } from '../platform/process-identity.js';
+import { processStart, thisHost } from '../platform/process-identity.js';
+import { describeHolder } from '../platform/process-lock.js';
 import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
 import { ChipHolders, ChipTable, CloudNotices, HostOnly, MachineSampler } from '../devices/index.js';
 import { EnvironmentCatalog, EnvironmentCreations } from '../environments/index.js';
 import { jupyterDataFolders, JupyterKernelSpecs } from '../kernels/jupyter-kernelspecs.js';
 import { SpareKeeper } from '../keeper-client/index.js';
-import { type KeeperAccess, keepersWith, localKeepers } from '../keeper-client/access.js';
+import { type KeeperAccess, localKeepers } from '../keeper-client/access.js';
 import { JournalSweeper } from '../kernels/journal-sweeper.js';
 import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from '../kernels/kernel-culling.js';
 import { KernelRegistry } from '../kernels/kernel-registry.js';
@@ -42,7 +43,6 @@ import { DisposalStack } from '../platform/disposal-stack.js';
 import { EnvironmentSpecs } from './environment-specs.js';
 import { addEnvironmentsRoutes } from '../environments/environments-routes.js';
 import { newProofKey } from '../http/gateway-proof.js';
-import { lockStateFolder } from './gateway-lock.js';
 import { addJupyterRoutes } from './jupyter-routes.js';
 import { addKernelRoutes } from '../kernels/kernel-routes.js';
 import { addKernelSpecRoutes } from '../kernels/kernelspec-routes.js';
@@ -66,6 +66,7 @@ import { addSessionRoutes } from '../sessions/session-routes.js';
 import {
   chooseToken,
   forgetToken,
+  lockStateFolder,
   prepareStateFolder,
   removeGatewayRecord,
   writeGatewayRecord
@@ -137,6 +138,8 @@ export interface Gateway extends AsyncDisposable {
   readonly remotes: Remotes;
   /** Resolves when the kernels of an earlier gateway have been found; until then most answers are 503. */
   readonly ready: Promise<void>;
+  /** Resolves when another gateway has taken the state folder over, because this process stood still: it has to end. */
+  readonly lost: Promise<void>;
 }
 
 const MIB = 1024 * 1024;
@@ -166,7 +169,13 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const proofKey = newProofKey();
   await checkRoot(rootDir);
   await prepareStateFolder(stateDir);
-  undo.use(await lockStateFolder(stateDir));
+  let lose = (): void => undefined;
+  const lost = new Promise<void>(resolve => (lose = resolve));
+  const lock = undo.use(await lockStateFolder(stateDir, lose));
+  if (lock.replaced !== null) {
+    const by = describeHolder(lock.replaced);
+    log.warn({ stateDir, by }, 'took the state folder over from a gateway that ended without closing it');
+  }
   const token = await chooseToken(stateDir, options.token);
   const base = new BaseUrl(options.baseUrl ?? '/');
   const http = { ...HTTP_LIMITS, ...options.http };
@@ -180,7 +189,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     options.defaultKernel ?? null
   );
   const spare = options.spareKeeper === true ? undo.use(new SpareKeeper({ folder: stateDir, log })) : null;
-  const keepers = options.keepers ?? (spare === null ? localKeepers : keepersWith(spare));
+  const keepers = options.keepers ?? localKeepers({ spare });
   const journal = { ...JOURNAL_LIMITS, ...options.journal };
   const table = options.chipTable === undefined ? new ChipTable() : await ChipTable.read(options.chipTable);
   const hostOnly = new HostOnly(stateDir, table, options.machineRoot);
@@ -327,9 +336,11 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     gatewayId,
     startedAt: startedAt.toISOString(),
     ...(start === null ? {} : { processStart: start }),
+    host: await thisHost(),
     proofKey,
     rootDir
   });
+  lock.alsoBeat(path.join(stateDir, 'gateway.json'));
   undo.defer(() => removeGatewayRecord(stateDir, gatewayId));
   const ready = (async () => {
     await registry.adopt();
@@ -349,6 +360,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     registry,
     remotes,
     ready,
+    lost,
     [Symbol.asyncDispose]: async () => {
       // Adoption reaches into parts that are taken down below.
       await ready.catch(() => undefined);

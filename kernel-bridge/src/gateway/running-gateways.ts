@@ -8,7 +8,7 @@ import { hostname, userInfo } from 'node:os';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { canSignal, isSameProcess } from '../platform/process-identity.js';
+import { canSignal, type Presence, presenceOf, thisHost } from '../platform/process-identity.js';
 import { writeForThisBoot } from '../platform/write-atomically.js';
 import { type GatewayRecord, readGatewayRecord, stateFolder } from './state-folder.js';
 
@@ -30,7 +30,10 @@ export async function enterGateway(
 ): Promise<AsyncDisposable> {
   await mkdir(registry, { recursive: true, mode: 0o700 });
   const file = path.join(registry, `${gatewayId}.json`);
-  await writeForThisBoot(file, `${JSON.stringify({ stateDir, host: hostname() })}\n`);
+  await writeForThisBoot(
+    file,
+    `${JSON.stringify({ stateDir, host: hostname(), place: await placeHere() })}\n`
+  );
   return { [Symbol.asyncDispose]: () => rm(file, { force: true }) };
 }
 
@@ -38,12 +41,13 @@ export async function enterGateway(
 export async function runningGateways(registry: string = registryFolder()): Promise<RunningGatewayFolder[]> {
   if (!(await isOurs(registry))) return [];
   const found: RunningGatewayFolder[] = [];
+  const here = await placeHere();
   for (const name of await readdir(registry)) {
     const file = path.join(registry, name);
     if (!name.endsWith('.json')) continue;
     const entry = await entryIn(file);
-    // A home folder may be shared by several machines, whose processes cannot be seen from here.
-    if (entry !== null && entry.host !== hostname()) continue;
+    // A home folder may be shared by several machines or containers, whose processes cannot be seen from here.
+    if (entry !== null && (entry.host !== hostname() || (entry.place ?? here) !== here)) continue;
     const running = entry === null ? null : await check(entry.stateDir, path.basename(name, '.json'));
     if (running === null) await rm(file, { force: true });
     else found.push(running);
@@ -55,17 +59,29 @@ async function check(stateDir: string, gatewayId: string): Promise<RunningGatewa
   if (!(await isOurs(stateDir))) return null;
   const record = await readGatewayRecord(stateDir);
   // Another gateway may have taken the folder over, and another process the pid.
-  if (record?.gatewayId !== gatewayId || !(await isRunning(record))) return null;
+  if (record?.gatewayId !== gatewayId || (await presenceOfGateway(stateDir, record)) !== 'here') return null;
   return { stateDir, record };
 }
 
-/** Whether the process of a record is still the one that wrote it; that of an earlier version is known by its pid alone. */
-export async function isRunning({ pid, processStart }: GatewayRecord): Promise<boolean> {
-  // A process of somebody else is none of our gateways.
-  return processStart === undefined ? canSignal(pid) : isSameProcess(pid, processStart);
+/** The same for processes that see each other, whenever they run: an entry of an earlier boot is one of a gateway that has ended. */
+async function placeHere(): Promise<string> {
+  const { machine, pidNamespace } = await thisHost();
+  return `${machine} ${pidNamespace}`;
 }
 
-const Entry = Type.Object({ stateDir: Type.String({ minLength: 1 }), host: Type.String() });
+/** Whether the process of a record is still the one that wrote it; that of an earlier version is known by its pid alone. */
+export async function presenceOfGateway(stateDir: string, record: GatewayRecord): Promise<Presence> {
+  const { pid, processStart: start, host } = record;
+  // A process of somebody else is none of our gateways.
+  if (start === undefined) return canSignal(pid) ? 'here' : 'ended';
+  return presenceOf({ pid, start, host }, path.join(stateDir, 'gateway.json'));
+}
+
+const Entry = Type.Object({
+  stateDir: Type.String({ minLength: 1 }),
+  host: Type.String(),
+  place: Type.Optional(Type.String())
+});
 
 /** Null where somebody else could have written it, and where it is damaged. */
 async function entryIn(file: string): Promise<Static<typeof Entry> | null> {

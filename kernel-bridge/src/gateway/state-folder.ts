@@ -1,11 +1,14 @@
-/** The state folder: where it is, its permissions, and the small files in it that name a running gateway. */
+/** The state folder: where it is, its permissions, whose it is, and the small files in it that name a running gateway. */
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, readFile, rm } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
+import { beating } from '../platform/process-identity.js';
+import { kernelPaths, presenceOfKernel } from '../keeper-protocol/keeper-file.js';
+import { LockHeldError, ownerOf, type ProcessLock, takeProcessLock } from '../platform/process-lock.js';
 import { writeAtomically, writeForThisBoot } from '../platform/write-atomically.js';
 import { ServeError } from '../http/server-errors.js';
 
@@ -16,6 +19,15 @@ export const GatewayRecord = Type.Object({
   startedAt: Type.String(),
   /** What tells the process from a later one with its pid; gateways of earlier versions do not say it. */
   processStart: Type.Optional(Type.String()),
+  /** Where it runs; the gateway touches the file while it lives. Gateways of earlier versions do not say it. */
+  host: Type.Optional(
+    Type.Object({
+      name: Type.String(),
+      machine: Type.String(),
+      boot: Type.String(),
+      pidNamespace: Type.String()
+    })
+  ),
   /** With it the gateway proves who it is (`gateway-proof.ts`). Absent in the record of an older gateway. */
   proofKey: Type.Optional(Type.String()),
   /** Folder of the files that it serves. Absent in the record of an older gateway. */
@@ -44,6 +56,46 @@ export async function prepareStateFolder(folder: string): Promise<void> {
       `The state folder ${folder} cannot be used (${code}); check its permissions and disk space, or choose another with --state-dir.`,
       { cause: error }
     );
+  }
+}
+
+/**
+ * One gateway per state folder, and only where its kernels can be seen: takes the lock or throws `state_dir_in_use`. Disposing
+ * gives it back. @param onLost another gateway has taken the folder over while this process stood still
+ */
+export async function lockStateFolder(folder: string, onLost: () => void): Promise<ProcessLock> {
+  const file = path.join(folder, 'gateway.lock');
+  try {
+    if ((await ownerOf(file)).presence !== 'elsewhere') await refuseForeignKernels(folder);
+    return await takeProcessLock(file, { onLost });
+  } catch (error) {
+    if (!(error instanceof LockHeldError)) throw error;
+    const { pid, elsewhere } = error.holder;
+    throw new ServeError(
+      'state_dir_in_use',
+      elsewhere === undefined
+        ? `A gateway (pid ${pid}) already serves ${folder}; use it, stop it with "tpulab stop", or choose another folder with --state-dir.`
+        : `A gateway on ${elsewhere} (pid ${pid} there) already serves ${folder}; use it, stop it with "tpulab stop" there, or choose another folder for this machine or container with --state-dir.`
+    );
+  }
+}
+
+/** Kernels outlive their gateway, and a gateway that cannot see them would lose their sessions. */
+async function refuseForeignKernels(folder: string): Promise<void> {
+  const kernels = path.join(folder, 'kernels');
+  const silent = new Map<string, string>();
+  const refusal = (id: string, host: string | null): ServeError =>
+    new ServeError(
+      'state_dir_in_use',
+      `Kernels of ${host} run in ${folder} (${id}); start the gateway there, shut them down there, or choose another folder for this machine or container with --state-dir.`
+    );
+  for (const id of await readdir(kernels).catch(() => [])) {
+    const { presence, elsewhere } = await presenceOfKernel(path.join(kernels, id));
+    if (presence === 'elsewhere') throw refusal(id, elsewhere);
+    if (presence === 'silent') silent.set(kernelPaths(path.join(kernels, id)).keeper, elsewhere ?? '');
+  }
+  for (const file of await beating([...silent.keys()])) {
+    throw refusal(path.basename(path.dirname(file)), silent.get(file) ?? null);
   }
 }
 

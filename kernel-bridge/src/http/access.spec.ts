@@ -215,11 +215,12 @@ describe('before the kernels are found again', () => {
     await first.gateway[Symbol.asyncDispose]();
     let proceed = (): void => undefined;
     const gate = new Promise<void>(resolve => (proceed = resolve));
+    const keepers = localKeepers();
     const slow = {
-      ...localKeepers,
-      attach: async (...args: Parameters<typeof localKeepers.attach>) => {
+      ...keepers,
+      attach: async (...args: Parameters<typeof keepers.attach>) => {
         await gate;
-        return localKeepers.attach(...args);
+        return keepers.attach(...args);
       }
     };
     const second = await TemporaryGateway.start({ stateDir: first.folder, keepers: slow });

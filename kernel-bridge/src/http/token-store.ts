@@ -1,7 +1,12 @@
 /** Makes, lists and revokes named tokens. The running gateway sees the changed file by itself. */
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { LockHeldError, type ProcessLock, takeProcessLock } from '../platform/process-lock.js';
+import {
+  describeHolder,
+  LockHeldError,
+  type ProcessLock,
+  takeProcessLock
+} from '../platform/process-lock.js';
 import { nearestName } from '../platform/nearest-name.js';
 import { TokenError } from './token-error.js';
 import { MAX_TOKENS, readTokenFile, tokenFileIn, type TokenRecord, writeTokenFile } from './token-file.js';
@@ -94,7 +99,7 @@ export class TokenStore {
         if (performance.now() > deadline) {
           throw new TokenError(
             'tokens_busy',
-            `Process ${error.holder.pid} is changing the tokens; try again when it has ended.`,
+            `The tokens are being changed by ${describeHolder(error.holder)}; try again when it has ended.`,
             { cause: error }
           );
         }

@@ -14,28 +14,23 @@ import {
   type SpareKeeper,
   startKeeper
 } from './index.js';
-import { kernelPaths, readKeeperRecord, readLaunch } from '../keeper-protocol/keeper-file.js';
+import {
+  kernelPaths,
+  type KernelPresence,
+  presenceOfKernel,
+  readKeeperRecord,
+  readLaunch
+} from '../keeper-protocol/keeper-file.js';
 import { isSameProcess } from '../platform/process-identity.js';
 
-export interface KeeperAccess {
-  /** Starts a keeper for a new kernel; rejects when the keeper or the kernel process could not be started. */
-  start(kernelDir: string, launch: LaunchDescription, events: KeeperEvents): Promise<KeeperHandle>;
-  /**
-   * Connects to the keeper that a folder describes, or to a new one when only the kernel still runs; null when neither does.
-   * Rejects with `keeper_timeout` when the keeper runs but does not answer.
-   */
-  attach(kernelDir: string, events: KeeperEvents, signal?: AbortSignal): Promise<KeeperHandle | null>;
-  /** What the files say of a kernel whose keeper does not: `unknown`, without a newest record. */
-  presumed(kernelDir: string): Promise<KernelSnapshot>;
-  /** Whether the folder describes a keeper or a kernel process that runs. */
-  isKept(kernelDir: string): Promise<boolean>;
-  /** What the keeper of this folder was started with. */
-  launchOf(kernelDir: string): Promise<LaunchDescription>;
-  /** Ends the kernel process that a keeper has left behind, if there is one. */
-  endOrphan(kernelDir: string): Promise<void>;
-  /** Ends a keeper that does not answer, and its kernel. Nothing that is written is lost; it cannot be asked any more. */
-  endSilent(kernelDir: string): Promise<void>;
+export interface KeeperOptions {
+  /** A new kernel gets the keeper that waits there, if one does. */
+  readonly spare?: SpareKeeper | null;
+  /** A keeper that has not said hello after this time counts as silent. */
+  readonly helloMs?: number;
 }
+
+export type KeeperAccess = ReturnType<typeof localKeepers>;
 
 /** A killed process goes when what it was doing in the operating system has ended. */
 const KILL_MS = 10_000;
@@ -44,62 +39,76 @@ const LOOK_AGAIN_MS = 20;
 /** From `launch.json` to the keeper's lock: a process starts and loads its program, on a machine that may be busy. */
 const BEGIN_MS = 60_000;
 
-export const localKeepers: KeeperAccess = {
-  start: (kernelDir, launch, events) => startKeeper(launch, { kernelDir }, events),
-  launchOf: kernelDir => readLaunch(kernelDir),
-  attach: (kernelDir, events, signal) => attach(kernelDir, events, signal === undefined ? {} : { signal }),
+export function localKeepers({ spare, helloMs }: KeeperOptions = {}) {
+  return {
+    /** Starts a keeper for a new kernel; rejects when the keeper or the kernel process could not be started. */
+    start: (kernelDir: string, launch: LaunchDescription, events: KeeperEvents): Promise<KeeperHandle> =>
+      startKeeper(launch, { kernelDir }, events, spare ? { spare } : {}),
 
-  async isKept(kernelDir) {
-    const record = await readKeeperRecord(kernelDir);
-    if (record === null) return false;
-    const { pid, processStart, kernelPid, kernelProcessStart } = record;
-    return (
-      (await isSameProcess(pid, processStart)) ||
-      (kernelPid !== null && (await isSameProcess(kernelPid, kernelProcessStart)))
-    );
-  },
+    /**
+     * Connects to the keeper that a folder describes, or to a new one when only the kernel still runs; null when neither does.
+     * Rejects with `keeper_timeout` when the keeper runs but does not answer.
+     */
+    attach: (kernelDir: string, events: KeeperEvents, signal?: AbortSignal): Promise<KeeperHandle | null> =>
+      attach(kernelDir, events, {
+        ...(signal === undefined ? {} : { signal }),
+        ...(helloMs === undefined ? {} : { helloMs })
+      }),
 
-  async presumed(kernelDir) {
-    const [record, launch] = await Promise.all([readKeeperRecord(kernelDir), readLaunch(kernelDir)]);
-    const startedAt = Date.parse(record?.startedAt ?? '') || Date.now();
-    return {
-      kernelId: launch.kernelId,
-      specName: launch.specName,
-      executionState: 'unknown',
-      reason: null,
-      lastActivity: startedAt,
-      startedAt,
-      keeperPid: record?.pid ?? 0,
-      kernelPid: record?.kernelPid ?? null,
-      kernelSession: null,
-      busyParent: null,
-      lastSeq: 0
-    };
-  },
+    /** Whether the folder describes a keeper or a kernel that runs, and where. */
+    presence: (kernelDir: string): Promise<KernelPresence> => presenceOfKernel(kernelDir),
 
-  async endSilent(kernelDir) {
-    const record = await readKeeperRecord(kernelDir);
-    const runs = async (): Promise<boolean> =>
-      record !== null && (await isSameProcess(record.pid, record.processStart));
-    if (record !== null && (await runs())) {
-      kill(record.pid);
-      for (const deadline = performance.now() + KILL_MS; await runs();) {
-        if (performance.now() > deadline)
-          throw new Error(`The keeper (process ${record.pid}) does not answer and cannot be killed.`);
-        await delay(LOOK_AGAIN_MS);
-      }
+    /** What the keeper of this folder was started with. */
+    launchOf: (kernelDir: string): Promise<LaunchDescription> => readLaunch(kernelDir),
+    presumed,
+    endOrphan,
+    endSilent
+  };
+}
+
+/** What the files say of a kernel whose keeper does not: `unknown`, without a newest record. */
+async function presumed(kernelDir: string): Promise<KernelSnapshot> {
+  const [record, launch] = await Promise.all([readKeeperRecord(kernelDir), readLaunch(kernelDir)]);
+  const startedAt = Date.parse(record?.startedAt ?? '') || Date.now();
+  return {
+    kernelId: launch.kernelId,
+    specName: launch.specName,
+    executionState: 'unknown',
+    reason: null,
+    lastActivity: startedAt,
+    startedAt,
+    keeperPid: record?.pid ?? 0,
+    kernelPid: record?.kernelPid ?? null,
+    kernelSession: null,
+    busyParent: null,
+    lastSeq: 0
+  };
+}
+
+/** Ends a keeper that does not answer, and its kernel. Nothing that is written is lost; it cannot be asked any more. */
+async function endSilent(kernelDir: string): Promise<void> {
+  const { record, presence } = await presenceOfKernel(kernelDir);
+  if (record === null || presence !== 'here') return;
+  const runs = (): Promise<boolean> => isSameProcess(record.pid, record.processStart);
+  if (await runs()) {
+    kill(record.pid);
+    for (const deadline = performance.now() + KILL_MS; await runs();) {
+      if (performance.now() > deadline)
+        throw new Error(`The keeper (process ${record.pid}) does not answer and cannot be killed.`);
+      await delay(LOOK_AGAIN_MS);
     }
-    await this.endOrphan(kernelDir);
-  },
-
-  async endOrphan(kernelDir) {
-    const record = await readKeeperRecord(kernelDir);
-    if (record?.kernelPid == null || !(await isSameProcess(record.kernelPid, record.kernelProcessStart)))
-      return;
-    // The kernel leads a process group of its own; what it started goes with it.
-    kill(-record.kernelPid);
   }
-};
+  await endOrphan(kernelDir);
+}
+
+/** Ends the kernel process that a keeper has left behind, if there is one. */
+async function endOrphan(kernelDir: string): Promise<void> {
+  const { record, presence } = await presenceOfKernel(kernelDir);
+  if (presence !== 'here' || record?.kernelPid == null) return;
+  if (!(await isSameProcess(record.kernelPid, record.kernelProcessStart))) return;
+  // The kernel leads a process group of its own; what it started goes with it.
+  kill(-record.kernelPid);
+}
 
 async function attach(
   kernelDir: string,
@@ -138,21 +147,4 @@ function kill(pid: number): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
-}
-
-/** As `localKeepers`, but a keeper that has not said hello after `helloMs` counts as silent. */
-export function keepersWithin(helloMs: number): KeeperAccess {
-  return {
-    ...localKeepers,
-    attach: (kernelDir, events, signal) =>
-      attach(kernelDir, events, { helloMs, ...(signal === undefined ? {} : { signal }) })
-  };
-}
-
-/** As `localKeepers`, but a new kernel gets the keeper that waits in `spare`, if one does. */
-export function keepersWith(spare: SpareKeeper): KeeperAccess {
-  return {
-    ...localKeepers,
-    start: (kernelDir, launch, events) => startKeeper(launch, { kernelDir }, events, { spare })
-  };
 }

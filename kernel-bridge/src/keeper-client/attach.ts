@@ -4,8 +4,8 @@ import { basename } from 'node:path';
 import type { KeeperEvents } from '../keeper-protocol/contract.js';
 import { FRAME_HEADER_BYTES, FrameType, MAX_FRAME_BYTES } from '../keeper-protocol/frames.js';
 import { KeeperClient } from './client.js';
-import { KeeperError, KeeperGoneError } from '../keeper-protocol/keeper-error.js';
-import { type KeeperRecord, kernelPaths, readKeeperRecord } from '../keeper-protocol/keeper-file.js';
+import { keeperElsewhere, KeeperError, KeeperGoneError } from '../keeper-protocol/keeper-error.js';
+import { type KeeperRecord, kernelPaths, presenceOfKernel } from '../keeper-protocol/keeper-file.js';
 import { type KeeperEvent, parseEvent } from '../keeper-protocol/messages.js';
 import { isSameProcess } from '../platform/process-identity.js';
 import { holderOf } from '../platform/process-lock.js';
@@ -27,7 +27,8 @@ export async function attachKeeper(
   events: KeeperEvents,
   options: AttachOptions = {}
 ): Promise<KeeperClient> {
-  const record = await readKeeperRecord(kernelDir);
+  const { record, elsewhere } = await presenceOfKernel(kernelDir);
+  if (elsewhere !== null) throw keeperElsewhere(basename(kernelDir), elsewhere);
   if (record === null) {
     throw await explainAbsence(kernelDir);
   }

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { KeeperHandle } from '../keeper-protocol/contract.js';
-import { type KeeperAccess, keepersWithin } from './access.js';
+import { type KeeperAccess, localKeepers } from './access.js';
 import { canSignal } from '../platform/process-identity.js';
 import { isStatus } from '../testing/channels-client.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
@@ -20,7 +20,7 @@ let handles: KeeperHandle[];
 let beforeSubscribing: () => Promise<void>;
 
 function keepers(): KeeperAccess {
-  const access = keepersWithin(HELLO_MS);
+  const access = localKeepers({ helloMs: HELLO_MS });
   return {
     ...access,
     start: async (kernelDir, launch, events) => {

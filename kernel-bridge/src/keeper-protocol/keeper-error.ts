@@ -9,6 +9,8 @@ export type KeeperErrorCode =
   | 'keeper_start_failed'
   /** Another process keeps this kernel. Attach to it. */
   | 'keeper_exists'
+  /** The kernel is of another machine or container that shares this folder. */
+  | 'keeper_elsewhere'
   | 'keeper_timeout'
   /** The two ends do not speak the same protocol. */
   | 'keeper_protocol'
@@ -44,4 +46,12 @@ export class KeeperGoneError extends KeeperError {
     const orphan = keeper.orphanPid === null ? '' : ` Its kernel still runs as process ${keeper.orphanPid}.`;
     super('keeper_gone', `The keeper of kernel ${keeper.kernelId} is not running.${orphan}`, options);
   }
+}
+
+/** @param host name of the other machine or container */
+export function keeperElsewhere(kernelId: string, host: string): KeeperError {
+  return new KeeperError(
+    'keeper_elsewhere',
+    `Kernel ${kernelId} belongs to ${host}, a machine or container that shares this state folder; use it through the gateway there.`
+  );
 }

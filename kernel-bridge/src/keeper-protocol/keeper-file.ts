@@ -1,6 +1,16 @@
-/** `keeper.json` and `launch.json` in a kernel's folder, and the names beside them. */
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+/** `keeper.json` and `launch.json` in a kernel's folder, the names beside them, and whose the folder is. */
+import { readdir, readFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { dirname, join } from 'node:path';
+import {
+  isForeign,
+  isSameProcess,
+  nameOf,
+  type Presence,
+  presenceOf,
+  thisHost
+} from '../platform/process-identity.js';
+import { ownerOf } from '../platform/process-lock.js';
 import {
   integer,
   isShaped,
@@ -42,16 +52,20 @@ export function kernelPaths(kernelDir: string): KernelPaths {
 }
 
 /** What a gateway needs to find a keeper, and to tell it from another process with its pid. */
-const KeeperRecord = object({
-  kernelId: text(),
-  pid: integer({ min: 1 }),
-  /** `processStart` of the keeper. */
-  processStart: orNull(text()),
-  kernelPid: orNull(integer({ min: 1 })),
-  kernelProcessStart: orNull(text()),
-  startedAt: text(),
-  socketPath: text()
-});
+const KeeperRecord = object(
+  {
+    kernelId: text(),
+    pid: integer({ min: 1 }),
+    /** `processStart` of the keeper. */
+    processStart: orNull(text()),
+    kernelPid: orNull(integer({ min: 1 })),
+    kernelProcessStart: orNull(text()),
+    startedAt: text(),
+    socketPath: text()
+  },
+  /** Keepers of earlier versions did not write it. The keeper touches the file while it lives. */
+  { host: object({ name: text(), machine: text(), boot: text(), pidNamespace: text() }) }
+);
 export type KeeperRecord = Shaped<typeof KeeperRecord>;
 
 const Launch = object(
@@ -89,6 +103,64 @@ export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord 
   } catch {
     return null;
   }
+}
+
+/** Whether a kernel runs, as far as that can be seen from here, and whose it is. */
+export interface KernelPresence {
+  /** `here`: keeper or kernel runs; `ended`: neither does; otherwise it is of another machine or container. */
+  readonly presence: Presence;
+  /** The machine or container, for people; null where it is this one. */
+  readonly elsewhere: string | null;
+  readonly record: KeeperRecord | null;
+}
+
+/** A kernel without a keeper counts: it may be adopted by a new one. */
+export async function presenceOfKernel(kernelDir: string): Promise<KernelPresence> {
+  const { keeper, lock } = kernelPaths(kernelDir);
+  const record = await readKeeperRecord(kernelDir);
+  if (record === null) {
+    // A keeper takes its lock before it writes its record.
+    const { presence, holder } = await ownerOf(lock);
+    return { presence, elsewhere: holder?.elsewhere ?? null, record };
+  }
+  const { pid, processStart: start, host, kernelPid, kernelProcessStart } = record;
+  let presence = await presenceOf({ pid, start, host }, keeper);
+  if (isForeign(presence) && host?.boot === (await thisHost()).boot && (await nobodyListens(record))) {
+    // A heartbeat of a moment ago: sockets of a copy of the folder would refuse, too.
+    presence = presence === 'silent' ? 'ended' : 'silent';
+  }
+  if (isForeign(presence)) return { presence, elsewhere: await nameOf(host), record };
+  // Only where a pid of the record means a process here can the kernel be looked for.
+  const isOrphaned =
+    presence === 'ended' && kernelPid !== null && (await isSameProcess(kernelPid, kernelProcessStart));
+  return { presence: isOrphaned ? 'here' : presence, elsewhere: null, record };
+}
+
+/**
+ * Of a container on this machine, whose processes cannot be seen: sockets belong to the machine, so when all of keeper and kernel refuse,
+ * both have ended.
+ */
+async function nobodyListens({ socketPath }: KeeperRecord): Promise<boolean> {
+  const folder = dirname(socketPath);
+  const sockets = (await readdir(folder, { withFileTypes: true }).catch(() => [])).filter(each =>
+    each.isSocket()
+  );
+  if (!sockets.some(({ name }) => join(folder, name) === socketPath)) return false;
+  const refused = await Promise.all(sockets.map(({ name }) => refuses(join(folder, name))));
+  return refused.every(Boolean);
+}
+
+function refuses(path: string): Promise<boolean> {
+  return new Promise(resolve => {
+    const socket = connect({ path, timeout: 1_000 });
+    const done = (isRefused: boolean): void => {
+      socket.destroy();
+      resolve(isRefused);
+    };
+    socket.once('connect', () => done(false));
+    socket.once('timeout', () => done(false));
+    socket.once('error', error => done((error as NodeJS.ErrnoException).code === 'ECONNREFUSED'));
+  });
 }
 
 export async function writeKeeperRecord(kernelDir: string, record: KeeperRecord): Promise<void> {

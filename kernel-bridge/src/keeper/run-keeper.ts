@@ -1,5 +1,6 @@
 /** Composition of the keeper process: builds its parts, joins them, and takes them down in order. */
 import { rm, rmdir } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { WireError } from '../jupyter/wire-error.js';
 import type { KeeperTask } from '../keeper-protocol/contract.js';
 import { checkpointFile } from './checkpoint.js';
@@ -7,11 +8,11 @@ import { ControlLine } from './control-line.js';
 import { isControlMessage } from '../keeper-protocol/control-shapes.js';
 import { readConnectionFile, runPaths, writeConnectionFile } from './connection-file.js';
 import { GatewayServer } from './gateway-server.js';
-import { KeeperError } from '../keeper-protocol/keeper-error.js';
+import { keeperElsewhere, KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
   kernelPaths,
   type KeeperRecord,
-  readKeeperRecord,
+  presenceOfKernel,
   readLaunch,
   writeKeeperRecord
 } from '../keeper-protocol/keeper-file.js';
@@ -19,8 +20,13 @@ import { KEEPER_FEATURES, KEEPER_PROTOCOL_VERSION } from '../keeper-protocol/mes
 import { LogBound } from './log-bound.js';
 import type { KeeperListener, Orphan } from './keeper-parts.js';
 import { KernelKeeper } from './kernel-keeper.js';
-import { isSameProcess, processStart } from '../platform/process-identity.js';
-import { LockHeldError, type ProcessLock, takeProcessLock } from '../platform/process-lock.js';
+import { isSameProcess, processStart, thisHost } from '../platform/process-identity.js';
+import {
+  describeHolder,
+  LockHeldError,
+  type ProcessLock,
+  takeProcessLock
+} from '../platform/process-lock.js';
 import { TelemetryHistory } from '../keeper-protocol/telemetry-history.js';
 import { TelemetrySocket } from './telemetry-socket.js';
 import type { KeeperLog } from './keeper-log.js';
@@ -68,6 +74,7 @@ async function keep(
     kernelId: launch.kernelId,
     pid: process.pid,
     processStart: await processStart(process.pid),
+    host: await thisHost(),
     kernelPid: null,
     kernelProcessStart: null,
     startedAt: new Date().toISOString(),
@@ -208,15 +215,17 @@ async function keep(
     throw error;
   });
   await record.ready();
+  lock.alsoBeat(paths.keeper);
   return { end, ended };
 }
 
 /** Two keepers would write one journal. */
 async function onlyKeeper(kernelDir: string): Promise<ProcessLock> {
-  const other = await readKeeperRecord(kernelDir);
+  const { record, presence, elsewhere } = await presenceOfKernel(kernelDir);
+  if (elsewhere !== null) throw keeperElsewhere(basename(kernelDir), elsewhere);
   try {
-    if (other !== null && (await isSameProcess(other.pid, other.processStart))) {
-      throw new LockHeldError(kernelPaths(kernelDir).keeper, { pid: other.pid });
+    if (presence === 'here' && record !== null && (await isSameProcess(record.pid, record.processStart))) {
+      throw new LockHeldError(kernelPaths(kernelDir).keeper, { pid: record.pid });
     }
     return await takeProcessLock(kernelPaths(kernelDir).lock);
   } catch (error) {
@@ -225,7 +234,7 @@ async function onlyKeeper(kernelDir: string): Promise<ProcessLock> {
     }
     throw new KeeperError(
       'keeper_exists',
-      `The kernel in ${kernelDir} already has a keeper, process ${error.holder.pid}; attach to it.`,
+      `The kernel in ${kernelDir} already has a keeper, ${describeHolder(error.holder)}; attach to it.`,
       { cause: error }
     );
   }
@@ -233,10 +242,8 @@ async function onlyKeeper(kernelDir: string): Promise<ProcessLock> {
 
 /** The kernel process that the last keeper of this folder has left behind, if it runs. */
 async function orphanOf(kernelDir: string): Promise<Orphan | null> {
-  const record = await readKeeperRecord(kernelDir);
-  if (record?.kernelPid == null || record.kernelProcessStart === null) {
-    return null;
-  }
+  const { record, presence } = await presenceOfKernel(kernelDir);
+  if (presence !== 'here' || record?.kernelPid == null || record.kernelProcessStart === null) return null;
   const { kernelPid: pid, kernelProcessStart: start } = record;
   return (await isSameProcess(pid, start)) ? { pid, start } : null;
 }

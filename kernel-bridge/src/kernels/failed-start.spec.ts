@@ -15,9 +15,9 @@ let bridge: TemporaryGateway;
 let subscribe: (() => Promise<never>) | null;
 
 const keepers: KeeperAccess = {
-  ...localKeepers,
+  ...localKeepers(),
   start: async (kernelDir, launch, events) => {
-    const handle = await localKeepers.start(kernelDir, launch, events);
+    const handle = await localKeepers().start(kernelDir, launch, events);
     return subscribe === null ? handle : Object.assign(handle, { subscribe });
   }
 };

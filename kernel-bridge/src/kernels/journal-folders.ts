@@ -2,8 +2,8 @@
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { measureSegments, type SegmentSize } from '../journal/index.js';
-import { readKeeperRecord, readLaunch } from '../keeper-protocol/keeper-file.js';
-import { isSameProcess } from '../platform/process-identity.js';
+import { presenceOfKernel, readLaunch } from '../keeper-protocol/keeper-file.js';
+import { FRESH_MS } from '../platform/process-identity.js';
 import { readEnded } from './ended-kernel.js';
 
 export interface JournalFolder {
@@ -12,8 +12,10 @@ export interface JournalFolder {
   readonly journalDir: string;
   /** Kernelspec name, null when it is not known any more. */
   readonly specName: string | null;
-  /** Unix milliseconds; null while the kernel's keeper, or the kernel itself, runs. */
+  /** Unix milliseconds; null while the kernel's keeper, or the kernel itself, runs, and when it may. */
   readonly endedAt: number | null;
+  /** The other machine or container whose kernel this is, and whether its keeper has stopped beating; null: of this one. */
+  readonly elsewhere: { readonly name: string; readonly isSilent: boolean } | null;
   /** Oldest first. */
   readonly segments: readonly SegmentSize[];
   /** What repairs have kept beside the segments. */
@@ -52,8 +54,9 @@ async function describe(kernelId: string, kernelDir: string, isKept: IsKept): Pr
   const newest = segments.at(-1);
   if (!newest) return null;
   const ended = await readEnded(kernelDir);
-  const lives = isKept(kernelId, ended !== null) || (await isRunning(kernelDir));
+  const { presence, elsewhere } = await presenceOfKernel(kernelDir);
   const launch = ended ? null : await readLaunch(kernelDir).catch(() => null);
+  const lives = isKept(kernelId, ended !== null) || presence !== 'ended';
   return {
     kernelId,
     kernelDir,
@@ -61,17 +64,16 @@ async function describe(kernelId: string, kernelDir: string, isKept: IsKept): Pr
     specName: ended?.specName ?? launch?.specName ?? null,
     // A keeper that was killed leaves no word; then the last record is the end.
     endedAt: lives ? null : ended ? Date.parse(ended.endedAt) : newest.writtenAt,
+    elsewhere: elsewhere === null ? null : { name: elsewhere, isSilent: presence === 'silent' },
     segments,
     damaged: await measureDamaged(journalDir)
   };
 }
 
-/** A kernel without a keeper may be adopted by a new one, so it is not at its end either. */
-async function isRunning(kernelDir: string): Promise<boolean> {
-  const record = await readKeeperRecord(kernelDir);
-  if (!record) return false;
-  if (await isSameProcess(record.pid, record.processStart)) return true;
-  return record.kernelPid !== null && (await isSameProcess(record.kernelPid, record.kernelProcessStart));
+/** Nobody has noted an end, and it was just written: by a keeper that cannot be seen, such as one of an earlier version on another machine. */
+export function mayBeWritten({ endedAt, segments }: JournalFolder): boolean {
+  const writtenAt = segments.at(-1)?.writtenAt ?? 0;
+  return endedAt === writtenAt && Math.abs(Date.now() - writtenAt) <= FRESH_MS;
 }
 
 async function measureDamaged(journalDir: string): Promise<{ files: number; bytes: number }> {

@@ -124,6 +124,7 @@ describe('retention', () => {
         kernelDir: '',
         journalDir: '',
         specName: null,
+        elsewhere: null,
         endedAt: endedDaysAgo === null ? null : NOW - endedDaysAgo * DAY,
         segments: sizes.map((bytes, at) => ({
           file: `${at}`,

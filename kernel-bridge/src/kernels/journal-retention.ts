@@ -1,6 +1,7 @@
 /**
  * Which journals go, and when: those of kernels that ended long ago, then, while all together are too large, the oldest of
- * ended kernels, then the oldest segments of running ones. The newest segment of a running kernel never goes.
+ * ended kernels, then the oldest segments of running ones. The newest segment of a running kernel never goes, and nothing of a
+ * kernel of another machine or container: what its keeper and its gateway do cannot be known here. Its bytes are theirs to count.
  */
 import { rm } from 'node:fs/promises';
 import type { JournalLimits, TrimCode } from '../journal/index.js';
@@ -30,6 +31,7 @@ export function planRemovals(
   const ended: { journal: JournalFolder; endedAt: number }[] = [];
   const running: JournalFolder[] = [];
   for (const journal of journals) {
+    if (journal.elsewhere !== null) continue;
     if (journal.endedAt === null) running.push(journal);
     else if (now - journal.endedAt > retentionMs) plan.push(whole(journal, 'journal_retention'));
     else ended.push({ journal, endedAt: journal.endedAt });

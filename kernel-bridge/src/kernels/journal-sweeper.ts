@@ -1,7 +1,7 @@
 /** Keeps the journals of a state folder within their limits while a gateway runs. */
 import type { Logger } from 'pino';
 import { ExpiryGrace, GRACE_MS, type SweepClock, SYSTEM_CLOCK } from './expiry-grace.js';
-import { findJournals } from './journal-folders.js';
+import { findJournals, mayBeWritten } from './journal-folders.js';
 import { planRemovals, remove, type RetentionLimits } from './journal-retention.js';
 
 /** Journals grow by at most some gigabytes in this time, and days of retention need no more. */
@@ -49,7 +49,8 @@ export class JournalSweeper implements AsyncDisposable {
   async #sweep(): Promise<void> {
     const { stateDir, limits, isKept, log } = this.#options;
     try {
-      const plan = planRemovals(await findJournals(stateDir, isKept), limits, this.#clock.now());
+      const journals = (await findJournals(stateDir, isKept)).filter(each => !mayBeWritten(each));
+      const plan = planRemovals(journals, limits, this.#clock.now());
       const expired = plan.filter(({ code }) => code === 'journal_retention');
       const overdue = this.#grace.overdue(expired.map(({ journal }) => journal.kernelId));
       for (const removal of plan) {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import { JOURNAL_LIMITS, type JournalLimits, JournalReader, measureSegments } from '../journal/index.js';
 import type { KeeperHandle, LaunchDescription } from '../keeper-protocol/contract.js';
-import { KeeperError } from '../keeper-protocol/keeper-error.js';
+import { keeperElsewhere, KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
   type EndedKernel,
   forgetEnd,
@@ -112,7 +112,12 @@ export class KernelRegistry {
     const spec = await specs.get(request.name);
     const directory = this.#directory(id);
     // A keeper that no gateway knows may have this id: one that was started by a gateway that was killed, or was silent.
-    if (await keepers.isKept(directory)) await this.#adopt(id);
+    const { presence, elsewhere } = await keepers.presence(directory);
+    if (elsewhere !== null) {
+      const { message } = keeperElsewhere(id, elsewhere);
+      throw new KernelStartError(message, undefined);
+    }
+    if (presence === 'here') await this.#adopt(id);
     if (this.#kernels.has(id)) throw new KernelExistsError(id);
     const { kernelBytes, retentionMs } = { ...JOURNAL_LIMITS, ...this.#options.journal };
     const launch: LaunchDescription = {
@@ -239,6 +244,11 @@ export class KernelRegistry {
   async #adopt(id: string): Promise<void> {
     const { keepers, log } = this.#options;
     if (await readEnded(this.#directory(id))) return;
+    const { elsewhere } = await keepers.presence(this.#directory(id));
+    if (elsewhere !== null) {
+      log.warn({ kernelId: id, host: elsewhere }, 'a kernel of another machine or container is left alone');
+      return;
+    }
     const kernel = new Kernel(id, this.#directory(id), log);
     const search = kernel.seek(this.#reattachOf(kernel));
     await search.firstTry;
@@ -288,6 +298,11 @@ export class KernelRegistry {
 
   #reattachOf(kernel: Kernel): Reattach {
     return (events, signal) => this.#options.keepers.attach(kernel.directory, events, signal);
+  }
+
+  /** Whether the kernel is of another machine or container that shares the state folder. */
+  async isElsewhere(id: string): Promise<boolean> {
+    return isKernelId(id) && (await this.#options.keepers.presence(this.#directory(id))).elsewhere !== null;
   }
 
   /** Running, being started or being ended: its journal is in use. */

@@ -1,14 +1,169 @@
 /**
  * Whether a process is still the one that was meant. A pid alone is not enough: pids are used again, and a signal to the
  * wrong process group would end somebody else's work.
+ *
+ * A state folder may be shared by several machines (a home folder on NFS) or containers (one volume). Their processes cannot be
+ * seen from here, and a pid of theirs means another process here. So whoever owns something in the folder also writes down
+ * where it runs, and touches a file every few seconds for as long as it lives.
  */
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { open, readFile, readlink, utimes } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
 const PS_MS = 5_000;
+
+/** How often an owner touches its file. */
+export const HEARTBEAT_MS = 5_000;
+/** An owner that cannot be seen counts as running for this long after its last heartbeat. Clocks of two machines may differ by less. */
+export const FRESH_MS = 60_000;
+/** Longer than two heartbeats: a file that does not move for so long is not touched by anybody, whatever the clocks say. */
+const WATCH_MS = 12_000;
+const WATCH_AGAIN_MS = 500;
+const LONG_SILENT_MS = 24 * 60 * 60 * 1000;
+/** Of the processes of a machine, and of every container that was not given one of its own; the same on every Linux. */
+const FIRST_PID_NAMESPACE = 'pid:[4026531836]';
+
+/** Where a process runs. */
+export interface ProcessHost {
+  /** For people. */
+  readonly name: string;
+  /** Survives a reboot; derived from the machine's id, '' where it has none. */
+  readonly machine: string;
+  /** Differs after a reboot; '' where the system has no such id. */
+  readonly boot: string;
+  /** Processes see each other within one namespace; '' where the system has none. */
+  readonly pidNamespace: string;
+}
+
+/** What an owner has written down about itself. Older programs did not write the host. */
+export interface ProcessRecord {
+  readonly pid: number;
+  readonly start: string | null;
+  readonly host?: ProcessHost | undefined;
+}
+
+/**
+ * - `here`: it runs, and can be seen from here.
+ * - `ended`: it has ended for certain.
+ * - `elsewhere`: it is of another machine or container, and its heartbeat is fresh.
+ * - `silent`: it is of another machine or container, and its heartbeat has stopped; it may have ended, or hang.
+ */
+export type Presence = 'here' | 'ended' | 'elsewhere' | 'silent';
+
+let known: Promise<ProcessHost> | undefined;
+
+/** Where this process runs. */
+export function thisHost(): Promise<ProcessHost> {
+  return (known ??= describeHost());
+}
+
+/** @param beatFile what the process touches while it lives */
+export async function presenceOf({ pid, start, host }: ProcessRecord, beatFile: string): Promise<Presence> {
+  const here = await thisHost();
+  if (host === undefined || isVisible(host, here))
+    return (await isSameProcess(pid, start)) ? 'here' : 'ended';
+  const beatMs = await beatOf(beatFile);
+  const isFresh = beatMs !== null && Math.abs(Date.now() - beatMs) <= FRESH_MS;
+  // A machine may be back that soon, and two machines may look the same: whether the file still moves, somebody has to watch.
+  if (isEarlierBoot(host, here)) return isFresh ? 'silent' : 'ended';
+  return isFresh ? 'elsewhere' : 'silent';
+}
+
+/** For people: "login2". */
+export async function nameOf(host: ProcessHost | undefined): Promise<string> {
+  const { boot } = await thisHost();
+  if (host === undefined) return 'this machine';
+  return host.boot === boot && boot !== ''
+    ? `${host.name} (in another container of this machine)`
+    : host.name;
+}
+
+/** Of another machine or container. */
+export function isForeign(presence: Presence): presence is 'elsewhere' | 'silent' {
+  return presence === 'elsewhere' || presence === 'silent';
+}
+
+/** Whether processes of that host can be seen from here. */
+function isVisible(host: ProcessHost, here: ProcessHost): boolean {
+  // A boot id is of one machine. Without one (macOS) the machine decides, and start times are dates.
+  return host.boot === '' && here.boot === ''
+    ? host.machine === here.machine && (here.machine !== '' || host.name === here.name)
+    : host.boot === here.boot && host.pidNamespace === here.pidNamespace;
+}
+
+/** The same machine before it was started again. Images of containers may have an id of a machine built in, so there the name counts too. */
+function isEarlierBoot(host: ProcessHost, here: ProcessHost): boolean {
+  const areMachines = [host, here].every(each => each.pidNamespace === FIRST_PID_NAMESPACE);
+  return (
+    host.machine !== '' &&
+    host.machine === here.machine &&
+    host.boot !== here.boot &&
+    (areMachines || host.name === here.name)
+  );
+}
+
+/** Touches the files; one that has gone is left out. */
+export async function beat(files: Iterable<string>): Promise<void> {
+  const now = new Date();
+  for (const file of files) await utimes(file, now, now).catch(() => undefined);
+}
+
+/** Those of the files that somebody touches while they are watched. Clocks of two machines may differ, but not by days. */
+export async function beating(all: readonly string[], watchMs = WATCH_MS): Promise<string[]> {
+  const beats = await Promise.all(all.map(beatOf));
+  const files = all.filter((_, index) => Math.abs(Date.now() - (beats[index] ?? 0)) < LONG_SILENT_MS);
+  const before = await Promise.all(files.map(beatOf));
+  const moved = new Set<string>();
+  for (const end = performance.now() + watchMs; performance.now() < end && moved.size < files.length;) {
+    await delay(Math.min(WATCH_AGAIN_MS, watchMs));
+    const now = await Promise.all(files.map(beatOf));
+    files.forEach((file, index) => {
+      if (now[index] !== before[index]) moved.add(file);
+    });
+  }
+  return [...moved];
+}
+
+/** Unix milliseconds of the last heartbeat. Opened, because network file systems look again only then. */
+async function beatOf(file: string): Promise<number | null> {
+  try {
+    await using handle = await open(file, 'r');
+    return (await handle.stat()).mtimeMs;
+  } catch {
+    return null;
+  }
+}
+
+async function describeHost(): Promise<ProcessHost> {
+  const machine = await machineId();
+  return {
+    name: hostname(),
+    // The id itself is not for others to see (machine-id(5)).
+    machine:
+      machine === '' ? '' : createHash('sha256').update(`tpulab ${machine}`).digest('hex').slice(0, 32),
+    boot: await bootId(),
+    pidNamespace: process.platform === 'linux' ? await readlink('/proc/self/ns/pid').catch(() => '') : ''
+  };
+}
+
+async function machineId(): Promise<string> {
+  if (process.platform === 'darwin') {
+    const found = await run('/usr/sbin/ioreg', ['-rd1', '-c', 'IOPlatformExpertDevice'], {
+      timeout: PS_MS
+    }).catch(() => null);
+    return /"IOPlatformUUID" = "([^"]+)"/.exec(found?.stdout ?? '')?.[1] ?? '';
+  }
+  for (const file of ['/etc/machine-id', '/var/lib/dbus/machine-id']) {
+    const id = (await readFile(file, 'utf8').catch(() => '')).trim();
+    if (/^[0-9a-f]{32}$/.test(id)) return id;
+  }
+  return '';
+}
 
 /** Differs between two processes that have had the same pid; null when there is no such process. */
 export async function processStart(pid: number): Promise<string | null> {
@@ -58,5 +213,6 @@ export function canSignal(pid: number): boolean {
 
 /** Start times count from the boot, so equal ones of two boots would otherwise look alike. */
 async function bootId(): Promise<string> {
+  if (process.platform !== 'linux') return '';
   return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '')).trim();
 }

@@ -1,7 +1,8 @@
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type ProcessHost, thisHost } from './process-identity.js';
 import { holderOf, LockHeldError, type ProcessLock, takeProcessLock } from './process-lock.js';
 
 const GONE = JSON.stringify({ pid: 2 ** 22 + 1, start: '1' });
@@ -21,6 +22,69 @@ async function race(takers: number): Promise<ProcessLock[]> {
   for (const one of tries) if (one.status === 'rejected') expect(one.reason).toBeInstanceOf(LockHeldError);
   return tries.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
 }
+
+/** A holder of another machine, with the time of its last heartbeat. */
+async function foreign(agoMs: number, host: Partial<ProcessHost> = {}): Promise<void> {
+  const there = { name: 'login2', machine: 'another', boot: 'another', pidNamespace: 'pid:[1]', ...host };
+  await writeFile(file, JSON.stringify({ pid: 7, start: 'another/1', host: there }));
+  await beatAt(agoMs);
+}
+
+async function beatAt(agoMs: number): Promise<void> {
+  const then = new Date(Date.now() - agoMs);
+  await utimes(file, then, then);
+}
+
+// H8, F4: pids of another machine or container mean other processes here.
+describe('a process lock of another machine or container', () => {
+  it('is held while its heartbeat is fresh, whichever way the clocks differ, and the refusal names the machine', async () => {
+    for (const agoMs of [0, 50_000, -50_000]) {
+      await foreign(agoMs);
+      await expect(takeProcessLock(file)).rejects.toMatchObject({
+        holder: { pid: 7, elsewhere: 'login2' },
+        message: expect.stringContaining('process 7 on login2') as string
+      });
+      expect(await holderOf(file)).toMatchObject({ elsewhere: 'login2' });
+    }
+  });
+
+  it('is held by another container of this machine, although a process here has its pid', async () => {
+    const here = await thisHost();
+    await foreign(0, { boot: here.boot, machine: here.machine });
+    await expect(takeProcessLock(file)).rejects.toMatchObject({
+      holder: { elsewhere: expect.stringContaining('another container') as string }
+    });
+  });
+
+  it('is held when its clock is far off but it still beats', async () => {
+    await foreign(3_600_000);
+    let agoMs = 3_600_000;
+    const beats = setInterval(() => void beatAt((agoMs -= 1_000)), 20);
+    try {
+      await expect(takeProcessLock(file, { watchMs: 2_000 })).rejects.toBeInstanceOf(LockHeldError);
+    } finally {
+      clearInterval(beats);
+    }
+  });
+
+  it('is taken over when it has fallen silent, and says from whom', async () => {
+    await foreign(600_000);
+    await using lock = await takeProcessLock(file, { watchMs: 50 });
+    expect(lock.replaced).toMatchObject({ pid: 7, elsewhere: 'login2' });
+    await expect(takeProcessLock(file)).rejects.toMatchObject({ holder: { pid: process.pid } });
+  });
+
+  it.skipIf(process.platform !== 'linux')(
+    'is free at once after this machine was started again',
+    async () => {
+      const here = await thisHost();
+      await foreign(600_000, { ...here, machine: here.machine || 'm', boot: 'earlier' });
+      if (here.machine === '') return;
+      await using lock = await takeProcessLock(file, { watchMs: 3_600_000 });
+      expect(lock.replaced).toEqual({ pid: 7 });
+    }
+  );
+});
 
 describe('a process lock', () => {
   it('is refused while a living process holds it, which is named', async () => {

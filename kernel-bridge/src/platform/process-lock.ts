@@ -6,18 +6,45 @@
  * makes a second file, named after the content of the stale one, and so on. All are made by hard links, which exactly
  * one can make, and the last living one in the chain holds the lock. To release is to remove the first file, and with
  * it the whole chain, because the next first file has other content.
+ *
+ * A holder on another machine, or in another container, cannot be seen from here. It touches its file for as long as it
+ * lives, and holds the lock until it has not done so for a while (`process-identity.ts`).
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { link, readFile, rm, writeFile } from 'node:fs/promises';
-import { isSameProcess, processStart } from './process-identity.js';
+import {
+  beat,
+  beating,
+  HEARTBEAT_MS,
+  isForeign,
+  nameOf,
+  presenceOf,
+  type Presence,
+  type ProcessHost,
+  processStart,
+  thisHost
+} from './process-identity.js';
 
-/** A living process that holds a lock. */
+/** A process that holds a lock, or did. */
 export interface LockHolder {
   readonly pid: number;
+  /** Name of the machine or container that it runs on, when its processes cannot be seen from here. */
+  readonly elsewhere?: string;
 }
 
 export interface ProcessLock extends AsyncDisposable {
   readonly file: string;
+  /** The last holder, which had ended without giving the lock back. */
+  readonly replaced: LockHolder | null;
+  /** Touches this file too for as long as the lock is held. */
+  alsoBeat(file: string): void;
+}
+
+export interface LockOptions {
+  /** How long a holder elsewhere that seems to have stopped is watched before its lock is taken. */
+  readonly watchMs?: number;
+  /** Somebody else took the lock over, because this process did not run for a while, or its disk did not answer. */
+  readonly onLost?: () => void;
 }
 
 /** Somebody else holds it. */
@@ -29,8 +56,13 @@ export class LockHeldError extends Error {
     readonly file: string,
     readonly holder: LockHolder
   ) {
-    super(`${file} is held by process ${holder.pid}; wait until that process has ended, or end it.`);
+    super(`${file} is held by ${describeHolder(holder)}; wait until that process has ended, or end it.`);
   }
+}
+
+/** "process 7", "process 7 on login2". */
+export function describeHolder({ pid, elsewhere }: LockHolder): string {
+  return elsewhere === undefined ? `process ${pid}` : `process ${pid} on ${elsewhere}`;
 }
 
 /**
@@ -38,20 +70,27 @@ export class LockHeldError extends Error {
  *
  * @throws LockHeldError when a living process has it; this process counts too
  */
-export async function takeProcessLock(file: string): Promise<ProcessLock> {
+export async function takeProcessLock(file: string, options: LockOptions = {}): Promise<ProcessLock> {
   const own = `${file}.${randomUUID()}`;
   const start = (await processStart(process.pid)) ?? 'unknown';
   // The id makes the content unlike that of any earlier holder, this process's own included.
-  await writeFile(own, JSON.stringify({ pid: process.pid, start, id: randomUUID() }), { mode: 0o600 });
+  const content = JSON.stringify({ pid: process.pid, start, host: await thisHost(), id: randomUUID() });
+  await writeFile(own, content, { mode: 0o600 });
   try {
     for (;;) {
       const chain = await readChain(file);
-      if (chain.holder) throw new LockHeldError(file, chain.holder);
+      await refuseLiving(file, chain, options);
       if (!(await tryLink(own, chain.next))) continue;
       // If the first file changed meanwhile, the chain that was read is no longer the lock.
       const first = chain.links[0];
       if (first === undefined || (await contentOf(file)) === first.content) {
-        return held(file, [...chain.links.map(({ path }) => path), chain.next]);
+        return new HeldLock(
+          file,
+          [...chain.links.map(({ path }) => path), chain.next],
+          content,
+          chain,
+          options
+        );
       }
       await rm(chain.next, { force: true });
     }
@@ -60,49 +99,125 @@ export async function takeProcessLock(file: string): Promise<ProcessLock> {
   }
 }
 
-/** The living process that holds the lock, or null. */
-export async function holderOf(file: string): Promise<LockHolder | null> {
-  return (await readChain(file)).holder;
+/** Throws unless the whole chain has ended. Whoever may only have stopped for good is watched first. */
+async function refuseLiving(file: string, { links }: Chain, options: LockOptions): Promise<void> {
+  const last = links.at(-1);
+  if (last === undefined || last.presence === 'ended') return;
+  const held = new LockHeldError(file, last.holder);
+  if (last.presence !== 'silent') throw held;
+  if ((await beating([last.path], options.watchMs)).length > 0) throw held;
 }
 
-function held(file: string, paths: readonly string[]): ProcessLock {
-  return {
-    file,
-    [Symbol.asyncDispose]: async () => {
-      // The first file first: from then on the lock is free, and the others are litter.
-      for (const path of paths) await rm(path, { force: true });
+/** The last that took the lock, and whether it still runs. */
+export async function ownerOf(file: string): Promise<{ holder: LockHolder | null; presence: Presence }> {
+  const { holder = null, presence = 'ended' } = (await readChain(file)).links.at(-1) ?? {};
+  return { holder, presence };
+}
+
+/** The living process that holds the lock, or null. One elsewhere that has stopped for a while counts as ended. */
+export async function holderOf(file: string): Promise<LockHolder | null> {
+  const { holder, presence } = await ownerOf(file);
+  return presence === 'here' || presence === 'elsewhere' ? holder : null;
+}
+
+class HeldLock implements ProcessLock {
+  readonly replaced: LockHolder | null;
+  readonly #beaten: Set<string>;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(
+    readonly file: string,
+    private readonly paths: readonly string[],
+    private readonly content: string,
+    { links }: Chain,
+    private readonly options: LockOptions
+  ) {
+    this.replaced = links.at(-1)?.holder ?? null;
+    this.#beaten = new Set([this.#own]);
+    this.#timer = setInterval(() => void this.#beat(), HEARTBEAT_MS);
+    this.#timer.unref();
+  }
+
+  get #own(): string {
+    return this.paths.at(-1) ?? this.file;
+  }
+
+  alsoBeat(file: string): void {
+    this.#beaten.add(file);
+    void beat([file]);
+  }
+
+  async #beat(): Promise<void> {
+    if (this.options.onLost !== undefined && (await this.#isLost())) {
+      clearInterval(this.#timer);
+      this.options.onLost();
+      return;
     }
-  };
+    await beat(this.#beaten);
+  }
+
+  /** Whether it was removed, or another holder follows. A disk that does not answer says neither. */
+  async #isLost(): Promise<boolean> {
+    try {
+      return (
+        (await contentOf(this.#own)) !== this.content ||
+        (await contentOf(followerOf(this.file, this.content))) !== null
+      );
+    } catch {
+      return false;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    if (await this.#isLost()) return;
+    // The first file first: from then on the lock is free, and the others are litter.
+    for (const path of this.paths) await rm(path, { force: true });
+  }
 }
 
 interface Chain {
-  /** Files of holders that have ended, from the first. */
-  readonly links: readonly { readonly path: string; readonly content: string }[];
-  readonly holder: LockHolder | null;
+  /** From the first. All but the last have ended. */
+  readonly links: readonly {
+    readonly path: string;
+    readonly content: string;
+    readonly holder: LockHolder;
+    readonly presence: Presence;
+  }[];
   /** The file that a new holder has to make. */
   readonly next: string;
 }
 
 async function readChain(file: string): Promise<Chain> {
-  const links: { path: string; content: string }[] = [];
+  const links: Chain['links'][number][] = [];
   for (let path = file; ;) {
     const content = await contentOf(path);
-    if (content === null) return { links, holder: null, next: path };
-    const holder = await livingHolder(content);
-    if (holder) return { links, holder, next: path };
-    links.push({ path, content });
-    path = `${file}.${createHash('sha256').update(content).digest('hex').slice(0, 16)}`;
+    if (content === null) return { links, next: path };
+    links.push({ path, content, ...(await holderIn(content, path)) });
+    path = followerOf(file, content);
   }
 }
 
-async function livingHolder(content: string): Promise<LockHolder | null> {
+/** Whoever takes over from the holder with this content makes this file. */
+function followerOf(file: string, content: string): string {
+  return `${file}.${createHash('sha256').update(content).digest('hex').slice(0, 16)}`;
+}
+
+async function holderIn(content: string, path: string): Promise<{ holder: LockHolder; presence: Presence }> {
   try {
-    const { pid, start } = JSON.parse(content) as { pid?: unknown; start?: unknown };
-    if (typeof pid !== 'number' || typeof start !== 'string') return null;
-    return (await isSameProcess(pid, start)) ? { pid } : null;
+    const { pid, start, host } = JSON.parse(content) as {
+      pid?: unknown;
+      start?: unknown;
+      host?: ProcessHost;
+    };
+    if (typeof pid === 'number' && typeof start === 'string') {
+      const presence = await presenceOf({ pid, start, host }, path);
+      return { holder: isForeign(presence) ? { pid, elsewhere: await nameOf(host) } : { pid }, presence };
+    }
   } catch {
-    return null;
+    // Half written: nobody holds it.
   }
+  return { holder: { pid: 0 }, presence: 'ended' };
 }
 
 async function contentOf(path: string): Promise<string | null> {

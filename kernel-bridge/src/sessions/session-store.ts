@@ -48,6 +48,8 @@ export class SessionStore implements AsyncDisposable {
   readonly #log: Logger;
   readonly #sessions = new Map<string, SessionRecord>();
   readonly #gone = new Set<string>();
+  /** Of kernels of other machines that share the state folder: not for clients here, and not to be lost. */
+  readonly #elsewhere: SessionRecord[] = [];
   readonly #documents = new Map<Kernel, KernelDocuments>();
   /** Paths for which a session is being created; a second request waits for the first. */
   readonly #creating = new Map<string, Promise<SessionRecord>>();
@@ -70,6 +72,7 @@ export class SessionStore implements AsyncDisposable {
   async restore(): Promise<void> {
     for (const record of await this.#file.load()) {
       if (this.#registry.find(record.kernelId)) this.#sessions.set(record.id, record);
+      else if (await this.#registry.isElsewhere(record.kernelId)) this.#elsewhere.push(record);
       else this.#bury(record.id);
     }
   }
@@ -160,8 +163,11 @@ export class SessionStore implements AsyncDisposable {
     const { id = null, name = null } = kernel ?? {};
     const existing = id === null ? undefined : this.#registry.find(id);
     if (existing) return existing;
-    const kernelId = id !== null && isKernelId(id) ? id.toLowerCase() : undefined;
-    if (id !== null && kernelId === undefined && name === null) throw new KernelNotFoundError(id);
+    const asked = id !== null && isKernelId(id) ? id.toLowerCase() : undefined;
+    // The kernel of another machine stays there; the notebook gets one of its own here.
+    const isForeign = asked !== undefined && (await this.#registry.isElsewhere(asked));
+    const kernelId = isForeign ? undefined : asked;
+    if (id !== null && asked === undefined && name === null) throw new KernelNotFoundError(id);
     return this.#registry.start({ name, path: path.posix.dirname(documentPath), env, kernelId });
   }
 
@@ -226,7 +232,7 @@ export class SessionStore implements AsyncDisposable {
   /** On a disk that refuses, people go on working; the kernels say what is at risk until it has been saved after all. */
   async #save(): Promise<void> {
     await this.#file
-      .save([...this.#sessions.values()])
+      .save([...this.#elsewhere, ...this.#sessions.values()])
       .catch((error: unknown) => this.#saved(error as Error));
   }
 

@@ -11,7 +11,8 @@ import { ChipTable } from '../../devices/index.js';
 import { findChips } from '../../devices/find-chips.js';
 import { failed, ok, warning } from '../../remotes/setup/host-checks.js';
 import { readPayload } from '../../remotes/setup/payload.js';
-import { isAlive } from '../running-gateway.js';
+import { presenceOfGateway } from '../../gateway/running-gateways.js';
+import { nameOf } from '../../platform/process-identity.js';
 import { readGatewayRecord } from '../../gateway/state-folder.js';
 
 export interface LocalContext {
@@ -140,8 +141,15 @@ const state: Check = async ({ stateDir }) => {
     );
   }
   const record = await readGatewayRecord(stateDir);
-  if (record === null || !isAlive(record.pid)) return ok('gateway', 'none runs for this state folder');
-  return ok('gateway', `runs (process ${record.pid}), ${record.url}`);
+  const presence = record === null ? 'ended' : await presenceOfGateway(stateDir, record);
+  if (record === null || presence === 'ended' || presence === 'silent')
+    return ok('gateway', 'none runs for this state folder');
+  if (presence === 'here') return ok('gateway', `runs (process ${record.pid}), ${record.url}`);
+  return failed(
+    'gateway',
+    `runs on ${await nameOf(record.host)}, which shares this state folder`,
+    'Use it there, or choose another folder for this machine with --state-dir.'
+  );
 };
 
 const ports: Check = async () => {

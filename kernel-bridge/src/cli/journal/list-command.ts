@@ -26,6 +26,8 @@ export interface ListedJournal {
   readonly segments: number;
   readonly firstTime: string | null;
   readonly lastTime: string | null;
+  /** The other machine or container whose kernel this is; null: of this one. */
+  readonly host: string | null;
   /** Records that were removed because of a limit, before `firstSeq`. */
   readonly trimmed: number;
   readonly damagedFiles: number;
@@ -73,6 +75,7 @@ async function describe(
     kernel: folder.kernelId,
     name: folder.specName,
     state: folder.endedAt === null ? 'running' : 'ended',
+    host: folder.elsewhere?.name ?? null,
     endedAt: folder.endedAt === null ? null : new Date(folder.endedAt).toISOString(),
     records: lastSeq - firstSeq + 1,
     firstSeq,
@@ -99,8 +102,10 @@ async function timeAt(reader: JournalReader, seq: number): Promise<string | null
 }
 
 function lineOf(journal: ListedJournal): string {
-  const { kernel, name, state, records, bytes, firstTime, lastTime, trimmed, damagedFiles, gaps } = journal;
+  const { kernel, name, state, records, bytes, firstTime, lastTime, trimmed, damagedFiles, gaps, host } =
+    journal;
   const notes = [
+    ...(host === null ? [] : [`on ${host}`]),
     ...(trimmed === 0 ? [] : [`${trimmed} older records removed`]),
     ...(damagedFiles === 0 ? [] : [`${damagedFiles} damaged parts kept`]),
     ...(gaps === null ? [] : [`${gaps} gaps`])

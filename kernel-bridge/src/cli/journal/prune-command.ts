@@ -68,6 +68,7 @@ export function planPrune(
 }
 
 function removalByAge(journal: JournalFolder, before: number): Removal[] {
+  if (journal.elsewhere !== null) return [];
   if (journal.endedAt !== null && journal.endedAt < before) return [whole(journal, 'journal_pruned')];
   const closed = journal.segments.slice(0, -1);
   const young = closed.findIndex(({ writtenAt }) => writtenAt >= before);
@@ -86,9 +87,23 @@ async function chosen(stateDir: string, asked: readonly string[]): Promise<Journ
         `"${name}" does not belong to a kernel of this state folder; remove it yourself.`
       );
     }
-    found.set(kernel.kernelId, kernel);
+    found.set(kernel.kernelId, kernel.elsewhere === null ? kernel : released(kernel, kernel.elsewhere));
   }
   return [...found.values()];
+}
+
+/** Who names a kernel of another machine knows that the machine will not come back. Not while its keeper shows that it runs. */
+function released(
+  journal: JournalFolder,
+  { name, isSilent }: { name: string; isSilent: boolean }
+): JournalFolder {
+  if (!isSilent) {
+    throw new CommandError(
+      'journal_in_use',
+      `The kernel ${journal.kernelId} runs on ${name}; shut it down there.`
+    );
+  }
+  return { ...journal, elsewhere: null, endedAt: journal.segments.at(-1)?.writtenAt ?? 0 };
 }
 
 function lineOf({ journal, whole: isWhole, segments, bytes }: Removal): string {

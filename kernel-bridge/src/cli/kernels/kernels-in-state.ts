@@ -3,7 +3,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { readKeeperRecord } from '../../keeper-protocol/keeper-file.js';
+import { presenceOfKernel } from '../../keeper-protocol/keeper-file.js';
 import { isKernelId } from '../../kernels/kernel-registry.js';
 import { isSameProcess } from '../../platform/process-identity.js';
 import { documentsOfKernel } from '../../kernels/kernel-documents.js';
@@ -50,9 +50,10 @@ async function sessionsInState(stateDir: string): Promise<DocumentOfKernel[]> {
   }
 }
 
-/** Whether the kernel's process runs. */
+/** Whether the kernel's process runs, here or on another machine that shares the folder. */
 export async function isKernelRunning(stateDir: string, kernelId: string): Promise<boolean> {
-  const keeper = await readKeeperRecord(kernelFolder(stateDir, kernelId));
-  if (keeper === null || keeper.kernelPid === null) return false;
-  return isSameProcess(keeper.kernelPid, keeper.kernelProcessStart);
+  const { record, presence } = await presenceOfKernel(kernelFolder(stateDir, kernelId));
+  if (record === null || record.kernelPid === null) return false;
+  if (presence !== 'here') return presence === 'elsewhere';
+  return isSameProcess(record.kernelPid, record.kernelProcessStart);
 }

@@ -165,6 +165,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   keeper_disconnected: 'log',
   keeper_start_failed: 'log',
   keeper_exists: 'log',
+  keeper_elsewhere: 'log',
   keeper_timeout: 'log',
   keeper_protocol: 'log',
   keeper_stopping: 'log',
