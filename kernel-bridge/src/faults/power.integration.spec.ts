@@ -9,6 +9,7 @@ import { kernelPaths } from '../keeper-protocol/keeper-file.js';
 import { readEnded, SHUT_DOWN } from '../kernels/ended-kernel.js';
 import { followJournal } from '../remotes/mirror/kernel-mirror.js';
 import { MirroredJournal } from '../remotes/mirror/mirrored-journal.js';
+import { RemoteGateway } from '../remotes/remote-gateway.js';
 import { FrameBudget } from '../remotes/mirror/stream-frames.js';
 import { silent, TOKEN } from '../testing/temporary-gateway.js';
 import { bridgeBuild } from './testing/bridge-build.js';
@@ -75,10 +76,11 @@ async function mirrorFrom(bridge: BridgeProcess, folder: string, loss: number): 
   });
   await new Promise<void>(resolve => server.listen(socketPath, resolve));
   const kernelDir = path.join(folder, 'mirror');
+  using gateway = new RemoteGateway({ socketPath, token: TOKEN });
   const follow = async (): Promise<string> => {
     await using journal = await MirroredJournal.open(kernelDir);
     return await followJournal({
-      gateway: { socketPath, token: TOKEN },
+      gateway,
       kernelId: scene.kernelId,
       journal,
       signal: AbortSignal.timeout(60_000),

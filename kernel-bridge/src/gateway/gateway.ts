@@ -282,7 +282,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addRemotesRoutes(app, remotes);
   addSyncRoutes(app, remotes, undo.use(new SyncJobs()));
   addRequestedRoute(app, requested);
-  await addForwardingRoutes(app, forwarder, base);
+  await addForwardingRoutes(app, forwarder);
   addDevicesRoutes(app, machine, hostOnly);
   addRunsRoutes(app, runs);
   addHoldersRoutes(app, {
@@ -308,7 +308,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   undo.use(clientTokens.onChange(() => upgrades.closeUnauthorized(REVOKED_GRACE_MS)));
   upgrades.add(channelsRoute(registry, hub));
   upgrades.add(eventsRoute(events, gatewayId, readers.isKernelOf));
-  upgrades.addPipe(forwardedSockets(forwarder));
+  upgrades.addRelay(forwardedSockets(forwarder));
   upgrades.listen(app.server);
   undo.defer(async () => {
     // Sockets first: an HTTP server is closed when its last connection is.

@@ -7,6 +7,7 @@ import type { IncomingMessage } from 'node:http';
 import {
   BridgeError,
   HostRefusedError,
+  InvalidRequestError,
   NotReadyError,
   OriginRefusedError,
   ReadOnlyError,
@@ -64,6 +65,9 @@ function queryTokenAllowed(request: IncomingMessage, rules: AccessRules, upgrade
  */
 export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boolean): Identity {
   const { host, origin } = request.headers;
+  // The router would end the path there, and the rules would not (RFC 9112, 3.2: a target has no fragment).
+  if (request.url?.includes('#') === true)
+    throw new InvalidRequestError('The path of this request has a "#"; write %23.');
   if (!rules.origins.allowsHost(host)) throw new HostRefusedError(host ?? '');
   if (!rules.origins.allowsOrigin(request.headers)) throw new OriginRefusedError(origin ?? '');
   if (!upgrade && isPublic(request)) return NOBODY;

@@ -39,6 +39,7 @@ export const BRIDGE_ERRORS = {
   remote_exists: 409,
   remote_prompt_gone: 409,
   remote_unavailable: 503,
+  remote_bad_answer: 502,
   remote_action_failed: 500,
   lessons_not_written: 500,
   file_path_invalid: 400,
@@ -283,6 +284,13 @@ export const RemotePromptGoneError = errorWith(
 export const RemoteUnavailableError = errorWith(
   'remote_unavailable',
   (name: string, reason: string) => `The remote "${name}" cannot be reached now: ${reason}`
+);
+
+/** The machine answers, and not as a gateway of ours does: the answer is not passed on. */
+export const RemoteBadAnswerError = errorWith(
+  'remote_bad_answer',
+  (name: string, reason: string) =>
+    `The gateway of the remote "${name}" gave an answer that is refused: ${reason}.`
 );
 
 export const RemoteActionError = errorWith('remote_action_failed', own);

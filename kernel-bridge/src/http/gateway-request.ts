@@ -1,5 +1,5 @@
 /** One request of our own to a gateway, over TCP or over its unix socket. */
-import { type Agent, request as httpRequest } from 'node:http';
+import { request as httpRequest } from 'node:http';
 import { socketPathOf } from './unix-listening.js';
 
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
@@ -18,12 +18,6 @@ export interface GatewayRequest {
   /** Relative to the URL, without a slash before it. */
   readonly path: string;
   readonly timeoutMs: number;
-  /** Ends it too. */
-  readonly signal?: AbortSignal;
-  /** Of an answer; far more than a list of kernels unless given. */
-  readonly maxBytes?: number;
-  /** Of a unix socket. */
-  readonly agent?: Agent;
   /** Sent as JSON. */
   readonly json?: unknown;
 }
@@ -34,9 +28,6 @@ export async function requestGateway({
   method,
   path,
   timeoutMs,
-  signal: wanted,
-  agent,
-  maxBytes = MAX_ANSWER_BYTES,
   json
 }: GatewayRequest): Promise<GatewayAnswer> {
   const onSocket = socketPathOf(url);
@@ -45,8 +36,7 @@ export async function requestGateway({
     ...(token === null ? {} : { authorization: `token ${token}` }),
     ...(body === undefined ? {} : { 'content-type': 'application/json' })
   };
-  const limit = AbortSignal.timeout(timeoutMs);
-  const signal = wanted === undefined ? limit : AbortSignal.any([wanted, limit]);
+  const signal = AbortSignal.timeout(timeoutMs);
   if (!onSocket) {
     const response = await fetch(new URL(path, url), {
       method,
@@ -62,15 +52,14 @@ export async function requestGateway({
       path: onSocket.base + path,
       method,
       headers: { ...headers, host: 'localhost' },
-      signal,
-      ...(agent && { agent })
+      signal
     };
     const sent = httpRequest(options, response => {
       const chunks: Buffer[] = [];
       let size = 0;
       response.on('data', (chunk: Buffer) => {
         size += chunk.length;
-        if (size > maxBytes) response.destroy(new Error('the answer is too large'));
+        if (size > MAX_ANSWER_BYTES) response.destroy(new Error('the answer is too large'));
         else chunks.push(chunk);
       });
       response.on('end', () =>

@@ -2,20 +2,14 @@
  * WebSocket upgrades. A request is refused over HTTP, before the handshake, by the same rules as any other; only
  * then is it looked up among the routes that are registered here.
  */
-import type { IncomingMessage, Server } from 'node:http';
+import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import { type Server as SocketServer, type WebSocket, WebSocketServer } from 'ws';
 import { GatheringWebSocket } from './gathering-websocket.js';
 import { CLOSE } from './close-codes.js';
-import {
-  type BridgeError,
-  InvalidRequestError,
-  NotReadyError,
-  RouteNotFoundError,
-  TooManySocketsError
-} from './errors.js';
+import { InvalidRequestError, NotReadyError, RouteNotFoundError, TooManySocketsError } from './errors.js';
 import { type AccessRules, admit, readsOf } from './access-hooks.js';
 import { type Identity, pathOf, queryOf } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
@@ -39,24 +33,36 @@ export interface UpgradeRoute {
   prepare(request: UpgradeRequest): (socket: GatheringWebSocket, stream: Duplex) => void;
 }
 
-/** A connection that is passed on as it is, handshake and all. */
-export interface PipedConnection {
-  readonly closed: Promise<void>;
-  close(code: number, reason: string): void;
-  terminate(): void;
+/** The other end refuses, with this status. */
+export class HandshakeRefused extends Error {
+  override readonly name = 'HandshakeRefused';
+  constructor(readonly status: number) {
+    super(`it answers ${status}`);
+  }
 }
 
-export interface PipeRoute {
+interface Handshake {
+  readonly request: IncomingMessage;
+  readonly stream: Duplex;
+  readonly head: Buffer;
+}
+
+/** The other end of a socket whose messages are passed on, open already. */
+export interface FarSocket {
+  /** The subprotocol that it has chosen; '': none. */
+  readonly protocol: string;
+  /** The client's end is open. */
+  start(near: WebSocket): void;
+  /** The client has gone before that. */
+  abandon(): void;
+}
+
+export interface RelayRoute {
   /** For descriptions; `matches` decides. */
   readonly path: string;
   matches(path: string): boolean;
-  /** Throws a `BridgeError` to refuse. `fail` refuses later, while nothing has been answered yet. */
-  open(upgrade: {
-    readonly request: IncomingMessage;
-    readonly client: Duplex;
-    readonly head: Buffer;
-    readonly fail: (error: BridgeError) => void;
-  }): PipedConnection;
+  /** Opens the other end. Throws or rejects with a `BridgeError`, or a `HandshakeRefused`. */
+  open(request: IncomingMessage, signal: AbortSignal): Promise<FarSocket>;
 }
 
 export interface UpgradesOptions {
@@ -73,12 +79,15 @@ const CLOSE_TOKEN_GONE = { code: 1008, reason: 'the token of this client is no l
 
 export class Upgrades {
   readonly routes: UpgradeRoute[] = [];
-  readonly pipes: PipeRoute[] = [];
+  readonly relays: RelayRoute[] = [];
   readonly #options: UpgradesOptions;
   readonly #sockets: SocketServer<typeof GatheringWebSocket>;
   /** With which token each open socket came. */
   readonly #identities = new WeakMap<WebSocket, Identity>();
-  readonly #piped = new Map<PipedConnection, Identity>();
+  /** Handshakes that wait for their other end. */
+  readonly #opening = new Set<AbortController>();
+  /** The subprotocol that the other end has chosen. */
+  readonly #chosen = new WeakMap<IncomingMessage, string>();
   #isClosing = false;
 
   constructor(options: UpgradesOptions) {
@@ -99,8 +108,8 @@ export class Upgrades {
     this.routes.push(route);
   }
 
-  addPipe(route: PipeRoute): void {
-    this.pipes.push(route);
+  addRelay(route: RelayRoute): void {
+    this.relays.push(route);
   }
 
   listen(server: Server): void {
@@ -120,11 +129,6 @@ export class Upgrades {
       const timer = setTimeout(() => socket.terminate(), graceMs);
       socket.once('close', () => clearTimeout(timer));
     }
-    for (const [piped, identity] of this.#piped) {
-      if (!this.#options.rules.authenticator.stillValid(identity)) {
-        piped.close(CLOSE_TOKEN_GONE.code, CLOSE_TOKEN_GONE.reason);
-      }
-    }
   }
 
   /** Closes all sockets and gives them a moment for it, then ends them. */
@@ -132,25 +136,20 @@ export class Upgrades {
     // Clients come back at once, and would keep the server open.
     this.#isClosing = true;
     const { code, reason } = CLOSE.gatewayStopping;
-    const piped = [...this.#piped.keys()];
-    for (const one of piped) one.close(code, reason);
+    for (const one of this.#opening) one.abort();
     const open = [...this.#sockets.clients];
     for (const socket of open) if (socket.readyState === socket.OPEN) socket.close(code, reason);
     const closed = open.map(socket => new Promise<void>(resolve => socket.once('close', () => resolve())));
-    const timer = setTimeout(() => [...open, ...piped].forEach(socket => socket.terminate()), graceMs);
-    await Promise.all([
-      ...closed.filter((_, index) => open[index]?.readyState !== 3),
-      ...piped.map(one => one.closed)
-    ]);
+    const timer = setTimeout(() => open.forEach(socket => socket.terminate()), graceMs);
+    await Promise.all(closed.filter((_, index) => open[index]?.readyState !== 3));
     clearTimeout(timer);
     this.#sockets.close();
   }
 
   #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): void {
-    const { rules, log, base, maxPayloadBytes, maxSockets } = this.#options;
+    const { rules, log, base, maxSockets } = this.#options;
     // Until the handshake is done nobody else listens, and an unheard error would end the process.
-    const ignore = (error: Error): void => log.debug({ err: error }, 'connection lost during an upgrade');
-    stream.on('error', ignore);
+    stream.on('error', (error: Error) => log.debug({ err: error }, 'connection lost during an upgrade'));
     const target = request.url ?? '';
     request.url = base.inner(target);
     const path = pathOf(request.url);
@@ -161,12 +160,14 @@ export class Upgrades {
         throw new InvalidRequestError('Only upgrades to WebSocket are served here.');
       }
       const found = this.#find(path);
-      const pipe = this.pipes.find(route => route.matches(path));
-      const isFull = this.#sockets.clients.size + this.#piped.size >= maxSockets;
-      if (isFull && (found ?? pipe)) throw new TooManySocketsError(maxSockets);
+      const relay = this.relays.find(route => route.matches(path));
+      const isFull = this.#sockets.clients.size + this.#opening.size >= maxSockets;
+      if (isFull && (found ?? relay)) throw new TooManySocketsError(maxSockets);
       if (!found) {
-        if (!pipe) throw new RouteNotFoundError('WebSocket', pathOf(target));
-        this.#pipe(pipe, { request, client: stream, head, identity });
+        if (!relay) throw new RouteNotFoundError('WebSocket', pathOf(target));
+        this.#relay(relay, { request, stream, head }, identity).catch((error: unknown) =>
+          this.#refuse(request, stream, error)
+        );
         return;
       }
       const open = found.route.prepare({
@@ -174,39 +175,62 @@ export class Upgrades {
         query: queryOf(request.url),
         reads: readsOf(request)
       });
-      this.#sockets.handleUpgrade(request, stream, head, socket => {
-        stream.off('error', ignore);
-        this.#identities.set(socket, identity);
-        if (stream instanceof Socket) stream.setNoDelay(true);
-        socket.writeTo(stream);
-        open(socket, stream);
-      });
-    } catch (thrown) {
-      const error = asBridgeError(thrown, maxPayloadBytes);
-      if (error.status === 500) log.error({ path, err: error.cause ?? error }, 'upgrade failed');
-      else log.debug({ path, code: error.code }, 'upgrade refused');
-      answerRaw(stream, error, rules.origins.corsHeaders(request.headers));
+      this.#open({ request, stream, head }, identity, open);
+    } catch (error) {
+      this.#refuse(request, stream, error);
     }
   }
 
-  #pipe(
-    route: PipeRoute,
-    {
-      identity,
-      ...upgrade
-    }: {
-      readonly request: IncomingMessage;
-      readonly client: Duplex;
-      readonly head: Buffer;
-      readonly identity: Identity;
+  #refuse(request: IncomingMessage, stream: Duplex, thrown: unknown): void {
+    const { rules, log, maxPayloadBytes } = this.#options;
+    const path = pathOf(request.url ?? '');
+    if (thrown instanceof HandshakeRefused) {
+      // In our words: what the other end says with it would be read by a browser, and not as a WebSocket.
+      const { status } = thrown;
+      stream.end(
+        `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+      );
+      return;
     }
+    const error = asBridgeError(thrown, maxPayloadBytes);
+    if (error.status === 500) log.error({ path, err: error.cause ?? error }, 'upgrade failed');
+    else log.debug({ path, code: error.code, err: error.cause }, 'upgrade refused');
+    answerRaw(stream, error, rules.origins.corsHeaders(request.headers));
+  }
+
+  /** The client's handshake is answered when the other end is open. */
+  async #relay(route: RelayRoute, { request, stream, head }: Handshake, identity: Identity): Promise<void> {
+    const left = new AbortController();
+    const leave = (): void => left.abort();
+    stream.once('close', leave);
+    this.#opening.add(left);
+    try {
+      const far = await route.open(request, left.signal);
+      if (left.signal.aborted || this.#isClosing) {
+        far.abandon();
+        throw new NotReadyError('The gateway is stopping; try again in a moment.');
+      }
+      this.#chosen.set(request, far.protocol);
+      this.#open({ request, stream, head }, identity, near => far.start(near));
+      // Its handshake was not in order, and has been answered.
+      if (stream.destroyed || stream.writableEnded) far.abandon();
+    } finally {
+      stream.off('close', leave);
+      this.#opening.delete(left);
+    }
+  }
+
+  #open(
+    { request, stream, head }: Handshake,
+    identity: Identity,
+    opened: (socket: GatheringWebSocket, stream: Duplex) => void
   ): void {
-    const { request, client } = upgrade;
-    const fail = (error: BridgeError): void =>
-      answerRaw(client, error, this.#options.rules.origins.corsHeaders(request.headers));
-    const piped = route.open({ ...upgrade, fail });
-    this.#piped.set(piped, identity);
-    void piped.closed.then(() => this.#piped.delete(piped));
+    this.#sockets.handleUpgrade(request, stream, head, socket => {
+      this.#identities.set(socket, identity);
+      if (stream instanceof Socket) stream.setNoDelay(true);
+      socket.writeTo(stream);
+      opened(socket, stream);
+    });
   }
 
   #find(path: string): { route: UpgradeRoute; params: Record<string, string> } | null {
@@ -218,6 +242,8 @@ export class Upgrades {
   }
 
   #choose(offered: Set<string>, request: IncomingMessage): string | false {
+    const chosen = this.#chosen.get(request);
+    if (chosen !== undefined) return chosen === '' ? false : chosen;
     const found = this.#find(pathOf(request.url ?? ''));
     return found?.route.subprotocols.find(protocol => offered.has(protocol)) ?? false;
   }

@@ -3,6 +3,7 @@ import type { RemoteSsh } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { HostSetup, PreparedHost, ReachableRemote, RemoteShell } from './contracts.js';
 import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
+import { RemoteGateway } from './remote-gateway.js';
 import { outlookOf, RemoteProblem, told } from './remote-error.js';
 import type { RemoteLink } from './link.js';
 import {
@@ -280,7 +281,8 @@ export class RemoteConnection {
   ): Promise<void> {
     if (equipped === undefined) return slice.abandon();
     const { record } = this.#remote;
-    const found = await acceleratorOf(link.socketPath, token, signal).catch(() => null);
+    using gateway = new RemoteGateway({ socketPath: link.socketPath, token });
+    const found = await acceleratorOf(gateway, signal).catch(() => null);
     const name = sourceName(record.source).toLowerCase();
     const ready = await slice.offer(name, { shell: link.shell, equipped, type: found?.type ?? null });
     if (ready !== null) [this.#offered, this.#readyHosts] = [this.#sliceKey, ready];

@@ -2,9 +2,8 @@
  * Asks the gateway of a remote how it is: measures the round trip, notices when it has gone although ssh stands, and learns what kind of
  * TPU is there.
  */
-import { Agent } from 'node:http';
 import { DevicesPage, type Remote, RemoteNotice } from '@tpulab/protocol';
-import { askGateway } from './ask-gateway.js';
+import { RemoteGateway } from './remote-gateway.js';
 import { RemoteProblem } from './remote-error.js';
 import type { RemoteReport } from './remote-report.js';
 import { Value } from '@sinclair/typebox/value';
@@ -34,7 +33,7 @@ export class GatewayWatch implements Disposable {
   /** Resolves with the reason when the gateway does not answer as it should, or is not to be watched any more. */
   readonly failed: Promise<Failure>;
   readonly #options: GatewayWatchOptions;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  readonly #gateway: RemoteGateway;
   readonly #over = new AbortController();
   #fail!: (failure: Failure) => void;
   #timer: NodeJS.Timeout | null = null;
@@ -42,6 +41,7 @@ export class GatewayWatch implements Disposable {
 
   constructor(options: GatewayWatchOptions) {
     this.#options = options;
+    this.#gateway = new RemoteGateway(options);
     this.failed = new Promise(resolve => (this.#fail = resolve));
     void this.#beat(SILENCE_MS);
   }
@@ -59,7 +59,7 @@ export class GatewayWatch implements Disposable {
   [Symbol.dispose](): void {
     this.#over.abort();
     if (this.#timer) clearTimeout(this.#timer);
-    this.#agent.destroy();
+    this.#gateway[Symbol.dispose]();
   }
 
   async #beat(timeoutMs: number): Promise<void> {
@@ -70,20 +70,13 @@ export class GatewayWatch implements Disposable {
   }
 
   async #ask(timeoutMs: number): Promise<void> {
-    const { socketPath, token, gatewayId, host, report } = this.#options;
+    const { gatewayId, host, report } = this.#options;
     const { signal } = this.#over;
     const started = performance.now();
+    // A connection of its own for a probe: the one that is kept may be the one that hangs.
+    using own = timeoutMs === PROBE_MS ? new RemoteGateway(this.#options) : null;
     try {
-      // A connection of its own for a probe: the one that is kept may be the one that hangs.
-      const agent = timeoutMs === PROBE_MS ? undefined : this.#agent;
-      const { status, body } = await askGateway({
-        socketPath,
-        token,
-        path: '/bridge/v1/health',
-        signal,
-        timeoutMs,
-        ...(agent ? { agent } : {})
-      });
+      const { status, body } = await (own ?? this.#gateway).json('/bridge/v1/health', { signal, timeoutMs });
       const health = body as { gatewayId?: unknown; notice?: unknown } | null;
       if (signal.aborted) return;
       if (status !== 200 || health?.gatewayId !== gatewayId) {
@@ -112,9 +105,9 @@ export class GatewayWatch implements Disposable {
   async #askAccelerator(): Promise<void> {
     if (this.#hasAccelerator) return;
     this.#hasAccelerator = true;
-    const { socketPath, token, report } = this.#options;
+    const { report } = this.#options;
     try {
-      const found = await acceleratorOf(socketPath, token, this.#over.signal);
+      const found = await acceleratorOf(this.#gateway, this.#over.signal);
       this.#hasAccelerator = found !== null;
       report.accelerator(found);
     } catch {
@@ -128,11 +121,10 @@ function noticeOf(value: unknown): RemoteNotice | null {
 }
 
 export async function acceleratorOf(
-  socketPath: string,
-  token: string,
+  gateway: RemoteGateway,
   signal: AbortSignal
 ): Promise<Remote['accelerator']> {
-  const { status, body } = await askGateway({ socketPath, token, path: '/bridge/v1/devices', signal });
+  const { status, body } = await gateway.json('/bridge/v1/devices', { signal });
   if (status !== 200 || !Value.Check(DevicesPage, body)) return null;
   return {
     type: body.accelerator.type,

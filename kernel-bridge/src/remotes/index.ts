@@ -4,4 +4,3 @@ export type { Remote } from './remote.js';
 export { type ReachableListener, Remotes, type RemotesOptions } from './remotes.js';
 export { Forwarder } from './forward/forwarder.js';
 export { RequestedHere } from './forward/requested-here.js';
-export type { PipedSocket } from './forward/forward-upgrade.js';

@@ -4,7 +4,7 @@ import type { RemoteSsh } from '@tpulab/protocol';
 import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from './contracts.js';
 import { isPlainPath } from '../platform/socket-folder.js';
 import { plainText } from '../platform/plain-text.js';
-import { askGateway } from './ask-gateway.js';
+import { RemoteGateway } from './remote-gateway.js';
 import { RemoteProblem } from './remote-error.js';
 import { SshMaster } from './ssh/master.js';
 import { startTcpRelay, type TcpRelay } from './ssh/tcp-relay.js';
@@ -103,7 +103,8 @@ export class RemoteLink implements AsyncDisposable {
   async #keepToHost(hostOnly: boolean, { token }: PreparedHost, signal: AbortSignal): Promise<void> {
     const { socketPath } = this.#options;
     const path = '/bridge/v1/devices/host-only';
-    const { status } = await askGateway({ socketPath, token, path, put: { hostOnly }, signal });
+    using gateway = new RemoteGateway({ socketPath, token });
+    const { status } = await gateway.json(path, { put: { hostOnly }, signal });
     if (status === 200) return;
     throw new RemoteProblem(
       'remote_bridge_failed',
@@ -114,13 +115,13 @@ export class RemoteLink implements AsyncDisposable {
   /** A new gateway answers before it has found its kernels; it counts when it has. */
   async #serving({ token, socketPath: there }: PreparedHost, signal: AbortSignal): Promise<string> {
     const deadline = performance.now() + READY_MS;
+    using gateway = new RemoteGateway({ socketPath: this.#options.socketPath, token });
     for (;;) {
       signal.throwIfAborted();
       if (this.isOver) throw await this.lost;
-      const { socketPath } = this.#options;
-      const health = await askGateway({ socketPath, token, path: '/bridge/v1/health', signal }).catch(
-        (error: unknown) => error as Error
-      );
+      const health = await gateway
+        .json('/bridge/v1/health', { signal })
+        .catch((error: unknown) => error as Error);
       if (!(health instanceof Error) && health.status === 200) {
         const { gatewayId, status } = (health.body ?? {}) as { gatewayId?: unknown; status?: unknown };
         if (typeof gatewayId === 'string' && status === 'ok') return gatewayId;

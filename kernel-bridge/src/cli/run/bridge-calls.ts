@@ -1,5 +1,6 @@
 /** What `tpulab run` asks of the gateway on which the notebook runs: this machine's own, or that of a remote behind it. */
 import { randomUUID } from 'node:crypto';
+import { connect } from 'node:net';
 import { type Static, Type } from '@sinclair/typebox';
 import { type CellExecution, MAX_OUTPUT_BYTES, type OutputsPage } from '@tpulab/protocol';
 import WebSocket from 'ws';
@@ -149,11 +150,12 @@ export class BridgeCalls {
     const { record, token } = this.#gateway;
     const path = `${this.#prefix}api/kernels/${kernelId}/channels?session_id=${session}`;
     const onSocket = socketPathOf(record.url);
-    const url = onSocket
-      ? `ws+unix://${onSocket.socketPath}:${onSocket.base}${path}`
-      : new URL(path, record.url.replace(/^http/, 'ws'));
-    const headers = { authorization: `token ${token}`, ...(onSocket ? { host: 'localhost' } : {}) };
-    const socket = new WebSocket(url, { headers, handshakeTimeout: ANSWER_MS });
+    const url = onSocket ? `ws://localhost${onSocket.base}` : record.url.replace(/^http/, 'ws');
+    const socket = new WebSocket(new URL(path, url), {
+      headers: { authorization: `token ${token}` },
+      handshakeTimeout: ANSWER_MS,
+      ...(onSocket && { createConnection: () => connect(onSocket.socketPath) })
+    });
     // What the kernel prints is read from the journal.
     socket.on('message', () => undefined);
     await new Promise<void>((resolve, reject) => {

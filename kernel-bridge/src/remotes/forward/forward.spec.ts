@@ -2,21 +2,16 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import {
-  Agent,
-  createServer,
-  type IncomingMessage,
-  request,
-  type Server,
-  type ServerResponse
-} from 'node:http';
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, createServer as createNetServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { forwardRequest } from './forwarder.js';
-import { PipedSocket } from './forward-upgrade.js';
+import { BridgeError } from '../../http/errors.js';
+import { HandshakeRefused } from '../../http/upgrades.js';
+import { RemoteGateway } from '../remote-gateway.js';
+import { farSocket, forwardRequest, openFar } from './forwarder.js';
 
 const OURS = { 'access-control-allow-origin': 'http://page', vary: 'Origin' };
 const FAR_TOKEN = 'token-of-the-far-side';
@@ -25,49 +20,57 @@ const MIB = 1024 * 1024;
 let folder: string;
 let far: Server;
 let near: Server;
-let pipes: PipedSocket[];
+let gateway: RemoteGateway;
 let refused: number;
 let answer: (request: IncomingMessage, response: ServerResponse) => void;
-const agent = new Agent({ keepAlive: true });
 
 beforeEach(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
-  pipes = [];
   refused = 0;
   answer = (_request, response) => response.end('hello');
   far = createServer((asked, response) => answer(asked, response));
   const socketPath = path.join(folder, 'far.sock');
   far.listen(socketPath);
-  const remote = { name: 'vm', socketPath, token: FAR_TOKEN, gatewayId: 'x' };
+  gateway = new RemoteGateway({ socketPath, token: FAR_TOKEN });
   const fixed = {
-    remote,
+    name: 'vm',
+    gateway,
     refused: () => {
       refused++;
     }
   };
   near = createServer((asked, response) => {
-    forwardRequest({
+    void forwardRequest({
       ...fixed,
       request: asked,
       response,
-      agent,
       target: asked.url!,
-      prefix: '/remotes/vm',
       headers: OURS,
       fail: error => response.writeHead(error.status, { connection: 'close' }).end(error.code)
     });
   });
   near.on('upgrade', (asked: IncomingMessage, client: Socket, head: Buffer) => {
-    const fail = (error: { status: number }): void => void client.end(`HTTP/1.1 ${error.status} no\r\n\r\n`);
-    pipes.push(new PipedSocket({ ...fixed, request: asked, client, head, target: asked.url!, fail }));
+    const protocols = new WebSocketServer({ noServer: true, handleProtocols: () => chosen });
+    let chosen: string | false = false;
+    openFar({ ...fixed, request: asked, target: asked.url!, signal: new AbortController().signal }).then(
+      opened => {
+        chosen = opened.protocol || false;
+        protocols.handleUpgrade(asked, client, head, socket =>
+          farSocket(opened, () => undefined).start(socket)
+        );
+      },
+      (error: unknown) => {
+        const isStatus = error instanceof HandshakeRefused || error instanceof BridgeError;
+        client.end(`HTTP/1.1 ${isStatus ? error.status : 500} no\r\n\r\n`);
+      }
+    );
   });
   near.listen(0, '127.0.0.1');
   await Promise.all([once(far, 'listening'), once(near, 'listening')]);
 });
 
 afterEach(async () => {
-  for (const pipe of pipes) pipe.terminate();
-  agent.destroy();
+  gateway[Symbol.dispose]();
   for (const server of [far, near]) {
     server.closeAllConnections();
     server.close();
@@ -114,27 +117,95 @@ describe('a request', () => {
     expect(seen!.url).toBe('/a%2Fb/../c?x=1&y=%20');
     expect(seen!.headers).toMatchObject({ host: 'localhost', authorization: `token ${FAR_TOKEN}` });
     const names = seen!.rawHeaders.filter((_, index) => index % 2 === 0);
-    expect(names).toEqual(['Host', 'Authorization', 'X-Weird_Name', 'X-Twice', 'x-twice', 'Connection']);
+    expect(names).toEqual(['host', 'connection', 'Authorization', 'X-Weird_Name', 'X-Twice', 'x-twice']);
     expect(seen!.rawHeaders).toContain('caf\u00e9  and  spaces');
     expect(JSON.stringify(seen!.rawHeaders) + seen!.url!).not.toContain('OURS');
   });
 
-  it('gets the answer as it is, with our word on who may read it, and paths with the prefix', async () => {
+  it('gets status, body and the headers of a short list, with our word on who may read it', async () => {
     answer = (_asked, response) => {
       response.writeHead(201, 'Made it', [
-        ...['Location', '/api/kernels/1', 'X-Odd', 'a', 'x-odd', 'b', 'Set-Cookie', 'no=1'],
-        ...['Access-Control-Allow-Origin', '*', 'Vary', 'Origin', 'Content-Type', 'application/json']
+        ...['Location', '/api/kernels/1', 'X-Odd', 'a', 'Set-Cookie', 'no=1', 'Refresh', '0; url=/'],
+        ...['Access-Control-Allow-Origin', '*', 'Vary', 'Origin', 'Content-Type', 'application/json'],
+        ...['ETag', '"1"', 'Content-Length', '8', 'X-TPULab-Writable', 'true']
       ]);
       response.end('{"a": 1}');
     };
     const text = await raw('POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
-    expect(text).toMatch(
-      /^HTTP\/1\.1 201 Made it\r\nLocation: \/remotes\/vm\/api\/kernels\/1\r\nX-Odd: a\r\nx-odd: b\r\n/
+    const [head = '', body] = text.split('\r\n\r\n');
+    const [status, ...lines] = head.split('\r\n');
+    expect([status, body]).toEqual(['HTTP/1.1 201 Created', '{"a": 1}']);
+    expect(new Set(lines.filter(line => !line.startsWith('Date:')))).toEqual(
+      new Set([
+        ...['content-type: application/json', 'etag: "1"', 'content-length: 8', 'x-tpulab-writable: true'],
+        ...['access-control-allow-origin: http://page', 'vary: Origin', 'Connection: close']
+      ])
     );
-    expect(text).toContain('access-control-allow-origin: http://page');
-    expect(text).not.toMatch(/Allow-Origin: \*|set-cookie/i);
-    expect(text).toContain('{"a": 1}');
   });
+
+  // Cases H1 and H2: whatever comes as an answer, it is refused in our words or is one of ours.
+  it.each([
+    ...[300, 301, 302, 303, 304, 305, 307, 308, 399].map((code): [string] => [
+      `HTTP/1.1 ${code} x\r\nLocation: /../../bridge/v1/trash\r\nContent-Length: 0\r\n\r\n`
+    ]),
+    ['HTTP/1.1 000 x\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 099 x\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 103 x\r\nLink: </x>; rel=preload\r\n\r\n'],
+    ['HTTP/1.1 199 x\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 600 x\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'],
+    ['HTTP/1.1 100 Continue\r\n\r\n'],
+    ['HTTP/1.1 200 x\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 200 x\r\nContent-Type: text/plain\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 200 x\r\nETag: "a\x01b"\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 200 x\r\nX-Other: a\x7fb\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 200 x\r\nETag: "a"\r\netag: "b"\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 200 x\r\nETag: "a"\r\n "b"\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 200 x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
+    ['HTTP/1.1 200 x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'],
+    ['HTTP/1.1 200 x\r\nContent-Type: text/html; x=<script>\r\nContent-Length: 0\r\n\r\n'],
+    ['HTTP/1.1 200 x\r\nContent-Encoding: zstd\r\nContent-Length: 0\r\n\r\n'],
+    [`HTTP/1.1 200 x\r\nETag: "${'a'.repeat(20_000)}"\r\nContent-Length: 0\r\n\r\n`],
+    ['HTTP/1.1 two hundred\r\n\r\n'],
+    ['HTTP/9.9 200 OK\r\n\r\n'],
+    ['220 mail.example ESMTP\r\n'],
+    ['\0\0\0\0\r\n\r\n']
+  ])('of an answer %j it is 502 without a byte of it', async bytes => {
+    const open = new Set<Socket>();
+    far.removeAllListeners('connection');
+    far.on('connection', (socket: Socket) => {
+      open.add(socket);
+      socket.on('error', () => undefined).once('data', () => socket.write(bytes, 'latin1'));
+    });
+    const found = await fetch(url('/x'), { redirect: 'manual' });
+    expect([found.status, await found.text()]).toEqual([502, 'remote_bad_answer']);
+    expect([
+      found.headers.get('location'),
+      found.headers.get('set-cookie'),
+      found.headers.get('link')
+    ]).toEqual([...[null, null, null]]);
+    for (const socket of open) socket.destroy();
+  });
+
+  it.each(['\xff', 'a\x01b', 'a\x7fb', '\x1b[2J', 'x'.repeat(8_000), ''])(
+    'of the reason %j of an answer no byte passes',
+    async reason => {
+      far.removeAllListeners('connection');
+      const body = 'Content-Length: 2\r\nConnection: close\r\n\r\nok';
+      far.on('connection', (socket: Socket) => {
+        socket
+          .on('error', () => undefined)
+          .once('data', () => socket.end(`HTTP/1.1 200 ${reason}\r\n${body}`, 'latin1'));
+      });
+      const found = await fetch(url('/x'));
+      const text = await found.text();
+      expect([
+        [200, 'OK', 'ok'],
+        [502, 'Bad Gateway', 'remote_bad_answer']
+      ]).toContainEqual([...[found.status, found.statusText, text]]);
+    }
+  );
 
   it('streams its body while it is made, in both directions, and is never held as a whole', async () => {
     answer = (asked, response) => void asked.pipe(response);
@@ -295,14 +366,26 @@ describe('a WebSocket', () => {
     expect(((await closed) as [number])[0]).toBe(1012);
   });
 
-  it('in the middle of a frame it is cut off instead, as no frame can be put there', async () => {
+  it('in the middle of a frame, too: what the far side has not finished does not arrive', async () => {
     const { next } = farSockets();
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     const [[server]] = await Promise.all([next, once(client, 'open')]);
     const socket = (server as unknown as { _socket: Socket })._socket;
+    client.on('message', () => expect.unreachable());
     const closed = once(client, 'close');
     socket.write(Buffer.from([0x82, 100, 1, 2, 3]), () => socket.destroy());
-    expect(((await closed) as [number])[0]).toBe(1006);
+    expect(((await closed) as [number])[0]).toBe(1012);
+  });
+
+  it('passes a ping and its answer on to whoever is at the other end', async () => {
+    const { next } = farSockets();
+    const client = new WebSocket(url('/ws').replace('http', 'ws'));
+    const [[server]] = await Promise.all([next, once(client, 'open')]);
+    const [seen, answered] = [once(client, 'ping'), once(server, 'pong')];
+    server.ping('17');
+    expect(String(((await seen) as [Buffer])[0])).toBe('17');
+    expect(String(((await answered) as [Buffer])[0])).toBe('17');
+    client.terminate();
   });
 
   it('a slow client holds up the far side, and nothing is lost', async () => {
@@ -351,30 +434,55 @@ describe('a WebSocket', () => {
     const text = await raw(
       'GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n'
     );
-    expect(text).toBe('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
+    expect(text).toBe('HTTP/1.1 404 no\r\n\r\n');
   });
 
-  it('gets nothing into the browser with its handshake, and is not compressed', async () => {
+  // Case F5 of the review.
+  it.each([
+    ['a cookie', 'HTTP/1.1 101 x\r\nACCEPT\r\nSet-Cookie: _xsrf=theirs; Path=/', 101],
+    ['a cookie behind a bare line feed', 'HTTP/1.1 101 x\nSet-Cookie: evil=1; Path=/\r\nACCEPT', 502],
+    ['a cookie in a value', 'HTTP/1.1 101 x\r\nACCEPT\r\nX-Y: websocket\nSet-Cookie: evil=2', 502],
+    ['compression', 'HTTP/1.1 101 x\r\nACCEPT\r\nSec-WebSocket-Extensions: permessage-deflate', 502],
+    ['a protocol of nobody', 'HTTP/1.1 101 x\r\nACCEPT\r\nSec-WebSocket-Protocol: odd', 502],
+    [
+      'a wrong proof',
+      'HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: no',
+      502
+    ],
+    ['a redirect', 'HTTP/1.1 307 x\r\nLocation: /../../bridge/v1/events', 502],
+    ['an answer', 'HTTP/1.1 200 x\r\nContent-Length: 0', 502],
+    ['an answer before it', 'HTTP/1.1 099 x', 502]
+  ])('whose handshake has %s brings none of it into the browser', async (_what, head, status) => {
     let offered: unknown = 'nothing was asked';
-    far.on('upgrade', (asked: IncomingMessage, socket: Socket) => {
-      offered = asked.headers['sec-websocket-extensions'];
-      const accept = createHash('sha1')
-        .update(`${String(asked.headers['sec-websocket-key'])}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
-        .digest('base64');
-      socket.write(
-        `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\nSet-Cookie: _xsrf=theirs; Path=/\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n`
-      );
+    far.removeAllListeners('connection');
+    far.on('connection', (socket: Socket) => {
+      socket
+        .on('error', () => undefined)
+        .once('data', (chunk: Buffer) => {
+          const asked = chunk.toString('latin1');
+          offered = /^sec-websocket-extensions:/im.test(asked);
+          const key = /^sec-websocket-key: (.*)\r$/im.exec(asked)?.[1];
+          const accept = createHash('sha1')
+            .update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
+            .digest('base64');
+          const right = `Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}`;
+          socket.write(`${head.replace('ACCEPT', right)}\r\n\r\n`, 'latin1');
+          socket.once('end', () => socket.destroy());
+        });
     });
-    const client = new WebSocket(url('/ws').replace('http', 'ws'), { perMessageDeflate: true });
-    const upgraded = once(client, 'upgrade') as Promise<[IncomingMessage]>;
-    await once(client, 'open');
-    const [{ headers }] = await upgraded;
-    client.terminate();
-    expect(offered).toBeUndefined();
-    expect([headers['set-cookie'], headers['sec-websocket-extensions']]).toEqual([undefined, undefined]);
+    const asking =
+      'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Extensions: permessage-deflate\r\n';
+    const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n';
+    const socket = connect(port(), '127.0.0.1');
+    socket.write(`GET /ws HTTP/1.1\r\nHost: x\r\n${asking}${key}`);
+    const [first] = (await once(socket, 'data')) as [Buffer];
+    socket.destroy();
+    expect(first.toString('latin1')).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    expect(first.toString('latin1')).not.toMatch(/cookie|extensions|location|evil/i);
+    expect(offered).toBe(false);
   });
 
-  it('a far side that answers with something else is 503', async () => {
+  it('a far side that answers with something else is 502', async () => {
     far.close();
     far.closeAllConnections();
     const socketPath = path.join(folder, 'far.sock');
@@ -384,22 +492,8 @@ describe('a WebSocket', () => {
     const client = new WebSocket(url('/ws').replace('http', 'ws'));
     client.on('error', () => undefined);
     const [, response] = (await once(client, 'unexpected-response')) as [unknown, IncomingMessage];
-    expect(response.statusCode).toBe(503);
+    expect(response.statusCode).toBe(502);
     client.terminate();
     odd.close();
-  });
-
-  it('of which one half is closed goes on in the other direction', async () => {
-    far.on('upgrade', (_asked: IncomingMessage, socket: Socket) => {
-      socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
-      socket.on('end', () => socket.end(Buffer.from([0x81, 2, 0x68, 0x69]))).resume();
-    });
-    const socket = connect({ port: port(), host: '127.0.0.1', allowHalfOpen: true });
-    socket.write('GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
-    await once(socket, 'data');
-    socket.end();
-    const received: Buffer[] = [];
-    for await (const chunk of socket) received.push(chunk as Buffer);
-    expect(Buffer.concat(received).subarray(0, 4)).toEqual(Buffer.from([0x81, 2, 0x68, 0x69]));
   });
 });

@@ -1,25 +1,30 @@
 /** Everything that goes through this gateway to a remote, so that it ends when the remote cannot be reached any more. */
-import { Agent, type IncomingMessage, type ServerResponse, request as httpRequest } from 'node:http';
-import type { Duplex } from 'node:stream';
-import { type BridgeError, RemoteUnavailableError } from '../../http/errors.js';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { WebSocket } from 'ws';
+import { type BridgeError, RemoteBadAnswerError, RemoteUnavailableError } from '../../http/errors.js';
+import { type FarSocket, HandshakeRefused } from '../../http/upgrades.js';
 import type { Remotes } from '../remotes.js';
 import type { ReachableRemote } from '../contracts.js';
-import { PipedSocket } from './forward-upgrade.js';
-import { RequestReader } from './request-reader.js';
-import type { RequestedHere } from './requested-here.js';
-import { headersForClient, headersForRemote, withoutToken } from './headers.js';
+import {
+  BadAnswer,
+  codeOf,
+  headersForRemote,
+  RemoteGateway,
+  TokenRefused,
+  withoutToken
+} from '../remote-gateway.js';
+import { type RequestedHere, requestIn, type SeenRequest } from './requested-here.js';
 
-/** A connection through ssh costs a round trip to make, so some are kept. */
-const KEPT_CONNECTIONS = 32;
-const CONNECTIONS = 512;
+/** After this JupyterLab comes back; after 1000 and 1001 it does not (docs/conformance.md). */
+const AWAY = { code: 1012, reason: 'the remote machine cannot be reached now' };
+/** What one side may be behind before the other is not read any more. */
+const UNSENT_BYTES = 1024 * 1024;
 
 interface Lane {
   readonly remote: ReachableRemote;
-  readonly agent: Agent;
-  readonly sockets: Set<PipedSocket>;
+  readonly gateway: RemoteGateway;
+  readonly sockets: Set<WebSocket>;
 }
-
-type Fail = (error: BridgeError) => void;
 
 export class Forwarder implements Disposable {
   readonly #remotes: Remotes;
@@ -33,14 +38,8 @@ export class Forwarder implements Disposable {
     this.#requested = requested;
     this.#listening = remotes.onReachable((name, found) => {
       this.#close(name);
-      if (found) {
-        const agent = new Agent({
-          keepAlive: true,
-          maxSockets: CONNECTIONS,
-          maxFreeSockets: KEPT_CONNECTIONS
-        });
-        this.#lanes.set(name, { remote: found, agent, sockets: new Set() });
-      }
+      if (found)
+        this.#lanes.set(name, { remote: found, gateway: new RemoteGateway(found), sockets: new Set() });
     });
   }
 
@@ -49,36 +48,24 @@ export class Forwarder implements Disposable {
     name: string,
     request: IncomingMessage,
     response: ServerResponse,
-    options: {
-      readonly target: string;
-      readonly prefix: string;
-      readonly headers: Record<string, string>;
-      readonly fail: Fail;
-    }
+    options: Pick<ForwardRequest, 'target' | 'headers' | 'fail'>
   ): void {
-    const { remote, agent } = this.#lane(name);
-    forwardRequest({ ...options, request, response, remote, agent, refused: () => this.#refused(name) });
+    const { gateway } = this.#lane(name);
+    void forwardRequest({ ...options, name, request, response, gateway, refused: () => this.#refused(name) });
   }
 
-  /** @throws as `request` */
-  upgrade(
+  /** @throws as `request`; rejects where the other end refuses */
+  async upgrade(
     name: string,
     request: IncomingMessage,
-    client: Duplex,
-    options: { readonly head: Buffer; readonly target: string; readonly fail: Fail }
-  ): PipedSocket {
-    const { remote, sockets } = this.#lane(name);
-    const socket = new PipedSocket({
-      ...options,
-      request,
-      client,
-      remote,
-      refused: () => this.#refused(name),
-      ...this.#reading(name, options.target)
-    });
-    sockets.add(socket);
-    void socket.closed.then(() => sockets.delete(socket));
-    return socket;
+    target: string,
+    signal: AbortSignal
+  ): Promise<FarSocket> {
+    const { gateway, sockets } = this.#lane(name);
+    const far = await openFar({ name, request, target, gateway, signal, refused: () => this.#refused(name) });
+    sockets.add(far);
+    far.once('close', () => sockets.delete(far));
+    return farSocket(far, this.#reading(name, target));
   }
 
   [Symbol.dispose](): void {
@@ -86,12 +73,12 @@ export class Forwarder implements Disposable {
     for (const name of [...this.#lanes.keys()]) this.#close(name);
   }
 
-  /** Sockets of kernels are read along. */
-  #reading(name: string, target: string): { read?: (chunk: Buffer) => void } {
+  /** Of the socket of a kernel it is noted what a client asks it to execute. */
+  #reading(name: string, target: string): (request: SeenRequest) => void {
     const kernelId = /^\/api\/kernels\/([^/?]+)\/channels(\?|$)/.exec(target)?.[1];
-    if (kernelId === undefined) return {};
-    const reader = new RequestReader(request => this.#requested.note(name, kernelId, request));
-    return { read: chunk => reader.take(chunk) };
+    return request => {
+      if (kernelId !== undefined) this.#requested.note(name, kernelId, request);
+    };
   }
 
   #lane(name: string): Lane {
@@ -108,103 +95,122 @@ export class Forwarder implements Disposable {
     const lane = this.#lanes.get(name);
     if (!lane) return;
     this.#lanes.delete(name);
-    for (const socket of lane.sockets) socket.close();
-    lane.agent.destroy();
+    for (const socket of lane.sockets) socket.terminate();
+    lane.gateway[Symbol.dispose]();
   }
 }
 
-export interface ForwardRequest {
+interface Forwarding {
+  /** Of the remote. */
+  readonly name: string;
   readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly remote: ReachableRemote;
-  readonly agent: Agent;
+  readonly gateway: RemoteGateway;
   /** What is asked of the remote, from the slash behind its name. */
   readonly target: string;
-  /** What stands before it in the client's paths. */
-  readonly prefix: string;
-  /** Our own headers of every answer. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** Answers in our own name; nothing of an answer has been sent when it is called. */
-  readonly fail: (error: BridgeError) => void;
   /** The remote does not know its own token any more. */
   readonly refused: () => void;
 }
 
-/** They change nothing at the far side (RFC 9110, section 9.2.1). */
-const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
-
-export function forwardRequest(forward: ForwardRequest): void {
-  send(forward, true);
+export interface ForwardRequest extends Forwarding {
+  readonly response: ServerResponse;
+  /** Our own headers of every answer. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Answers in our own name; nothing of an answer has been sent when it is called. */
+  readonly fail: (error: BridgeError) => void;
 }
 
-function send(forward: ForwardRequest, mayRetry: boolean): void {
-  const { request, response, remote, agent, target, prefix, headers, fail, refused } = forward;
+export async function forwardRequest(forward: ForwardRequest): Promise<void> {
+  const { request, response, gateway, target, headers, fail } = forward;
   const hasBody =
     'transfer-encoding' in request.headers || Number(request.headers['content-length'] ?? 0) > 0;
   const method = request.method ?? 'GET';
-  // Sent again, a restart or a start would happen twice: whatever acts gets a connection of its own, which cannot be stale.
-  const isSafe = SAFE_METHODS.has(method);
-  const sent = httpRequest({
-    socketPath: remote.socketPath,
-    agent: isSafe ? agent : false,
-    method,
-    path: withoutToken(target),
-    headers: headersForRemote(request.rawHeaders, remote.token),
-    setHost: false
-  });
-  let isAnswered = false;
-  const gone = (): void => {
-    // The client has left, or has its answer; a body that is still on its way has no reader.
-    if (!response.writableFinished) sent.destroy();
-  };
-  response.once('close', gone);
-
-  sent.on('response', answer => {
-    isAnswered = true;
-    if (answer.statusCode === 401 || answer.statusCode === 403) {
-      answer.resume();
-      refused();
-      fail(
-        new RemoteUnavailableError(
-          remote.name,
-          'its gateway no longer accepts our token; requesting a new one'
-        )
-      );
-      return;
-    }
-    response.writeHead(
-      answer.statusCode ?? 500,
-      answer.statusMessage,
-      headersForClient(answer.rawHeaders, headers, prefix)
-    );
+  const left = new AbortController();
+  // The client has left, or has its answer; a body that is still on its way has no reader.
+  response.once('close', () => left.abort());
+  try {
+    const answer = await gateway.answer({
+      method,
+      target: withoutToken(target),
+      headers: headersForRemote(request.rawHeaders, method),
+      body: hasBody ? request : undefined,
+      signal: left.signal
+    });
+    response.writeHead(answer.status, { ...answer.headers, ...headers });
     // Or the first bytes of a stream would wait for the second.
     response.flushHeaders();
     response.socket?.setNoDelay(true);
-    answer.on('error', () => response.destroy());
-    answer.on('aborted', () => response.destroy());
-    answer.pipe(response);
-  });
-  sent.on('error', error => {
-    if (isAnswered) return void response.destroy();
-    response.off('close', gone);
-    if (response.destroyed) return;
-    // A connection that was kept for the next request may have been closed just now; nothing has been sent on it.
-    if (mayRetry && isSafe && sent.reusedSocket && !hasBody && /ECONNRESET|EPIPE/.test(codeOf(error))) {
-      send(forward, false);
-      return;
-    }
-    fail(
-      new RemoteUnavailableError(
-        remote.name,
-        `its gateway did not answer (${codeOf(error) || error.message})`
-      )
-    );
-  });
-
-  if (hasBody) request.pipe(sent);
-  else sent.end();
+    answer.body.once('error', () => response.destroy());
+    answer.body.once('aborted', () => response.destroy());
+    answer.body.pipe(response);
+  } catch (error) {
+    if (response.headersSent) response.destroy();
+    else if (!left.signal.aborted) fail(explained(error, forward));
+  }
 }
 
-function codeOf(error: Error): string {
-  return (error as NodeJS.ErrnoException).code ?? '';
+/** In our words, whatever was said at the other end. */
+function explained(error: unknown, { name, refused }: Forwarding): BridgeError {
+  if (error instanceof BadAnswer) return new RemoteBadAnswerError(name, error.message, error.cause);
+  if (error instanceof TokenRefused) {
+    refused();
+    return new RemoteUnavailableError(name, `${error.message}; requesting a new one`);
+  }
+  return new RemoteUnavailableError(name, `its gateway did not answer (${codeOf(error) || 'no connection'})`);
+}
+
+/** @throws BridgeError, HandshakeRefused */
+export async function openFar(forward: Forwarding & { readonly signal: AbortSignal }): Promise<WebSocket> {
+  const { request, gateway, target, signal } = forward;
+  const offered = request.headers['sec-websocket-protocol'] ?? '';
+  const protocols = offered.split(',').flatMap(one => one.trim() || []);
+  try {
+    return await gateway.openSocket(withoutToken(target), { protocols, signal });
+  } catch (error) {
+    throw error instanceof HandshakeRefused ? error : explained(error, forward);
+  }
+}
+
+export function farSocket(far: WebSocket, read: (request: SeenRequest) => void): FarSocket {
+  return {
+    protocol: far.protocol,
+    abandon: () => far.terminate(),
+    start: near => {
+      near.on('message', (data: Buffer, isBinary: boolean) => {
+        const request = requestIn(data, isBinary);
+        if (request !== null) read(request);
+      });
+      pass(near, far);
+      pass(far, near);
+      // Whoever asks whether somebody is there means the client, and not this gateway.
+      far.on('ping', data => near.ping(data));
+      near.on('pong', data => far.pong(data));
+      far.once('close', (code, reason) => close(near, code, reason));
+      near.once('close', (code, reason) => close(far, code, reason));
+      // It may have ended before there was anybody to tell.
+      if (far.readyState === WebSocket.CLOSED) close(near, AWAY.code, Buffer.from(AWAY.reason));
+      far.resume();
+    }
+  };
+}
+
+/** Messages of one side to the other, read only as fast as that one takes them. */
+function pass(from: WebSocket, to: WebSocket): void {
+  from.on('message', (data: Buffer, isBinary: boolean) => {
+    if (to.readyState !== WebSocket.OPEN) return;
+    to.send(data, { binary: isBinary }, () => {
+      if (from.isPaused && to.bufferedAmount < UNSENT_BYTES) from.resume();
+    });
+    if (to.bufferedAmount >= UNSENT_BYTES) from.pause();
+  });
+  // Its end has to be read.
+  to.once('close', () => from.resume());
+}
+
+/** With the code that the other side was closed with, where one may be sent on. */
+function close(socket: WebSocket, code: number, reason: Buffer): void {
+  const isSendable =
+    (code >= 1000 && code <= 1014 && ![1004, 1005, 1006].includes(code)) || (code >= 3000 && code <= 4999);
+  if (code === 1005) socket.close();
+  else if (isSendable) socket.close(code, reason);
+  else socket.close(AWAY.code, AWAY.reason);
 }

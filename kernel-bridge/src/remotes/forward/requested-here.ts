@@ -10,9 +10,21 @@ import { createHash } from 'node:crypto';
 import { appendFile, mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { RequestedExecution } from '@tpulab/protocol';
+import { parseHeader } from '../../jupyter/kernel-message.js';
 import type { Logger } from 'pino';
 import { writeAtomically } from '../../platform/write-atomically.js';
 
+export interface SeenRequest {
+  readonly msgId: string;
+  /** Null: not of a cell. */
+  readonly cellId: string | null;
+}
+
+const MAX_ID = 256;
+/** A request in the older protocol is read whole; a longer one is the request of a stranger. */
+const TEXT_BYTES = 1024 * 1024;
+/** Channel name, header, parent header, metadata: what is read of a v1 frame, by the index of its offset. */
+const V1 = { channel: 0, header: 1, parent: 2, metadata: 3, content: 4 } as const;
 /** The newest of each remote. Of a cell that was run again only the last execution is ever asked for. */
 const MAX_EXECUTIONS = 20_000;
 const LINE = /^[0-9a-f]{32}$/;
@@ -147,4 +159,45 @@ class KnownExecutions {
 function digestOf(kernelId: string, { msgId, cellId }: RequestedExecution): string {
   const text = JSON.stringify([kernelId, msgId, cellId]);
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
+}
+
+/** Which execution a client's message asks for; null: none, or it cannot be read, and then its outputs are not trusted. */
+export function requestIn(message: Buffer, isBinary: boolean): SeenRequest | null {
+  if (isBinary) return requestOfV1(message);
+  return message.length > TEXT_BYTES ? null : requestOfText(message);
+}
+
+/** @param bytes a frame as `v1.kernel.websocket.jupyter.org` has it */
+function requestOfV1(bytes: Buffer): SeenRequest | null {
+  try {
+    const offset = (index: number): number => Number(bytes.readBigUInt64LE(8 * (1 + index)));
+    const part = (index: number): Buffer => {
+      const [start, end] = [offset(index), offset(index + 1)];
+      if (!(start <= end && end <= bytes.length)) throw new RangeError('not all of it is here');
+      return bytes.subarray(start, end);
+    };
+    if (part(V1.channel).toString('latin1') !== 'shell') return null;
+    return requestOf(parseHeader(part(V1.header)), JSON.parse(part(V1.metadata).toString('utf8')));
+  } catch {
+    return null;
+  }
+}
+
+/** Clients of Jupyter's older protocol write a message as one JSON text. */
+function requestOfText(bytes: Buffer): SeenRequest | null {
+  try {
+    const { header, metadata } = JSON.parse(bytes.toString('utf8')) as { header: unknown; metadata: unknown };
+    return requestOf(parseHeader(Buffer.from(JSON.stringify(header))), metadata);
+  } catch {
+    return null;
+  }
+}
+
+function requestOf(
+  { msg_id: msgId, msg_type: type }: { readonly msg_id: string; readonly msg_type: string },
+  metadata: unknown
+): SeenRequest | null {
+  const { cellId } = (metadata ?? {}) as { cellId?: unknown };
+  if (type !== 'execute_request' || msgId === '' || msgId.length > MAX_ID) return null;
+  return { msgId, cellId: typeof cellId === 'string' && cellId.length <= MAX_ID ? cellId : null };
 }

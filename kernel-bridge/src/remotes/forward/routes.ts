@@ -6,19 +6,22 @@ import { Type } from '@sinclair/typebox';
 import { RemoteName, RequestedAnswer, RequestedQuestion } from '@tpulab/protocol';
 import type { FastifyReply } from 'fastify';
 import type { BridgeError } from '../../http/errors.js';
-import type { Forwarder, PipedSocket } from '../index.js';
+import type { Forwarder } from '../index.js';
 import type { App } from '../../http/app.js';
-import type { BaseUrl } from '../../http/base-url.js';
 import { errorBody, errorHeaders } from '../../http/error-answers.js';
-import { GUEST_HEADERS } from './headers.js';
 import type { RequestedHere } from './requested-here.js';
-import type { PipeRoute } from '../../http/upgrades.js';
+import type { RelayRoute } from '../../http/upgrades.js';
 
+/** An answer that is opened as a page is nobody's page, and is what it says that it is. */
+const GUEST_HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy': "sandbox; default-src 'none'; frame-ancestors 'self'",
+  'x-content-type-options': 'nosniff'
+};
 /** Those that a gateway has; TRACE and CONNECT are for no one. */
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 export const FORWARDED_PATH = '/remotes/:name/*';
 
-export async function addForwardingRoutes(app: App, forwarder: Forwarder, base: BaseUrl): Promise<void> {
+export async function addForwardingRoutes(app: App, forwarder: Forwarder): Promise<void> {
   await app.register(async scope => {
     // A body is not read here: it streams.
     scope.removeAllContentTypeParsers();
@@ -37,7 +40,6 @@ export async function addForwardingRoutes(app: App, forwarder: Forwarder, base: 
         const headers = accessHeaders(reply);
         forwarder.request(name, request.raw, reply.raw, {
           target,
-          prefix: base.full(`/remotes/${name}`),
           headers,
           fail: error => answer(reply, error, headers)
         });
@@ -65,13 +67,13 @@ export function addRequestedRoute(app: App, requested: RequestedHere): void {
   );
 }
 
-export function forwardedSockets(forwarder: Forwarder): PipeRoute {
+export function forwardedSockets(forwarder: Forwarder): RelayRoute {
   return {
     path: FORWARDED_PATH,
     matches: path => /^\/remotes\/[^/]+\/./.test(path),
-    open: ({ request, client, head, fail }): PipedSocket => {
+    open: (request, signal) => {
       const { name, target } = split(request.url ?? '');
-      return forwarder.upgrade(name, request, client, { head, target, fail });
+      return forwarder.upgrade(name, request, target, signal);
     }
   };
 }

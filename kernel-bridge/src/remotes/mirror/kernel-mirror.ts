@@ -1,26 +1,18 @@
 /** Follows the journal of one kernel of a remote for as long as the remote can be reached and the kernel lives. */
-import { request } from 'node:http';
-import type { IncomingMessage } from 'node:http';
-import { once } from 'node:events';
 import { writeAtomically } from '../../platform/write-atomically.js';
+import type { Readable } from 'node:stream';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import { KernelDocuments } from '../../kernels/kernel-documents.js';
+import type { RemoteAnswer, RemoteGateway } from '../remote-gateway.js';
 import type { MirroredJournal } from './mirrored-journal.js';
 import { type FrameBudget, framesOf, StreamError } from './stream-frames.js';
-
-/** How to reach the gateway of a remote. */
-export interface ReachableGateway {
-  /** Unix socket on this machine. */
-  readonly socketPath: string;
-  readonly token: string;
-}
 
 /** `ended`: all of it is here. `unknown`: the remote has no such kernel and no journal of one. */
 export type FollowEnd = 'ended' | 'unknown' | 'disconnected';
 
 export interface FollowOptions {
-  readonly gateway: ReachableGateway;
+  readonly gateway: RemoteGateway;
   readonly kernelId: string;
   readonly journal: MirroredJournal;
   readonly signal: AbortSignal;
@@ -37,20 +29,21 @@ const SILENCE_MS = 35_000;
 /** Rejects with a `StreamError` when the remote sends what is not a journal, and with the system's error when our disk fails. */
 export async function followJournal(options: FollowOptions): Promise<FollowEnd> {
   const { gateway, kernelId, journal, signal, log } = options;
-  let response: IncomingMessage;
+  let response: RemoteAnswer;
   try {
-    response = await ask(gateway, pathOf(kernelId, journal), signal, options.silenceMs ?? SILENCE_MS);
+    const silenceMs = options.silenceMs ?? SILENCE_MS;
+    response = await gateway.answer({ method: 'GET', target: pathOf(kernelId, journal), signal, silenceMs });
   } catch {
     return 'disconnected';
   }
-  if (response.statusCode !== 200) {
-    response.resume();
-    return response.statusCode === 404 ? 'unknown' : 'disconnected';
+  if (response.status !== 200) {
+    response.body.destroy();
+    return response.status === 404 ? 'unknown' : 'disconnected';
   }
   await using documents = new KernelDocuments(journal.kernelDir, log);
   let behindBytes = 0;
   try {
-    for await (const frame of framesOf(guarded(response), { budget: options.budget, signal })) {
+    for await (const frame of framesOf(guarded(response.body), { budget: options.budget, signal })) {
       if (frame.kind === 'records') {
         await journal.append(frame.bytes);
         behindBytes = Math.max(behindBytes - frame.bytes.length, 0);
@@ -84,7 +77,7 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
     if (error instanceof ConnectionLost) return 'disconnected';
     throw error;
   } finally {
-    response.destroy();
+    response.body.destroy();
   }
   return 'disconnected';
 }
@@ -95,31 +88,10 @@ function pathOf(kernelId: string, { nextSeq, checksum }: MirroredJournal): strin
   return `/bridge/v1/kernels/${encodeURIComponent(kernelId)}/journal/stream?${query.toString()}`;
 }
 
-async function ask(
-  { socketPath, token }: ReachableGateway,
-  target: string,
-  signal: AbortSignal,
-  silenceMs: number
-): Promise<IncomingMessage> {
-  const sent = request({
-    socketPath,
-    path: target,
-    headers: { authorization: `token ${token}`, host: 'localhost' },
-    signal,
-    timeout: silenceMs
-  });
-  sent.on('timeout', () => sent.destroy(new Error('the remote says nothing')));
-  sent.end();
-  const [response] = (await once(sent, 'response')) as [IncomingMessage];
-  // An error of the connection is an error of the response from here on.
-  sent.on('error', () => undefined);
-  return response;
-}
-
 class ConnectionLost extends Error {}
 
 /** Tells a lost connection apart from a failing disk of ours, which shows in the same loop. */
-async function* guarded(response: IncomingMessage): AsyncGenerator<Buffer, void, void> {
+async function* guarded(response: Readable): AsyncGenerator<Buffer, void, void> {
   try {
     yield* response as AsyncIterable<Buffer>;
   } catch (cause) {

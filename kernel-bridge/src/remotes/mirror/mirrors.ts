@@ -14,9 +14,8 @@ import { documentsOfKernel } from '../../kernels/kernel-documents.js';
 import { JournalSweeper } from '../../kernels/journal-sweeper.js';
 import type { RetentionLimits } from '../../kernels/journal-retention.js';
 import { OutputsOfKernels } from '../../outputs/index.js';
-import type { ReachableGateway } from './kernel-mirror.js';
 import { countPutAside } from './mirrored-journal.js';
-import { type KernelProgress, RemoteMirror } from './remote-mirror.js';
+import { type KernelProgress, RemoteMirror, type RemoteMirrorOptions } from './remote-mirror.js';
 
 export interface MirrorsOptions {
   /** Of the gateway. */
@@ -43,7 +42,7 @@ interface Kept {
   readonly sweeper: JournalSweeper;
   readonly outputs: OutputsOfKernels;
   /** Where the remote can be reached now. */
-  gateway: ReachableGateway | null;
+  gateway: RemoteMirrorOptions['gateway'] | null;
   running: RemoteMirror | null;
   turn: Promise<void>;
   totals: MirrorTotals;
@@ -68,7 +67,7 @@ export class Mirrors implements AsyncDisposable {
   }
 
   /** A remote can be reached, perhaps at another place than before. */
-  attach(remote: string, gateway: ReachableGateway): Promise<void> {
+  attach(remote: string, gateway: RemoteMirrorOptions['gateway']): Promise<void> {
     const kept = this.#open(remote);
     kept.gateway = gateway;
     return this.#inTurn(kept, async () => {
@@ -161,7 +160,7 @@ export class Mirrors implements AsyncDisposable {
     return done;
   }
 
-  async #start(remote: string, kept: Kept, gateway: ReachableGateway): Promise<void> {
+  async #start(remote: string, kept: Kept, gateway: RemoteMirrorOptions['gateway']): Promise<void> {
     const { log, silenceMs } = this.#options;
     const folders = await findJournals(kept.directory, isUnfinished);
     const unfinished = folders.filter(({ endedAt }) => endedAt === null).map(({ kernelId }) => kernelId);

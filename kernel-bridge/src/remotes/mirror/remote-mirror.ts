@@ -5,14 +5,15 @@
 import { Value } from '@sinclair/typebox/value';
 import { KernelEvent } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { WebSocket } from 'ws';
-import { followJournal, type ReachableGateway } from './kernel-mirror.js';
+import { RemoteGateway } from '../remote-gateway.js';
+import { followJournal } from './kernel-mirror.js';
 import { MirroredJournal } from './mirrored-journal.js';
 import { FrameBudget } from './stream-frames.js';
 import { pause } from '../../platform/waiting.js';
 
 export interface RemoteMirrorOptions {
-  readonly gateway: ReachableGateway;
+  /** How its gateway is reached. */
+  readonly gateway: ConstructorParameters<typeof RemoteGateway>[0];
   /** Kernels that are here in part. */
   readonly unfinished: readonly string[];
   readonly folderOf: (kernelId: string) => string;
@@ -38,6 +39,7 @@ const MAX_EVENTS_BYTES = 4 * 1024 * 1024;
 
 export class RemoteMirror implements AsyncDisposable {
   readonly #options: RemoteMirrorOptions;
+  readonly #gateway: RemoteGateway;
   readonly #over = new AbortController();
   readonly #following = new Map<string, Promise<void>>();
   readonly #waiting = new Set<string>();
@@ -47,6 +49,7 @@ export class RemoteMirror implements AsyncDisposable {
 
   constructor(options: RemoteMirrorOptions) {
     this.#options = options;
+    this.#gateway = new RemoteGateway(options.gateway);
     for (const kernelId of options.unfinished) this.#follow(kernelId);
     this.#watching = this.#watch();
   }
@@ -55,6 +58,7 @@ export class RemoteMirror implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#over.abort();
     await Promise.all([this.#watching, ...this.#following.values()]);
+    this.#gateway[Symbol.dispose]();
   }
 
   /** The list of kernels, as it changes; asked for anew whenever the socket is lost. */
@@ -67,29 +71,19 @@ export class RemoteMirror implements AsyncDisposable {
     }
   }
 
-  #listen(signal: AbortSignal): Promise<boolean> {
-    const { gateway } = this.#options;
-    return new Promise(resolve => {
-      const socket = new WebSocket(`ws+unix://${gateway.socketPath}:/bridge/v1/events`, {
-        headers: { authorization: `token ${gateway.token}`, host: 'localhost' },
-        perMessageDeflate: false,
-        maxPayload: MAX_EVENTS_BYTES,
-        handshakeTimeout: this.#options.silenceMs ?? LONGEST_RETRY_MS
-      });
-      let wasOpen = false;
-      const leave = (): void => socket.terminate();
-      signal.addEventListener('abort', leave, { once: true });
-      socket.on('open', () => {
-        wasOpen = true;
-        socket.send(JSON.stringify({ op: 'subscribe', topics: ['kernels'] }));
-      });
-      socket.on('message', data => this.#take(data));
-      socket.on('error', () => undefined);
-      socket.on('close', () => {
-        signal.removeEventListener('abort', leave);
-        resolve(wasOpen);
-      });
-    });
+  /** Resolves when the socket has ended: whether it had been open. */
+  async #listen(signal: AbortSignal): Promise<boolean> {
+    const socket = await this.#gateway
+      .openSocket('/bridge/v1/events', { signal, maxBytes: MAX_EVENTS_BYTES })
+      .catch(() => null);
+    if (socket === null) return false;
+    const closed = new Promise<void>(resolve => socket.once('close', () => resolve()));
+    socket.on('ping', data => socket.pong(data));
+    socket.on('message', data => this.#take(data));
+    socket.send(JSON.stringify({ op: 'subscribe', topics: ['kernels'] }));
+    socket.resume();
+    await closed;
+    return true;
   }
 
   /** What is not as it should be is not about kernels of ours. */
@@ -126,7 +120,7 @@ export class RemoteMirror implements AsyncDisposable {
   }
 
   async #run(kernelId: string): Promise<void> {
-    const { gateway, log, onProgress, silenceMs } = this.#options;
+    const { log, onProgress, silenceMs } = this.#options;
     const { signal } = this.#over;
     for (let attempt = 0; !signal.aborted; attempt++) {
       const tell = (progress: KernelProgress): void => onProgress(kernelId, progress);
@@ -134,7 +128,7 @@ export class RemoteMirror implements AsyncDisposable {
         await using journal = await MirroredJournal.open(this.#options.folderOf(kernelId));
         const before = journal.nextSeq;
         const end = await followJournal({
-          gateway,
+          gateway: this.#gateway,
           kernelId,
           journal,
           signal,
