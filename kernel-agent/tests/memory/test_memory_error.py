@@ -46,7 +46,24 @@ GIB = 2**30
             "2.23G free.; (0x0x0_HBM0)",
             Exhausted("allocation", 3 * GIB, int(2.23 * GIB)),
         ),
-        ("CUDA out of memory. Tried to allocate 3.00 GiB", None),
+        ("CUDA out of memory. Tried to allocate 3.00 GiB", Exhausted("allocation", 3 * GIB)),
+        (
+            "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which "
+            "1.50 GiB is free. Process 7 has 77.6 GiB memory in use.",
+            Exhausted("allocation", 20 * 2**20, int(1.5 * GIB)),
+        ),
+        # torch_tpu 0.2.0
+        (
+            "the TPU ran out of memory while awaiting the materialization of value f32[1024]",
+            Exhausted("other"),
+        ),
+        # jax 0.12
+        (
+            "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory required "
+            "for HLO temporaries (59.60G) exceeds available HBM (15.75G). HLO module: jit__lambda.",
+            Exhausted("program", int(59.6 * GIB), None, int(15.75 * GIB)),
+        ),
+        ("My program ran out of patience, not of memory", None),
         ("RESOURCE_EXHAUSTED: something else", Exhausted("other")),
         ("ValueError: shapes do not fit", None),
     ],

@@ -109,7 +109,7 @@ export const CHIPS: readonly ChipSpec[] = [
   },
   {
     name: '7x',
-    deviceKinds: ['TPU7x', 'TPU 7x'],
+    deviceKinds: ['TPU7x', 'TPU 7x', 'TPU v7'],
     pci: [{ device: '0x0076', subsystem: null }],
     tensorCores: 2,
     devices: 2,

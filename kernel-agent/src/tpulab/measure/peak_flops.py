@@ -25,6 +25,8 @@ PEAK_FLOPS: dict[str, float] = {
     "TPU v6e": 918e12,
     "TPU7x": 1153.5e12,
     "TPU 7x": 1153.5e12,
+    # As torch_tpu calls it.
+    "TPU v7": 1153.5e12,
 }
 
 #: JSON: operations a second by kind; null takes a rate away.

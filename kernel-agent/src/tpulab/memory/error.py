@@ -27,18 +27,22 @@ class Exhausted:
     limit: int | None = None
 
 
-#: torch_xla 2.9 tells the words of the runtime without its code.
+#: torch_xla 2.9 and torch_tpu 0.2 tell the words of the runtime without its code.
 _SAYS_SO = re.compile(
-    r"RESOURCE_EXHAUSTED|Ran out of memory|Out of memory (?:while trying to allocate|allocating) \d"
+    r"RESOURCE_EXHAUSTED|[Rr]an out of memory|Out of memory (?:while trying to allocate|allocating) \d"
+    r"|out of memory\. Tried to allocate \d"
     r"|[Aa]ttempting to (?:allocate|reserve) [0-9.]+.* free"
 )
 
-#: Wordings of XLA:TPU, XLA:GPU and XLA:CPU (libtpu 0.0.42, jaxlib 0.10), the more telling ones first.
+#: Wordings of XLA:TPU, XLA:GPU, XLA:CPU (libtpu 0.0.50, jaxlib 0.12) and CUDA, the more telling ones first.
 _PROGRAM = (
     re.compile(rf"required for .*?\({_SIZE}\) exceeds available .*?\({_SIZE}\)", re.S),
     re.compile(rf"Used {_SIZE} of {_SIZE}"),
 )
 _ALLOCATION = (
+    # PyTorch's own allocator, on CUDA: "… GPU 0 has a total capacity of 39.39 GiB of which 1.25 GiB is free."
+    re.compile(rf"out of memory\. Tried to allocate {_SIZE}.*?of which {_SIZE} is free", re.S),
+    re.compile(rf"out of memory\. Tried to allocate {_SIZE}"),
     re.compile(rf"[Aa]ttempting to (?:allocate|reserve) {_SIZE}.*?There (?:are|is) {_SIZE} free", re.S),
     re.compile(rf"[Aa]ttempting to (?:allocate|reserve) {_SIZE}"),
     re.compile(rf"Failed to allocate request for {_SIZE}"),

@@ -24,14 +24,23 @@ JAX_HEARTBEAT_S = 3600
 GLOO_PATIENCE = timedelta(days=2)
 
 
+#: The framework by the name of the recipes' backend, which the kernel names (`TPULAB_BACKEND`).
+_BY_BACKEND = {"jax": "jax", "torch_xla": "torch", "cpu": "torch"}
+
+
 def check() -> str:
-    """The framework of this environment. Raises `SliceError` where it cannot run on the hosts of a slice."""
-    if find_spec("torch_tpu"):
+    """The framework that this kernel uses. Raises `SliceError` where it cannot run on the hosts of a slice.
+
+    An environment may hold several: what the kernel names comes first, then JAX.
+    """
+    backend = os.environ.get("TPULAB_BACKEND", "")
+    named = _BY_BACKEND.get(backend)
+    found = named if named and find_spec(named) else next((name for name in TITLES if find_spec(name)), None)
+    if backend == "torch_tpu" or (found == "torch" and not named and find_spec("torch_tpu")):
         raise SliceError(
             "torch_tpu needs a process for each chip, and a slice has one for each host; use the environment "
-            "torch-xla."
+            "jax or torch-xla, or set TPULAB_BACKEND=jax in one that also has JAX."
         )
-    found = next((name for name in TITLES if find_spec(name)), None)
     if found is None or not find_spec("ipyparallel"):
         raise SliceError(
             f"This environment has no {'ipyparallel' if found else 'JAX and no PyTorch'}; use TPULab's "
