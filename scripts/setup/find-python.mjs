@@ -3,8 +3,8 @@
 import { run } from './run-command.mjs';
 import { Interrupted, SetupProblem } from './setup-problem.mjs';
 
-/** jax 0.10.2 has packages for these; the lock files are made for them. The first one found is taken. */
-const NAMES = ['python3.11', 'python3.12', 'python3.13', 'python3', 'python'];
+/** The lock files are made for these. The newest one found is taken: JAX 0.12 needs 3.12, and 3.11 gets JAX 0.10. */
+const NAMES = ['python3.13', 'python3.12', 'python3.11', 'python3', 'python'];
 
 const PROBE = `
 import sys, sysconfig

@@ -40,6 +40,12 @@ describe('the Python of the environments', () => {
     });
   });
 
+  it('is the newest one that the notebooks run on', async () => {
+    for (const minor of [11, 12, 13, 14]) await python(`python3.${minor}`, minor);
+    vi.stubEnv('PATH', folder + path.delimiter + process.env['PATH']);
+    expect((await findPython()).path).toBe(path.join(folder, 'python3.13'));
+  });
+
   it('is the one that is named, before all others', async () => {
     vi.stubEnv('TPULAB_PYTHON', await python('named', 13));
     expect((await findPython(undefined, [await python('other', 11)])).version).toBe('3.13');

@@ -1,7 +1,9 @@
 """TorchTPU: PyTorch's own device `tpu`, eager and compiled. Needs a chip; nothing here touches one before it
 is known.
 
-Initialising the device on a machine without a chip aborts the process, so the chips are counted first.
+Waiting for the device on a machine without a chip aborts the process, so the chips are counted first.
+`torch.tpu` refuses user code most of what it has (`current_device`, `synchronize` and the like raise);
+`torch.accelerator` is the public way to the same.
 """
 
 from __future__ import annotations
@@ -17,39 +19,19 @@ from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform
 from tpulab_recipes.runtime.torch_processes import TorchProcessesBackend
 
-#: What this backend calls and only a machine with a chip can show to work; docs/runtime.md lists them by
-#: name.
-NEEDS_A_CHIP = (
-    "device",
-    "devices",
-    "to_device",
-    "to_host",
-    "step",
-    "sync",
-    "compile",
-    "seed on the device",
-    "shard_batch",
-    "replicate",
-    "shards",
-    "mesh",
-    "prepare",
-    "prepare with shard=True",
-    "optimizer_step",
-    "memory",
-    "compilations",
-    "precision",
-    "reduce_metrics over processes",
+#: What `torch_launch` has set before the processes start. Without it each would be a slice of its own.
+LAUNCH_VARIABLE = "TORCH_TPU_SLICEBUILDER_ADDRESSES"
+#: Parts of torch_tpu that it does not promise; each has a test that calls it.
+PRIVATE = (
+    "torch.tpu._get_cache_stats",
+    "torch_tpu._internal.profiler.profile",
+    "torch_tpu._internal.profiler.xprof_trace_handler",
 )
-
-#: What the other backends for chips offer and this one does not, as docs/runtime.md names it. The first three
-#: are refused with the code `unsupported`.
-NOT_OFFERED = ("spmd=True", "start_trace", "stop_trace", "the seconds of compilations", "the memory in use")
 
 
 class TorchTpuBackend(TorchProcessesBackend):
     name: ClassVar[str] = "torch_tpu"
     transport: ClassVar[str] = "tpu_dist"
-    times_compilations: ClassVar[bool] = False
 
     spmd = False
 
@@ -57,10 +39,9 @@ class TorchTpuBackend(TorchProcessesBackend):
         if spmd:
             raise DeviceRuntimeError(
                 "unsupported",
-                "torch_tpu uses one process for each device (`python -m torch.distributed.run`), so there is "
-                "no "
-                "`spmd=True`; run this notebook without it on one device, or with the environment "
-                '"torch-xla".',
+                "torch_tpu uses one process for each device (`python -m tpulab_recipes.runtime.torch_launch`), "
+                "so there is no `spmd=True`; run this notebook without it on one device, or with the "
+                'environment "torch-xla".',
             )
         if platform == "cpu":
             raise DeviceRuntimeError(
@@ -86,13 +67,23 @@ class TorchTpuBackend(TorchProcessesBackend):
             raise DeviceRuntimeError(
                 "no_chip",
                 "torch_tpu needs a TPU and this machine shows no chip; connect to a TPU VM, or use the "
-                "environment "
-                '"torch-xla", which runs the same notebooks on the processor.',
+                'environment "torch-xla", which runs the same notebooks on the processor.',
             )
         self.platform: Platform = "tpu"
+        self._profile: AbstractContextManager[Any] | None = None
         self.join()
         # Asked once, here: the thread that transfers batches may have another current device.
-        self._device = torch.device("tpu", torch.tpu.current_device())
+        self._device = torch.device("tpu", torch.accelerator.current_device_index())
+
+    def join(self) -> None:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not os.environ.get(LAUNCH_VARIABLE):
+            raise DeviceRuntimeError(
+                "unsupported",
+                f"WORLD_SIZE={os.environ['WORLD_SIZE']} is set and {LAUNCH_VARIABLE} is not, which tells the "
+                "processes of each other's chips; start them with "
+                "`python -m tpulab_recipes.runtime.torch_launch --nproc-per-node N SCRIPT`.",
+            )
+        super().join()
 
     def describe(self) -> str:
         from importlib.metadata import version
@@ -105,9 +96,10 @@ class TorchTpuBackend(TorchProcessesBackend):
         return self._device
 
     def devices(self) -> Sequence[DeviceInfo]:
-        tpu = self.torch.tpu
-        rank = self.world().process_index
-        return [DeviceInfo(n, tpu.get_device_name(n), "tpu", rank) for n in range(tpu.device_count())]
+        world, kind = self.world(), self.torch.tpu.get_device_name()
+        # A process sees one device; the chips of a slice are of one kind.
+        count = max(world.global_devices, self.torch.accelerator.device_count())
+        return [DeviceInfo(n, kind, "tpu", n if world.process_count > 1 else 0) for n in range(count)]
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -115,15 +107,18 @@ class TorchTpuBackend(TorchProcessesBackend):
         yield
 
     def sync(self, *values: Any) -> None:  # noqa: ARG002
-        self.torch.tpu.synchronize()
+        self.torch.accelerator.synchronize()
 
-    def compile(self, step: Step, *, name: str | None = None) -> Step:  # noqa: ARG002
-        compiled: Step = self.torch.compile(step, backend="tpu", dynamic=False)
+    def compile(self, step: Step, *, name: str | None = None) -> Step:
+        options = {"name": name} if name else None
+        compiled: Step = self.torch.compile(step, backend="tpu", dynamic=False, options=options)
         return compiled
 
     def mesh(self, axes: Mapping[str, int] | None = None) -> Any:
         from torch.distributed.device_mesh import init_device_mesh
 
+        if self.world().one_program:
+            raise DeviceRuntimeError("unsupported", "A process alone is one device and has no mesh.")
         sizes = dict(axes) if axes is not None else {"data": self.world().global_devices}
         return init_device_mesh("tpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
@@ -136,30 +131,38 @@ class TorchTpuBackend(TorchProcessesBackend):
         return self.to_device(tree)
 
     def memory(self) -> Sequence[DeviceMemory]:
-        tpu = self.torch.tpu
-        # A process computes on one device (`world`). torch_tpu 0.2.0 does not say how much of its memory is
-        # in use; the bridge's device panel does.
-        number = tpu.current_device()
-        total = getattr(tpu.get_device_properties(number), "total_memory", None)
-        return [DeviceMemory(number, None, None, total)]
+        # A process computes on one device (`world`). The allocator counts nothing before its first tensor.
+        stats = self.torch.accelerator.memory_stats(self._device.index)
+        _, limit = self.torch.accelerator.get_memory_info(self._device.index)
+        used, peak = (stats.get(f"allocated_bytes.all.{which}") for which in ("current", "peak"))
+        return [DeviceMemory(self._device.index, used, peak, limit or None)]
 
     def compilations(self) -> Compilations:
-        # A private counter, and the only one that there is; it has no times.
-        misses = getattr(self.torch.tpu, "_get_cache_misses", None)
-        if misses is None:
-            raise DeviceRuntimeError(
-                "unsupported",
-                "This torch_tpu does not count compilations (torch.tpu._get_cache_misses is gone), and 0 "
-                "would be wrong; make the environment again with `tpulab env create torch-tpu --force`, "
-                "which takes a release that does.",
-            )
-        return Compilations(int(misses()), 0.0)
+        # Eager programs too: each new shape of an operation is one.
+        stats = self.torch.tpu._get_cache_stats()
+        lasted = sum(each.compilation_duration.total_seconds() for each in stats.per_entry_stats)
+        return Compilations(int(stats.num_compilations), lasted)
+
+    def start_trace(self, folder: str) -> None:
+        from torch_tpu._internal import profiler
+
+        self._profile = profiler.profile(on_trace_ready=profiler.xprof_trace_handler(folder))
+        self._profile.__enter__()
+
+    def stop_trace(self) -> None:
+        profile, self._profile = self._profile, None
+        if profile is None:
+            super().stop_trace()
+        else:
+            profile.__exit__(None, None, None)
 
     def _seed_device(self, seed: int) -> None:
         self.torch.tpu.manual_seed_all(seed)
 
     def device_random_state(self) -> Any:
-        return self.torch.tpu.get_rng_state()
+        # torch 2.13 and newer; before that `torch.tpu` lets user code ask.
+        source = getattr(self.torch.accelerator, "random", self.torch.tpu)
+        return source.get_rng_state()
 
     def set_device_random_state(self, state: Any) -> None:
         self.torch.tpu.set_rng_state(state)
