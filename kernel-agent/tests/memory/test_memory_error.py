@@ -48,8 +48,8 @@ GIB = 2**30
         ),
         ("CUDA out of memory. Tried to allocate 3.00 GiB", Exhausted("allocation", 3 * GIB)),
         (
-            "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which "
-            "1.50 GiB is free. Process 7 has 77.6 GiB memory in use.",
+            "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of "
+            "which 1.50 GiB is free. Process 7 has 77.6 GiB memory in use.",
             Exhausted("allocation", 20 * 2**20, int(1.5 * GIB)),
         ),
         # torch_tpu 0.2.0
@@ -59,8 +59,8 @@ GIB = 2**30
         ),
         # jax 0.12
         (
-            "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory required "
-            "for HLO temporaries (59.60G) exceeds available HBM (15.75G). HLO module: jit__lambda.",
+            "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory "
+            "required for HLO temporaries (59.60G) exceeds available HBM (15.75G). HLO module: jit__lambda.",
             Exhausted("program", int(59.6 * GIB), None, int(15.75 * GIB)),
         ),
         ("My program ran out of patience, not of memory", None),

@@ -1,7 +1,8 @@
 """Every look at a part of jax that jax does not promise, in one place, each guarded.
 
-Checked against jax 0.10.2 (Python 3.11) and 0.12.0.1 (`tests/runtimes/test_jax_contract.py`). When a part has changed, the function here
-answers None and the feature that needs it is missing; the user's code is never broken by it.
+Checked against jax 0.10.2 (Python 3.11) and 0.12.0.1 by `tests/runtimes/test_jax_contract.py`. When a part
+has changed, the function here answers None and the feature that needs it is missing; the user's code is never
+broken by it.
 """
 
 from __future__ import annotations

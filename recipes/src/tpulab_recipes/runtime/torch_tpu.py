@@ -39,9 +39,9 @@ class TorchTpuBackend(TorchProcessesBackend):
         if spmd:
             raise DeviceRuntimeError(
                 "unsupported",
-                "torch_tpu uses one process for each device (`python -m tpulab_recipes.runtime.torch_launch`), "
-                "so there is no `spmd=True`; run this notebook without it on one device, or with the "
-                'environment "torch-xla".',
+                "torch_tpu uses one process for each device "
+                "(`python -m tpulab_recipes.runtime.torch_launch`), so there is no `spmd=True`; run this "
+                'notebook without it on one device, or with the environment "torch-xla".',
             )
         if platform == "cpu":
             raise DeviceRuntimeError(
