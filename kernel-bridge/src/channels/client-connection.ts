@@ -81,7 +81,7 @@ export class ClientConnection {
       stateChanged: state => this.#stateChanged(state),
       congested: () => options.congested(),
       missing: (gap, parent) => this.#tellOf(gap, parent),
-      failed: error => this.#fail(error)
+      failed: error => this.fail(error)
     });
     this.#confirmations = new Confirmations(
       socket,
@@ -89,7 +89,8 @@ export class ClientConnection {
       {
         position: () => this.feed.position,
         confirmed: seq => options.confirmed(this, seq),
-        silent: () => this.#silent()
+        silent: () => this.#silent(),
+        failed: error => this.fail(error)
       },
       this.#framing !== 'numbered'
     );
@@ -243,7 +244,7 @@ export class ClientConnection {
       } else if (error instanceof BridgeError) {
         log.warn({ code: error.code }, 'message for a kernel that cannot be reached');
       } else {
-        this.#fail(error);
+        this.fail(error);
       }
     }
   }
@@ -265,9 +266,11 @@ export class ClientConnection {
     }
   }
 
-  #fail(error: unknown): void {
+  /** It is let go, and comes back. */
+  fail(error: unknown): void {
     this.#options.log.error({ err: error }, 'a client could not be served');
     this.stop();
-    this.#options.socket.close(1011, 'internal error of the gateway');
+    const { code, reason } = CLOSE.failed;
+    this.#options.socket.close(code, reason);
   }
 }

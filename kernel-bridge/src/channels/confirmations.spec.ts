@@ -27,6 +27,9 @@ function watch(byPong = true): Confirmations {
   const events = {
     position: () => position,
     confirmed: (seq: number) => void confirmed.push(seq),
+    failed: (error: unknown) => {
+      throw error;
+    },
     silent: () => {
       silences++;
     }

@@ -8,6 +8,7 @@
  * round trip and `delayMs`. Each ping costs a pong and a write of the position, so it does not follow at once.
  */
 import type { WebSocket } from 'ws';
+import { guarded } from '../platform/guard.js';
 
 export interface ConfirmationOptions {
   /** A ping follows this long after a record, unless too many are on their way. */
@@ -44,6 +45,7 @@ export interface ConfirmationEvents {
   confirmed(seq: number): void;
   /** Nothing was heard for `silenceMs`. */
   silent(): void;
+  readonly failed: (error: unknown) => void;
 }
 
 export class Confirmations {
@@ -69,7 +71,10 @@ export class Confirmations {
     this.#options = options;
     this.#events = events;
     this.#byPong = byPong;
-    this.#heartbeat = setInterval(() => this.#beat(), options.heartbeatMs);
+    this.#heartbeat = setInterval(
+      guarded(events.failed, () => this.#beat()),
+      options.heartbeatMs
+    );
     socket.on('pong', payload => this.#pong(payload));
     socket.on('message', () => (this.#heard = performance.now()));
   }
@@ -98,7 +103,11 @@ export class Confirmations {
   }
 
   #askSoon(): void {
-    if (!this.#stopped) this.#delay ??= setTimeout(() => this.#ping(), this.#options.delayMs);
+    if (!this.#stopped)
+      this.#delay ??= setTimeout(
+        guarded(this.#events.failed, () => this.#ping()),
+        this.#options.delayMs
+      );
   }
 
   #ping(): void {

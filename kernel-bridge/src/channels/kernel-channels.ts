@@ -13,6 +13,7 @@ import type { GatheringWebSocket } from '../http/gathering-websocket.js';
 import { attachStatus, deadStatus } from './made-messages.js';
 import type { HeldLimits } from './held-requests.js';
 import type { LeaseTimes } from './client-leases.js';
+import { guarded } from '../platform/guard.js';
 import { KernelRules } from './kernel-rules.js';
 import { isWatched } from './message-watch.js';
 import { OwnRequests } from './own-requests.js';
@@ -106,7 +107,9 @@ export class KernelChannels {
         isBusy: () => kernel.snapshot.executionState === 'busy',
         createSubshell: () => own.createSubshell(),
         send: (msgId, frame) => void kernel.send(msgId, frame),
-        answered: () => void this.#sayBusy()
+        answered: () => void this.#sayBusy(),
+        failed: error =>
+          options.log.warn({ kernelId: kernel.id, err: error }, 'requests that were held back are dropped')
       }
     });
     this.#listening = kernel.listen({
@@ -114,7 +117,7 @@ export class KernelChannels {
         this.#rules.passed(record);
         if (this.#clients.size === 0) return;
         const message = new OutgoingMessage(record);
-        for (const client of this.#clients) client.feed.live(message);
+        this.#each(client => client.feed.live(message));
       },
       wantsPayload: channel =>
         isWatched(channel) ||
@@ -234,7 +237,7 @@ export class KernelChannels {
     try {
       const snapshot = await kernel.currentSnapshot();
       const status = snapshot?.executionState === 'busy' ? attachStatus(snapshot) : null;
-      if (status) for (const client of this.#clients) client.sendMade(status);
+      if (status) this.#each(client => client.sendMade(status));
     } catch (error) {
       log.warn({ kernelId: kernel.id, err: error }, 'the state of the kernel is not known');
     }
@@ -250,10 +253,15 @@ export class KernelChannels {
     this.#rules.kernelChanged();
     if (kernel.isUnreachable && !this.#saidUnreachable) {
       const frame = deadStatus(kernel.snapshot);
-      if (frame) for (const client of this.#clients) client.sendMade(frame);
+      if (frame) this.#each(client => client.sendMade(frame));
     }
     this.#saidUnreachable = kernel.isUnreachable;
-    for (const client of this.#clients) client.wake();
+    this.#each(client => client.wake());
+  }
+
+  /** What fails for one client is the end of that one, and the others go on. */
+  #each(act: (client: ClientConnection) => void): void {
+    for (const client of [...this.#clients]) guarded(error => client.fail(error), act)(client);
   }
 
   #clientChanged(client: ClientConnection, state: FeedState): void {

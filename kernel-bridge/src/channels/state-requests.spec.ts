@@ -6,17 +6,24 @@ import { StateRequests } from './state-requests.js';
 
 /** For each request that was sent on: to which subshell. */
 let sentTo: unknown[];
+let failures: number;
+let sendFails: boolean;
 let requests: StateRequests;
 
 beforeEach(() => {
   vi.useFakeTimers();
   sentTo = [];
+  failures = 0;
+  sendFails = false;
   requests = new StateRequests({
     isBusy: () => true,
     createSubshell: () => 'asked',
-    send: (_msgId, frame) =>
-      void sentTo.push(parseHeader(decodeV1(frame).parts[PART.header]!).subshell_id ?? 'main'),
-    answered: () => undefined
+    send: (_msgId, frame) => {
+      if (sendFails) throw new Error('the kernel cannot be reached');
+      sentTo.push(parseHeader(decodeV1(frame).parts[PART.header]!).subshell_id ?? 'main');
+    },
+    answered: () => undefined,
+    failed: () => void failures++
   });
 });
 
@@ -46,6 +53,14 @@ describe('a question about the state of a busy kernel', () => {
     requests.watched(created);
     expect(requests.take(question('b'))).toBe(true);
     expect(sentTo).toEqual(['s', 's']);
+  });
+
+  // F9: in a timer, nobody else would catch it.
+  it('is dropped, and fails nothing else, where the kernel cannot be reached any more', () => {
+    sendFails = true;
+    expect(requests.take(question('a'))).toBe(true);
+    vi.advanceTimersByTime(60_000);
+    expect([sentTo, failures]).toEqual([[], 1]);
   });
 
   it('goes behind the cell where no subshell comes, and beside it again when one has come late', () => {

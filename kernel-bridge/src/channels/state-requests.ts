@@ -8,6 +8,7 @@
  */
 import type { JournalRecord } from '../journal/record.js';
 import { RecordChannel } from '../journal/record.js';
+import { guarded } from '../platform/guard.js';
 import {
   decodeV1,
   encodeV1,
@@ -37,6 +38,8 @@ export interface StateRequestActions {
   /** Asks the kernel for a subshell; gives the `msg_id` of the request. */
   createSubshell(): string;
   send(msgId: string, frame: Buffer): void;
+  /** Requests that were held back cannot be sent. */
+  readonly failed: (error: unknown) => void;
   /** An answer has ended with an idle, which clients take for that of the cell. */
   answered(): void;
 }
@@ -127,7 +130,10 @@ export class StateRequests implements Disposable {
 
   #ensureSubshell(): void {
     if (this.#asked !== null) return;
-    this.#timer = setTimeout(() => this.#giveUp(), SUBSHELL_TIMEOUT_MS);
+    this.#timer = setTimeout(
+      guarded(this.#actions.failed, () => this.#giveUp()),
+      SUBSHELL_TIMEOUT_MS
+    );
     this.#asked = this.#actions.createSubshell();
   }
 
@@ -143,7 +149,11 @@ export class StateRequests implements Disposable {
     this.#asked = null;
     this.#subshell = subshell;
     this.#isUnsupported = subshell === null;
-    if (this.#isUnsupported) this.#comms.clear();
+    if (this.#isUnsupported) {
+      this.#comms.clear();
+      // Sent as they are, they are answered as any other.
+      this.#open.clear();
+    }
     for (const waiting of this.#waiting.splice(0)) this.#send(waiting);
   }
 

@@ -7,6 +7,7 @@ import { enterGateway } from '../gateway/running-gateways.js';
 import { prepareStateFolder } from '../gateway/state-folder.js';
 import { ServeError } from '../http/server-errors.js';
 import { aborted } from '../platform/waiting.js';
+import { guardProcess, isCrashLoop } from './fatal-ends.js';
 import { openLog } from './logging.js';
 
 const LOST = 'Another gateway has taken the state folder over while this one stood still';
@@ -20,16 +21,17 @@ export async function serveUntilStopped(
   const stateDir = stateDirOf(settings);
   await prepareStateFolder(stateDir);
   const log = openLog(stateDir, settings.logLevel as Level);
-  // Node prints the stack and ends the process; whoever started it in the background finds it in the log only.
-  process.on('uncaughtExceptionMonitor', (err, origin) => {
-    log.fatal({ err, origin }, 'gateway failed; kernels go on, and the next gateway finds them');
-  });
+  using _guard = guardProcess(stateDir, log, () => process.exit(1));
+  const heldBack = isCrashLoop(stateDir)
+    ? 'The gateway ended unexpectedly three times within a minute, so it started without its remotes. gateway.log in the state folder says why; connect again when that is settled.'
+    : null;
+  if (heldBack !== null) log.error(heldBack);
   const stopping = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stopping.abort(signal));
   let gateway: Gateway | null = null;
   let entry: AsyncDisposable | null = null;
   try {
-    gateway = await startGateway({ ...options, log });
+    gateway = await startGateway({ ...options, log, ...(heldBack !== null && { heldBack }) });
     await gateway.ready;
     entry = await enterGateway(stateDir, gateway.gatewayId).catch((error: unknown) => {
       log.warn({ err: error }, 'commands find this gateway by --state-dir only');

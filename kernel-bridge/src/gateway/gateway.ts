@@ -79,6 +79,8 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly host?: string;
   /** 0: a free one. */
   readonly port?: number;
+  /** Why remotes are not to be connected at the start. */
+  readonly heldBack?: string | undefined;
   /** Generated and kept in the state folder when absent. */
   readonly token?: string | undefined;
   readonly envDir?: string | undefined;
@@ -245,7 +247,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     })
   );
   const requested = undo.use(new RequestedHere({ stateDir, log }));
-  const forwarder = undo.use(new Forwarder(remotes, requested));
+  const forwarder = undo.use(new Forwarder(remotes, requested, log));
   const notices = undo.use(new CloudNotices({ env, root: options.machineRoot, log }));
   if (options.checkpointOnNotice !== false)
     undo.use(checkpointOnNotice({ notices, kernels: () => registry.list(), log }));
@@ -346,7 +348,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     await registry.adopt();
     await sessions.restore();
     isReady = true;
-    remotes.start();
+    remotes.start(options.heldBack);
     spare?.keepReady();
     void sweeper.sweep();
     log.info({ url, gatewayId, kernels: registry.list().length }, 'gateway ready');

@@ -194,7 +194,7 @@ describe('Origin', () => {
     expect(answer.status).toBe(204);
     expect(answer.headers.get('access-control-allow-origin')).toBe(PAGE);
     expect(answer.headers.get('access-control-allow-headers')).toBe(
-      'authorization, content-type, x-xsrftoken'
+      'authorization, content-type, if-match, if-none-match, x-xsrftoken'
     );
     expect(answer.headers.get('access-control-max-age')).toBe('600');
     expect(answer.headers.get('access-control-allow-credentials')).toBeNull();

@@ -7,6 +7,8 @@ export const CLOSE = {
   kernelRemoved: { code: 1000, reason: 'the kernel was shut down' },
   /** The client sent something that is not a Jupyter message. */
   malformedFrame: { code: 1007, reason: 'not a Jupyter message' },
+  /** A handler of this socket failed; the log says why. */
+  failed: { code: 1011, reason: 'internal error of the gateway' },
   /** The gateway stops; its kernels go on. */
   gatewayStopping: { code: 1012, reason: 'the gateway is restarting' },
   /** The client takes what it is sent too slowly; it gets everything when it comes back. */

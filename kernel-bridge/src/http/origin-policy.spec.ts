@@ -51,7 +51,11 @@ describe('Origin', () => {
   it('of a preflight gets exactly the headers that Jupyter clients ask for, and never credentials', () => {
     const headers = policy.preflightHeaders({ host, origin: 'http://127.0.0.1:8888' });
     expect(headers['access-control-allow-origin']).toBe('http://127.0.0.1:8888');
-    expect(headers['access-control-allow-headers']).toBe('authorization, content-type, x-xsrftoken');
+    // F21: a file is saved by PUT with a condition.
+    expect(headers['access-control-allow-methods']).toBe('GET, HEAD, POST, PUT, PATCH, DELETE');
+    expect(headers['access-control-allow-headers']).toBe(
+      'authorization, content-type, if-match, if-none-match, x-xsrftoken'
+    );
     expect(headers['access-control-max-age']).toBe('600');
     expect(headers).not.toHaveProperty('access-control-allow-credentials');
   });

@@ -47,7 +47,8 @@ export class OriginPolicy {
     return {
       'access-control-allow-origin': origin,
       ...(this.#trusts(origin) ? { 'access-control-allow-credentials': 'true' } : {}),
-      'access-control-expose-headers': 'Location, Retry-After, Allow, ETag',
+      'access-control-expose-headers':
+        'Location, Retry-After, Allow, ETag, X-TPULab-Modified, X-TPULab-Created, X-TPULab-Writable',
       vary: 'Origin'
     };
   }
@@ -68,8 +69,8 @@ export class OriginPolicy {
   preflightHeaders(headers: IncomingHttpHeaders): Record<string, string> {
     const answer: Record<string, string> = {
       ...this.corsHeaders(headers),
-      'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE',
-      'access-control-allow-headers': 'authorization, content-type, x-xsrftoken',
+      'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
+      'access-control-allow-headers': 'authorization, content-type, if-match, if-none-match, x-xsrftoken',
       'access-control-max-age': '600',
       'cache-control': 'no-store'
     };

@@ -9,6 +9,7 @@ import type { Logger } from 'pino';
 import { type Server as SocketServer, type WebSocket, WebSocketServer } from 'ws';
 import { GatheringWebSocket } from './gathering-websocket.js';
 import { CLOSE } from './close-codes.js';
+import { guarded, guardEvents } from '../platform/guard.js';
 import { InvalidRequestError, NotReadyError, RouteNotFoundError, TooManySocketsError } from './errors.js';
 import { type AccessRules, admit, readsOf } from './access-hooks.js';
 import { type Identity, pathOf, queryOf } from './authentication.js';
@@ -113,7 +114,14 @@ export class Upgrades {
   }
 
   listen(server: Server): void {
-    server.on('upgrade', (request, stream, head) => this.#upgrade(request, stream, head));
+    const { log } = this.#options;
+    server.on('upgrade', (request: IncomingMessage, stream: Duplex, head: Buffer) => {
+      const failed = (error: unknown): void => {
+        log.error({ err: error }, 'a handshake failed');
+        stream.destroy();
+      };
+      guarded(failed, () => this.#upgrade(request, stream, head))();
+    });
   }
 
   /** Closes the sockets whose token was revoked or has expired. A peer that does not answer is cut off after `graceMs`. */
@@ -225,7 +233,12 @@ export class Upgrades {
     identity: Identity,
     opened: (socket: GatheringWebSocket, stream: Duplex) => void
   ): void {
+    const { log } = this.#options;
     this.#sockets.handleUpgrade(request, stream, head, socket => {
+      guardEvents(socket, error => {
+        log.error({ err: error, path: pathOf(request.url ?? '') }, 'a socket is closed: its handler failed');
+        socket.close(CLOSE.failed.code, CLOSE.failed.reason);
+      });
       this.#identities.set(socket, identity);
       if (stream instanceof Socket) stream.setNoDelay(true);
       socket.writeTo(stream);

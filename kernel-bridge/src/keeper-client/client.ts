@@ -1,4 +1,5 @@
 /** The gateway's end of the connection to one keeper. */
+import { guardEvents } from '../platform/guard.js';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { JournalReader } from '../journal/journal-reader.js';
@@ -73,6 +74,7 @@ export class KeeperClient implements KeeperHandle {
       error => socket.destroy(error),
       this.#ended.signal
     );
+    guardEvents(socket, error => socket.destroy(error as Error));
     socket.on('data', chunk => this.#read(chunk));
     socket.on('drain', () => this.#drained());
     socket.on('error', error => (this.#failure = error));

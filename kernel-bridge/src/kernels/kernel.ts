@@ -1,4 +1,5 @@
 /** One kernel as the gateway sees it: the connection to its keeper, its last known state, and who listens. */
+import { guarded } from '../platform/guard.js';
 import path from 'node:path';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
@@ -72,7 +73,7 @@ export class Kernel {
     record: record => {
       this.#lastSeq = record.seq;
       this.#outbox.journaled(record);
-      for (const listener of this.#listeners) listener.record?.(record);
+      this.#tell(listener => listener.record?.(record));
     },
     wantsPayload: channel => {
       for (const listener of this.#listeners) if (listener.wantsPayload?.(channel) === true) return true;
@@ -86,7 +87,7 @@ export class Kernel {
     },
     telemetry: record => {
       this.#telemetrySeq = record.seq;
-      for (const listener of this.#listeners) listener.telemetry?.(record);
+      this.#tell(listener => listener.telemetry?.(record));
     },
     journalFault: fault => {
       this.#journalFault = fault;
@@ -332,7 +333,7 @@ export class Kernel {
     if (handle) await this.#act('shut down', () => handle.shutdown());
     this.#removed = true;
     await this.detach();
-    for (const listener of [...this.#listeners]) listener.removed?.();
+    this.#tell(listener => listener.removed?.());
     this.#listeners.clear();
   }
 
@@ -402,7 +403,14 @@ export class Kernel {
   }
 
   #changed(): void {
-    for (const listener of this.#listeners) listener.changed?.();
+    this.#tell(listener => listener.changed?.());
+  }
+
+  /** Who fails to listen keeps nobody else from it, and does not cost the connection to the keeper. */
+  #tell(act: (listener: KernelListener) => void): void {
+    const failed = (err: unknown): void =>
+      this.#log.error({ kernelId: this.id, err }, 'something that watches a kernel failed');
+    for (const listener of [...this.#listeners]) guarded(failed, act)(listener);
   }
 
   #lost(reason: string): void {

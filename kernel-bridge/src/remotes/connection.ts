@@ -83,7 +83,10 @@ export class RemoteConnection {
       remote.log.add(change === 'clock' ? 'this computer was asleep' : 'the network has changed');
       this.wake();
     });
-    this.#ended = this.#live(watching);
+    this.#ended = this.#live(watching).catch((error: unknown) => {
+      remote.context.log.error({ remote: remote.name, err: error }, 'a connection has failed');
+      remote.log.add(`an unexpected error ended the connection: ${told(error).message}`);
+    });
   }
 
   get isOver(): boolean {
@@ -194,6 +197,8 @@ export class RemoteConnection {
     this.#targets = null;
     const { link, targets } = await openLink(this.#remote, known, signal);
     this.#failures.loggedIn();
+    // By another key, while a prompt is still open.
+    if (this.#remote.phase.kind === 'waiting') this.#remote.move({ kind: 'connecting' });
     this.#link = link;
     this.#targets = targets;
     return link;

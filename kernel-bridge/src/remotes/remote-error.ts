@@ -19,6 +19,7 @@ const OUTLOOKS = {
   remote_lost: 'again',
   remote_timeout: 'again',
   remote_interrupted: 'again',
+  remote_held_back: 'person',
   remote_forward_failed: 'again',
   remote_upload_failed: 'again',
   remote_bridge_missing: 'person',

@@ -3,6 +3,7 @@
  * parsed, bounded and checked: a status and headers from short lists, one value each, without control characters. Anything else ends
  * that one answer. What a browser would act on (redirects, cookies, policies) is on no list, because it would act on this machine.
  */
+import { type Failed, guardEvents } from '../platform/guard.js';
 import { connect } from 'node:net';
 import type { Readable } from 'node:stream';
 import { Client, Pool } from 'undici';
@@ -77,7 +78,11 @@ export class RemoteGateway implements Disposable {
   readonly #pool: Pool;
   readonly #options: Client.Options;
 
-  constructor(at: { readonly socketPath: string; readonly token: string }) {
+  readonly #failed: Failed | undefined;
+
+  /** @param failed hears of a listener of a socket that has failed */
+  constructor(at: { readonly socketPath: string; readonly token: string }, failed?: Failed) {
+    this.#failed = failed;
     this.#socketPath = at.socketPath;
     this.#token = at.token;
     this.#options = {
@@ -164,6 +169,10 @@ export class RemoteGateway implements Disposable {
         perMessageDeflate: false,
         followRedirects: false,
         autoPong: false
+      });
+      guardEvents(socket, error => {
+        this.#failed?.(error);
+        socket.terminate();
       });
       const leave = (): void => socket.terminate();
       signal.addEventListener('abort', leave, { once: true });

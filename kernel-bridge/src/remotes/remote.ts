@@ -119,6 +119,12 @@ export class Remote implements ConnectionOwner {
     }
   }
 
+  /** Without an attempt. */
+  fail(error: unknown): void {
+    this.move({ kind: 'connecting' });
+    this.move({ kind: 'failed', error: told(error) });
+  }
+
   /** Whether a person insists, until the attempt has an end, that a gateway of another build ends for ours. */
   get takesOver(): boolean {
     return this.#takesOver;

@@ -102,8 +102,13 @@ export class Remotes implements AsyncDisposable {
     return remotes;
   }
 
-  start(): void {
-    for (const remote of this.#remotes.values()) if (remote.record.wanted) remote.connect();
+  /** @param heldBack why they are not to be connected now; a person still can */
+  start(heldBack?: string): void {
+    for (const remote of this.#remotes.values()) {
+      if (!remote.record.wanted) continue;
+      if (heldBack === undefined) remote.connect();
+      else remote.fail(new RemoteProblem('remote_held_back', heldBack));
+    }
   }
 
   list(): Remote[] {

@@ -1,4 +1,5 @@
 /** One page on `/bridge/v1/events`: its subscription, and sending it what it asked for. */
+import { guarded } from '../platform/guard.js';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { type EventsFrame, type EventTopic, SubscribeRequest } from '@tpulab/protocol';
 import type { RawData, WebSocket } from 'ws';
@@ -29,7 +30,12 @@ export class EventSubscriber {
     this.#socket = socket;
     this.#source = source;
     this.#gatewayId = gatewayId;
-    const listening = source.listen(event => this.#hear(event));
+    const listening = source.listen(
+      guarded(
+        () => socket.terminate(),
+        event => this.#hear(event)
+      )
+    );
     socket.on('message', data => this.#receive(data));
     socket.on('error', () => socket.terminate());
     socket.on('close', () => {
@@ -96,7 +102,16 @@ export class EventSubscriber {
       return;
     }
     // Events of one turn of the event loop travel in one frame.
-    this.#scheduled ??= setImmediate(() => this.#flush());
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    this.#scheduled ??= setImmediate(
+      guarded(
+        () => this.#socket.terminate(),
+        () => this.#flush()
+      )
+    );
   }
 
   /** Gives the socket as much as it takes well, and goes on when it has taken that. */
@@ -110,7 +125,7 @@ export class EventSubscriber {
       start += events.length;
       const isFull = start < this.#waiting.length;
       const frame = `{"op":"events","events":[${events.map(event => event.json).join(',')}]}`;
-      if (isFull) this.#socket.send(frame, () => (this.#scheduled ??= setImmediate(() => this.#flush())));
+      if (isFull) this.#socket.send(frame, () => this.#schedule());
       else this.#socket.send(frame);
     }
     this.#waiting = this.#waiting.slice(start);

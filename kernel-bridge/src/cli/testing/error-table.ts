@@ -104,6 +104,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   remote_lost: 'remote',
   remote_timeout: 'remote',
   remote_interrupted: 'remote',
+  remote_held_back: 'remote',
   remote_forward_failed: 'remote',
   remote_upload_failed: 'remote',
   remote_bridge_missing: 'remote',

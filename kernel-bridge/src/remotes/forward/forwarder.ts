@@ -1,5 +1,6 @@
 /** Everything that goes through this gateway to a remote, so that it ends when the remote cannot be reached any more. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Logger } from 'pino';
 import { WebSocket } from 'ws';
 import { type BridgeError, RemoteBadAnswerError, RemoteUnavailableError } from '../../http/errors.js';
 import { type FarSocket, HandshakeRefused } from '../../http/upgrades.js';
@@ -33,13 +34,19 @@ export class Forwarder implements Disposable {
   readonly #listening: Disposable;
 
   /** @param requested where it is written down what is asked of the kernels there */
-  constructor(remotes: Remotes, requested: RequestedHere) {
+  constructor(remotes: Remotes, requested: RequestedHere, log: Logger) {
     this.#remotes = remotes;
     this.#requested = requested;
     this.#listening = remotes.onReachable((name, found) => {
       this.#close(name);
+      const failed = (err: unknown): void =>
+        log.error({ remote: name, err }, 'a socket to a remote is closed: its handler failed');
       if (found)
-        this.#lanes.set(name, { remote: found, gateway: new RemoteGateway(found), sockets: new Set() });
+        this.#lanes.set(name, {
+          remote: found,
+          gateway: new RemoteGateway(found, failed),
+          sockets: new Set()
+        });
     });
   }
 

@@ -49,7 +49,9 @@ export class RemoteMirror implements AsyncDisposable {
 
   constructor(options: RemoteMirrorOptions) {
     this.#options = options;
-    this.#gateway = new RemoteGateway(options.gateway);
+    this.#gateway = new RemoteGateway(options.gateway, err =>
+      options.log.error({ err }, 'the list of kernels of a remote cannot be read')
+    );
     for (const kernelId of options.unfinished) this.#follow(kernelId);
     this.#watching = this.#watch();
   }
