@@ -29,6 +29,7 @@ class KernelProcess:
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
         resend_socket: Path | None = None,
+        python: str = sys.executable,
     ) -> None:
         self.file, _ = write_connection_file(str(folder / "c.json"), transport="ipc", ip=str(folder / "z"))
         if resend_socket is not None:
@@ -38,7 +39,7 @@ class KernelProcess:
         base = {name: value for name, value in os.environ.items() if not name.startswith("TPULAB_")}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *arguments, "-f", self.file],
+                [python, *arguments, "-f", self.file],
                 env={**base, **(env or {})},
                 cwd=cwd or folder,
                 stdin=subprocess.DEVNULL,

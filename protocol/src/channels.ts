@@ -39,3 +39,24 @@ export type AckNote = Static<typeof AckNote>;
 
 export const GatewayNote = Type.Union([AttachedNote, LiveNote]);
 export type GatewayNote = Static<typeof GatewayNote>;
+
+/**
+ * A client that connects with `?bounded=true` is sent outputs at a pace that a page can show: messages that come faster are joined, and
+ * text and displays beyond what a cell can show are counted in a display of this type. Its `text/plain` is the last lines.
+ */
+export const FLOOD_MIME = 'application/vnd.tpulab.flood+json';
+
+export interface FloodNote {
+  readonly kernelId: string;
+  /** Of the request whose output it is. */
+  readonly msgId: string;
+  /** Record of the journal from which on its output is. */
+  readonly from: number;
+  /** Of all text of this execution so far, that which is shown included. */
+  readonly lines: number;
+  /** Of all text, and of the displays that are left out. */
+  readonly bytes: number;
+  /** Displays that are not shown. */
+  readonly leftOut: number;
+  readonly isRunning: boolean;
+}

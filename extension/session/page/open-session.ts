@@ -4,6 +4,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import { GoneWatch } from '../../src/absent/gone-watch.js';
 import { startThere } from '../../src/absent/start-there.js';
 import { KeptApi } from '../../src/reattach/kept-api.js';
+import { floodFactory } from '../../src/reattach/flood-output.js';
 import { followNotebook } from '../../src/reattach/follow-notebook.js';
 import { GroupWatch } from '../../src/slices/group-watch.js';
 import type { NoticePlace } from '../../src/ui/notebook-notice.js';
@@ -35,6 +36,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   const { isReadOnly } = access;
   const { context, panel } = openNotebook({ path, managers, isReadOnly });
   panel.id = 'tpulab-notebook';
+  panel.content.rendermime.addFactory(floodFactory(id => backends.backendOf(id)?.serverSettings ?? null));
   const saving = new Saving(context, page.store, isReadOnly);
   const notices = new Notices();
   page.current.follow(context.sessionContext);

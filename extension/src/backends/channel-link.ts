@@ -58,6 +58,8 @@ export class ChannelLink {
   readonly predecessors = new Set<string>();
   /** Changes what the gateway has sent before it is delivered; null: nothing is changed. */
   rewrite: ((data: ArrayBuffer) => ArrayBuffer) | null = null;
+  /** Called before the first message of another process of the kernel is delivered. */
+  restarted: (() => void) | null = null;
 
   #position: number | null = null;
   /** By channel, of the newest message that was delivered. */
@@ -184,6 +186,10 @@ export class ChannelLink {
     this.#position = Math.max(this.#position ?? 0, seq);
     const mark = frameMark(data);
     if (mark !== null) {
+      const before = this.kernelSession;
+      if (before !== null && sessionOfMark(mark) !== before) {
+        this.restarted?.();
+      }
       this.#latest = mark;
       if (seq !== 0) {
         this.#newest.set(mark.channel, mark);

@@ -149,6 +149,7 @@ function linkAndAddress(
     return { link: null, address: address.href };
   }
   const link = linkOf(decodeURIComponent(kernelId), sessionId);
+  address.searchParams.set('bounded', 'true');
   if (link.position !== null) {
     address.searchParams.set('resume', String(link.position));
     for (const [channel, id] of link.last) {

@@ -1,5 +1,5 @@
 import type { IOutput } from '@jupyterlab/nbformat';
-import type { CellExecution } from '@tpulab/protocol';
+import { type CellExecution, FLOOD_MIME } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { sha256Hex } from '../platform/sha256.js';
 import { decide } from './decide.js';
@@ -65,6 +65,29 @@ describe('an execution that has not finished', () => {
     expect(decide(running, cell({ source: 'other' }), SAVED)).toBe('changed');
     expect(decide(running, undefined, SAVED)).toBe('gone');
     expect(decide({ ...running, outputs: [] }, cell({ source: 'other' }), SAVED)).toBe('leave');
+  });
+});
+
+// X5: what is shown in part must be neither fetched whole nor replaced again and again.
+describe('an execution whose outputs are cut', () => {
+  const cut = execution({ cutBytes: 1_000_000, finishedAt: AFTER });
+  const flood = (msgId: string): IOutput => ({
+    output_type: 'display_data',
+    metadata: {},
+    data: { [FLOOD_MIME]: { msgId } }
+  });
+
+  it('is left alone where the file has its beginning, its counts and its end', () => {
+    const shown = { executionCount: 3, outputs: [stream('x\n') as IOutput, flood('m')] };
+    expect(decide(cut, cell(shown), SAVED)).toBe('leave');
+    expect(decide(cut, cell({ ...shown, outputs: [flood('another run')] }), SAVED)).toBe('fill');
+  });
+
+  it('is left alone where the file was saved later, which may have more of it', () => {
+    expect(decide({ ...cut, finishedAt: BEFORE }, cell(same), SAVED)).toBe('leave');
+    expect(decide({ ...cut, finishedAt: BEFORE }, cell({ ...same, executionCount: null }), SAVED)).toBe(
+      'fill'
+    );
   });
 });
 

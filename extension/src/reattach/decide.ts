@@ -4,7 +4,7 @@
  * The file may be older than the execution (the page was away), as old (saved afterwards), or say something else on
  * purpose: outputs that somebody has cleared and saved must not come back. What is not sure to be missing is left alone.
  */
-import type { CellExecution } from '@tpulab/protocol';
+import { type CellExecution, FLOOD_MIME, type FloodNote } from '@tpulab/protocol';
 import { sha256Hex } from '../platform/sha256.js';
 import type { ICodeCell, IShownCell } from './notebook.js';
 import { saysTheSame } from './same-content.js';
@@ -38,6 +38,11 @@ export function decide(
     return 'attach';
   }
   const hasSameCount = shown.executionCount === execution.executionCount;
+  // What is very long is shown in part, by the page and by the bridge's answer, in different words.
+  const hasCut = execution.cutBytes > 0 && shown.outputs.length > 0;
+  if (hasSameCount && hasCut && (!isNews || showsFlood(shown, execution))) {
+    return 'leave';
+  }
   if (hasSameCount && showsSame(shown, execution)) {
     return execution.outputs.some(({ displayId }) => displayId !== null) ? 'follow' : 'leave';
   }
@@ -52,6 +57,13 @@ export function isFinished({ state }: Pick<CellExecution, 'state'>): boolean {
 
 function isLaterThan(finishedAt: string | null, savedAt: number | null): boolean {
   return savedAt === null || (finishedAt !== null && Date.parse(finishedAt) > savedAt);
+}
+
+function showsFlood({ outputs }: IShownCell, { msgId }: CellExecution): boolean {
+  return outputs.some(output => {
+    const data = output['data'] as Record<string, Partial<FloodNote> | undefined> | undefined;
+    return data?.[FLOOD_MIME]?.msgId === msgId;
+  });
 }
 
 function showsSame(shown: IShownCell, execution: CellExecution): boolean {

@@ -227,6 +227,16 @@ function unfinishedText(count: number, all: number, trans: TranslationBundle): s
   return ` ${text}`;
 }
 
+/** JupyterLab forgets the ids of displays when it restarts the kernel itself; another page or a command may do so too. */
+function forgetDisplays(kernel: Kernel.IKernelConnection): void {
+  const { _displayIdToParentIds: parents, _msgIdToDisplayIds: ids } = kernel as unknown as {
+    readonly _displayIdToParentIds?: Map<string, unknown>;
+    readonly _msgIdToDisplayIds?: Map<string, unknown>;
+  };
+  parents?.clear();
+  ids?.clear();
+}
+
 /** What was placed, once the page has what the kernel has; null when it could not be asked. Never rejects. */
 async function attach(
   panel: NotebookPanel,
@@ -243,6 +253,7 @@ async function attach(
     }
     const link = sockets.link(kernel.id, kernel.clientId);
     link.rewrite = withoutKnownWidgets(kernel);
+    link.restarted = () => forgetDisplays(kernel);
     try {
       const result = await reattach({
         kernel,

@@ -2,9 +2,11 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { MainAreaWidget, Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { IBridgeEvents } from '../events/tokens.js';
+import { floodFactory } from './flood-output.js';
 import { followNotebook, type IFollowParts } from './follow-notebook.js';
 import { UnplacedOutputs } from './unplaced-view.js';
 
@@ -13,15 +15,17 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Places outputs made while no page was open, and lets running cells go on after a reload.',
   autoStart: true,
   requires: [IBridgeBackends, INotebookTracker],
-  optional: [IBridgeEvents, ITranslator],
+  optional: [IBridgeEvents, IRenderMimeRegistry, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     backends: IBridgeBackends,
     notebooks: INotebookTracker,
     events: IBridgeEvents | null,
+    rendermime: IRenderMimeRegistry | null,
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    rendermime?.addFactory(floodFactory(id => backends.backendOf(id)?.serverSettings ?? null));
     const parts: IFollowParts = {
       backends,
       events,

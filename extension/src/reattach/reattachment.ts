@@ -87,14 +87,13 @@ class Reattachment {
       return { ...NOTHING, unplaced: this.unplaced(first.executions), elsewhere: [...this._elsewhere] };
     }
     const kernelSession = await attached(kernel, link, signal);
-    const outputs = await this.complete(first);
-    await this.widgetsListen(outputs);
+    await this.widgetsListen(first);
     const hold = link.hold();
     if (hold === null) {
       throw new Error('The connection to the kernel was lost while its outputs were read.');
     }
     try {
-      const latest = merged(outputs, await api.read(outputs.until, signal));
+      const latest = merged(first, await api.read(first.until, signal));
       await trust.learn(latest.executions, signal);
       if (hold.isOver) {
         throw new Error('The connection to the kernel was lost while its outputs were read.');
@@ -178,19 +177,6 @@ class Reattachment {
     if (isNew && kernel.connectionStatus === 'connected') {
       await kernel.reconnect();
     }
-  }
-
-  /** What was cut short for the first answer is fetched whole: a file must not be given less than it has. */
-  private async complete(outputs: IOutputs): Promise<IOutputs> {
-    const wanted = new Set(this.plans(outputs.executions).map(({ execution }) => execution));
-    const executions = await Promise.all(
-      outputs.executions.map(async execution =>
-        execution.cutBytes > 0 && wanted.has(execution)
-          ? this.options.api.whole(execution, this.options.signal)
-          : execution
-      )
-    );
-    return { ...outputs, executions };
   }
 
   private async place(

@@ -1,7 +1,8 @@
 /**
  * `GET /api/kernels/<id>/channels`: the WebSocket of Jupyter's clients. Queries beside Jupyter's `session_id`: `resume=SEQ`, the
  * last record that the client has; `last=CHANNEL:MSG_ID`, repeatable, the last message that it has of a channel;
- * `predecessor=SESSION_ID`, repeatable, a session whose replies and questions it takes over.
+ * `predecessor=SESSION_ID`, repeatable, a session whose replies and questions it takes over; `bounded=true`, on numbered channels,
+ * outputs at a pace that a page can show (`LiveBound`).
  */
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { InvalidRequestError, NotReadyError } from '../http/errors.js';
@@ -39,7 +40,8 @@ export function channelsRoute(registry: KernelRegistry, hub: ChannelsHub) {
         predecessors: predecessorsOf(query),
         resume: parseSeq(query.get('resume')),
         last: lastMessagesOf(query),
-        isReader: reads !== null
+        isReader: reads !== null,
+        isBounded: query.get('bounded') === 'true'
       };
       return (socket: AttachRequest['socket'], stream: AttachRequest['stream']): void => {
         // The kernel may have been removed during the handshake.

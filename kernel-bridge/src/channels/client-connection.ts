@@ -9,11 +9,12 @@ import { decodeLegacy, decodeV1, encodeV1, parseHeader, PART, WireError } from '
 import { ClientFeed, type FeedLimits, type FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from '../http/close-codes.js';
 import { type ConfirmationOptions, Confirmations } from './confirmations.js';
-import { CLOSING, type GatheringWebSocket } from '../http/gathering-websocket.js';
+import { CLOSING, type GatheringWebSocket, Opcode } from '../http/gathering-websocket.js';
 import { attachStatus, gapNotice } from './made-messages.js';
 import { type ClientRequest, type Refusal, refusalFrames } from './refusal.js';
+import type { BoundClient, LiveBound } from './live-bound.js';
 import type { ResumePoint } from './resume-point.js';
-import { type Framing, framingOf, madeFrame, noteFrame, parseAck } from './subprotocols.js';
+import { type Framing, framingOf, madeFrame, noteFrame, numberOf, parseAck } from './subprotocols.js';
 
 /** Sessions that a socket may speak for beside its own; some clients name none in the URL. */
 const MAX_FURTHER_SESSIONS = 16;
@@ -33,6 +34,8 @@ export interface ClientOptions {
   readonly findStart: (() => Promise<ResumePoint>) | null;
   readonly confirmation: ConfirmationOptions;
   readonly limits: FeedLimits;
+  /** Paces its outputs; it is the same for all sockets of a session. */
+  readonly bound: LiveBound | null;
   readonly log: Logger;
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
   /** Whether another attached client has this session id. */
@@ -57,6 +60,7 @@ export class ClientConnection {
   readonly #confirmations: Confirmations;
   readonly #furtherSessions = new Set<string>();
   readonly #framing: Framing;
+  readonly #paced: BoundClient;
   #isStarted = false;
   #closedAt: number | null = null;
 
@@ -66,6 +70,11 @@ export class ClientConnection {
     this.sessionId = options.sessionId;
     this.isReader = options.isReader;
     this.#framing = framingOf(socket.protocol);
+    this.#paced = {
+      send: (seq, v1) => socket.gather(Opcode.binary, numberOf(seq), v1),
+      unsent: () => socket.unsentBytes
+    };
+    options.bound?.attach(this.#paced);
     for (const session of options.predecessors)
       if (!options.isTaken(session)) this.#furtherSessions.add(session);
     this.feed = new ClientFeed({
@@ -74,6 +83,7 @@ export class ClientConnection {
       framing: this.#framing,
       position: options.position,
       limits: options.limits,
+      bound: options.bound,
       newest: () => options.kernel.lastSeq,
       read: options.read,
       owns: this.owns,
@@ -181,6 +191,7 @@ export class ClientConnection {
   stop(): void {
     this.#confirmations.stop();
     this.feed.stop();
+    this.#options.bound?.detach(this.#paced);
   }
 
   /** Nothing was heard for long: the network is gone, or what was sent is not being read. */

@@ -10,6 +10,7 @@ import type { Duplex } from 'node:stream';
 import { once } from 'node:events';
 import type { GapRecord, JournalRecord } from '../journal/index.js';
 import { type GatheringWebSocket, Opcode } from '../http/gathering-websocket.js';
+import type { LiveBound } from './live-bound.js';
 import { OutgoingMessage } from './outgoing-message.js';
 import type { ResumePoint } from './resume-point.js';
 import { type Framing, numberOf } from './subprotocols.js';
@@ -33,6 +34,8 @@ export interface FeedOptions {
   /** The last seq that the client has. */
   readonly position: number;
   readonly limits?: FeedLimits;
+  /** What paces the outputs of a page; null for a client that is to get every message. */
+  readonly bound?: LiveBound | null;
   /** seq of the newest record that the journal is known to have. */
   newest(): number;
   /** Records from there on; a gap record stands for those that are gone. */
@@ -166,7 +169,9 @@ export class ClientFeed {
     if (this.#untold.length > 0) this.#tell(message.outputOf);
     let bytes = 0;
     if (this.#isAddressed(message)) {
-      bytes = this.#send(message);
+      const { bound } = this.#options;
+      if (bound) bound.take(message);
+      else bytes = this.#send(message);
       if (this.#isCongested) this.#options.congested();
     }
     this.#options.moved(bytes);
@@ -175,6 +180,7 @@ export class ClientFeed {
   /** A live client learns of a gap at once; one that catches up, beside the output that follows it. */
   #tell(parent: Buffer | null): void {
     if (!parent && this.#state !== 'live') return;
+    if (this.#untold.length > 0) this.#options.bound?.flush();
     for (const gap of this.#untold.splice(0)) this.#options.missing(gap, parent);
   }
 

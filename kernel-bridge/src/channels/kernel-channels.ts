@@ -10,6 +10,7 @@ import type { FeedLimits, FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from '../http/close-codes.js';
 import type { ConfirmationOptions } from './confirmations.js';
 import type { GatheringWebSocket } from '../http/gathering-websocket.js';
+import { LiveBound } from './live-bound.js';
 import { attachStatus, deadStatus } from './made-messages.js';
 import type { HeldLimits } from './held-requests.js';
 import type { LeaseTimes } from './client-leases.js';
@@ -66,7 +67,12 @@ export interface AttachRequest {
   readonly last: LastMessages;
   /** It may look on, and change nothing. */
   readonly isReader: boolean;
+  /** A page: outputs come at a pace that it can show. */
+  readonly isBounded: boolean;
 }
+
+/** Sessions whose counts of long outputs are remembered while they have no socket. */
+const MAX_BOUNDS = 32;
 
 export class KernelChannels {
   readonly #options: KernelChannelsOptions;
@@ -76,6 +82,8 @@ export class KernelChannels {
   readonly #journal: JournalReader;
   readonly #listening: Disposable;
   readonly #rules: KernelRules;
+  /** By session, the one that was attached last at the end. */
+  readonly #bounds = new Map<string, LiveBound>();
   #saidUnreachable = false;
   #isClosing = false;
 
@@ -157,6 +165,7 @@ export class KernelChannels {
       findStart: this.#finderOf(resume, last),
       confirmation,
       limits,
+      bound: asked.isBounded && socket.protocol === NUMBERED_SUBPROTOCOL ? this.#boundOf(sessionId) : null,
       log: log.child({ kernelId: kernel.id, clientId: sessionId }),
       read: fromSeq => this.#journal.readAcross(fromSeq, { newest: () => kernel.lastSeq }),
       isTaken: session => this.#bySession.has(session),
@@ -191,6 +200,17 @@ export class KernelChannels {
     for (const client of [...this.#clients]) client.close(code);
     // What clients confirm by answering the close frame is still kept.
     if (this.#clients.size === 0) this.#positions.close();
+  }
+
+  #boundOf(sessionId: string | null): LiveBound {
+    const known = sessionId === null ? undefined : this.#bounds.get(sessionId);
+    const bound = known ?? new LiveBound(this.#options.kernel.id);
+    if (sessionId === null) return bound;
+    this.#bounds.delete(sessionId);
+    this.#bounds.set(sessionId, bound);
+    const [oldest] = this.#bounds.keys();
+    if (this.#bounds.size > MAX_BOUNDS && oldest !== undefined) this.#bounds.delete(oldest);
+    return bound;
   }
 
   /** A position past the journal's end (of another journal, say) would silence the client for long. */

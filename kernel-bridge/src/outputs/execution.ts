@@ -30,7 +30,7 @@ export const Execution = Type.Object({
 });
 export type Execution = Static<typeof Execution>;
 
-/** Where a display was shown, and the newest message that says what it shows. */
+/** Where a display was shown, and the newest message that says what it shows. `id`: as `displayKeyOf` has it. */
 export const Display = Type.Object({ id: Type.String(), seq: Seq, shownBy: Type.Array(Type.String()) });
 export type Display = Static<typeof Display>;
 

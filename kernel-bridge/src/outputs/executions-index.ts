@@ -4,10 +4,11 @@
  * can be worked out again from the journal.
  */
 import { gapOf, type GapRecord, isRestart, type JournalRecord } from '../journal/index.js';
-import { displayIdOf, integerOrNull, pageOf } from './kernel-output.js';
+import { integerOrNull, pageOf } from './kernel-output.js';
 import {
   contentMentions,
   contentOf,
+  displayKeyOf,
   type JournaledMessage,
   MessageReader,
   metadataOf
@@ -62,6 +63,11 @@ export class ExecutionsIndex {
   /** The newest record that is taken into account. */
   get throughSeq(): number {
     return this.#throughSeq;
+  }
+
+  /** Of the process that spoke last. */
+  get kernelSession(): string | null {
+    return this.#kernelSession;
   }
 
   get forgotten(): number {
@@ -215,7 +221,7 @@ export class ExecutionsIndex {
 
   #displayed(message: JournaledMessage, execution: Execution | null): void {
     if (!contentMentions(message, '"display_id"')) return;
-    const id = displayIdOf(contentOf(message));
+    const id = displayKeyOf(message);
     if (id === null) return;
     let display = this.#displays.get(id);
     if (display === undefined) {
@@ -260,9 +266,7 @@ export class ExecutionsIndex {
     if (isFirst) return;
     this.#lose(seq, this.#restartSeq || seq);
     this.#restartSeq = 0;
-    this.#displays.clear();
     this.#captures.clear();
-    this.#forgotDisplays = false;
   }
 
   /** Requests from before `before` without an answer get none. One that is answered after all is found to be running. */

@@ -22,7 +22,7 @@ const Witness = Type.Object({ seq: Type.Integer({ minimum: 1 }), sha256: Type.St
 export type Witness = Static<typeof Witness>;
 
 const IndexFile = Type.Object({
-  version: Type.Literal(1),
+  version: Type.Literal(2),
   witness: Witness,
   state: Type.Object({
     throughSeq: Type.Integer({ minimum: 1 }),
@@ -67,7 +67,7 @@ export async function loadIndex(file: string, reader: JournalReader): Promise<Sa
 }
 
 export async function saveIndex(file: string, state: IndexState, witness: Witness): Promise<void> {
-  const body = JSON.stringify({ version: 1, witness, state });
+  const body = JSON.stringify({ version: 2, witness, state });
   await writeForThisBoot(file, `${hashOf(body)}\n${body}\n`);
 }
 

@@ -1,7 +1,9 @@
-/** A range of a kernel's journal as JSON, for tools and for pages that place output again. */
+/** A range of a kernel's journal, for tools and for pages that place output again: as JSON, or the text of one execution. */
 import type { JournalEntry, JournalPage } from '@tpulab/protocol';
-import { FROM_CLIENT, JournalReader, type JournalRecord } from '../journal/index.js';
+import { FROM_CLIENT, gapOf, JournalReader, type JournalRecord } from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART } from '../jupyter/index.js';
+import { contentOf, MessageReader } from './message-of-record.js';
+import { gapInWords } from './outputs-pass.js';
 
 /** A page ends early at this size, so that one request cannot fill the memory. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;
@@ -35,6 +37,29 @@ export async function readJournalPage(
     }
   }
   return { entries, next, firstSeq, lastSeq };
+}
+
+/** What an execution has printed up to the record `until`: its streams, the text of its displays and its traceback, in pieces. */
+export async function* executionText(
+  journalDir: string,
+  { msgId, from, until }: { readonly msgId: string; readonly from?: number; readonly until: number }
+): AsyncGenerator<string> {
+  const reader = new JournalReader(journalDir);
+  const messages = new MessageReader();
+  const start = Math.max(from ?? 1, await reader.firstSeq());
+  for await (const batch of reader.readAcross(start, { to: until })) {
+    for (const record of batch) {
+      const gap = gapOf(record);
+      const message = gap === null ? messages.read(record) : null;
+      if (gap !== null) yield gapInWords(gap);
+      if (message?.parentId !== msgId || !message.onIopub) continue;
+      const { text, data, traceback } = contentOf(message);
+      const plain = (data as Record<string, unknown> | undefined)?.['text/plain'];
+      if (typeof text === 'string') yield text;
+      else if (Array.isArray(traceback)) yield `${traceback.join('\n')}\n`;
+      else if (typeof plain === 'string' && message.msgType !== 'update_display_data') yield `${plain}\n`;
+    }
+  }
 }
 
 function entryOf({ seq, timeNs, channel, payload }: JournalRecord): JournalEntry {

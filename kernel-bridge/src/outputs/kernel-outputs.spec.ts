@@ -134,6 +134,36 @@ describe('what is known of an execution', () => {
 });
 
 describe('outputs that belong to no cell alone', () => {
+  // A04: a restarted kernel gives the same ids to other displays.
+  it.each([
+    ['whole', null],
+    ['cell by cell', new Set(['one'])]
+  ])('displays of an earlier process stay as it left them, read %s', (_how, cells) =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      const show = (id: string, text: string): void => story.display(id, { 'text/plain': text }, 'd');
+      const update = (id: string, text: string): void =>
+        story.display(id, { 'text/plain': text }, 'd', 'update_display_data');
+      story.cell('one', 'show()', 1, id => show(id, 'first'));
+      story.cell('two', 'update()', 2, id => update(id, 'second'));
+      story.restart();
+      story.session = 'kernel-2';
+      story.cell('three', 'again()', 1, id => show(id, 'third'));
+      story.cell('four', 'update()', 2, id => update(id, 'fourth'));
+      await story.writeTo(journalDir);
+      const { executions } = await readBack({ journalDir, indexFile: null }, { cells });
+      const shown = executions.flatMap(({ cellId, outputs }) =>
+        outputs.map(({ output, displayId }) => [
+          cellId,
+          displayId,
+          'data' in output && output.data['text/plain']
+        ])
+      );
+      const old = ['one', null, 'second'];
+      expect(shown).toEqual(cells === null ? [old, ['three', 'd', 'fourth']] : [old]);
+    })
+  );
+
   it('a page of help is shown below its cell', () =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();

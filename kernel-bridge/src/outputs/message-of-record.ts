@@ -1,7 +1,7 @@
 /** What the reading of outputs needs of a journal record. A frame is taken apart, and content parsed, only where that is asked for. */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART, v1Part } from '../jupyter/index.js';
-import { asObject } from './kernel-output.js';
+import { asObject, displayIdOf } from './kernel-output.js';
 
 export interface JournaledMessage {
   readonly seq: number;
@@ -70,6 +70,17 @@ export function contentOf({ frame }: JournaledMessage): Record<string, unknown> 
 
 export function metadataOf({ frame }: JournaledMessage): Record<string, unknown> {
   return parse(v1Part(frame, PART.metadata) ?? NOTHING);
+}
+
+/** Of a display, with the process that shows it: the next one gives the same ids to other displays. */
+export function displayKeyOf(message: JournaledMessage): string | null {
+  const id = displayIdOf(contentOf(message));
+  return id === null ? null : `${message.session}\n${id}`;
+}
+
+/** The id as the kernel gave it; null where it is of another process than `session`, which cannot update it. */
+export function displayIdIn(session: string | null, key: string | null): string | null {
+  return session !== null && key?.startsWith(`${session}\n`) === true ? key.slice(session.length + 1) : null;
 }
 
 /** Whether the text occurs in the content; spares parsing where it does not. */

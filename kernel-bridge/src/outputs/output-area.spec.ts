@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NotebookOutput } from '@tpulab/protocol';
 import { OutputArea } from './output-area.js';
-import { StreamText } from './stream-text.js';
+import { StreamText } from '../jupyter/stream-text.js';
 
 const stream = (text: string, name = 'stdout'): NotebookOutput => ({ output_type: 'stream', name, text });
 const display = (data: Record<string, unknown>): NotebookOutput => ({

@@ -5,7 +5,7 @@
  */
 import type { NotebookOutput, OutputEntry } from '@tpulab/protocol';
 import { sizeInWords } from './size-in-words.js';
-import { StreamText } from './stream-text.js';
+import { StreamText } from '../jupyter/stream-text.js';
 
 /** Where an output comes from. */
 export interface OutputOrigin {

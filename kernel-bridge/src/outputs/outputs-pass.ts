@@ -6,11 +6,12 @@ import type { NotebookOutput } from '@tpulab/protocol';
 import { gapOf, type GapRecord, type JournalRecord } from '../journal/index.js';
 import type { Execution, OutputWidget } from './execution.js';
 import type { ExecutionsIndex } from './executions-index.js';
-import { displayIdOf, outputOf, pageOf } from './kernel-output.js';
+import { outputOf, pageOf } from './kernel-output.js';
 import {
   bufferCount,
   contentMentions,
   contentOf,
+  displayKeyOf,
   type JournaledMessage,
   MessageReader
 } from './message-of-record.js';
@@ -87,7 +88,7 @@ export class OutputsPass {
     }
     const output = outputOf(msgType, content);
     if (output === null) return;
-    chosen.area.add(output, { seq, displayId: displayIdOf(content), buffers: bufferCount(message) });
+    chosen.area.add(output, { seq, displayId: displayKeyOf(message), buffers: bufferCount(message) });
   }
 
   #targetOf(parentId: string): Chosen | null {
@@ -100,7 +101,7 @@ export class OutputsPass {
   #updateDisplay(message: JournaledMessage): void {
     if (!contentMentions(message, '"display_id"')) return;
     const content = contentOf(message);
-    const id = displayIdOf(content);
+    const id = displayKeyOf(message);
     const shown = id === null ? null : outputOf('display_data', content);
     if (id === null || shown === null) return;
     const origin = { seq: message.seq, buffers: bufferCount(message) };

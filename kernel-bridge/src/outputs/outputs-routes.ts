@@ -17,7 +17,7 @@ import type { OutputsOfKernels, OutputsRequest } from './index.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { failure, notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import { readJournalPage } from './journal-page.js';
+import { executionText, readJournalPage } from './journal-page.js';
 import { journalStream } from './journal-stream.js';
 
 const NO_JOURNAL = failure('No such kernel is running, and no journal of one is stored.');
@@ -55,6 +55,28 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels, registry: 
         // Nobody is left to be answered.
         return reply.hijack();
       }
+    }
+  );
+
+  app.get(
+    '/bridge/v1/kernels/:kernelId/outputs/text',
+    {
+      schema: {
+        summary: 'All text of one execution, however long',
+        params: Type.Object({ kernelId: Type.String() }),
+        querystring: Type.Object({
+          msgId: Type.String({ description: 'of its execute_request' }),
+          from: Type.Optional(Type.Integer({ minimum: 1, description: 'record where it begins' }))
+        }),
+        response: { 200: notJson('text', 'text/plain; charset=utf-8'), 404: NO_JOURNAL }
+      }
+    },
+    async (request, reply) => {
+      const { kernelId } = request.params;
+      const { until } = await outputs.extent(kernelId);
+      const journalDir = await outputs.withJournal(kernelId, dir => Promise.resolve(dir));
+      const text = executionText(journalDir, { ...request.query, until });
+      return reply.header('content-type', 'text/plain; charset=utf-8').send(Readable.from(text));
     }
   );
 

@@ -1,8 +1,9 @@
 /** Answers a question about the outputs of a kernel: which executions, what they have put out, and how to go on. */
-import type { CapturedOutputs, CellExecution } from '@tpulab/protocol';
+import type { CapturedOutputs, CellExecution, OutputEntry } from '@tpulab/protocol';
 import type { JournalReader, JournalRecord, NumberedGap } from '../journal/index.js';
 import { type Execution, isOpen, type OutputWidget } from './execution.js';
 import type { ExecutionsIndex } from './executions-index.js';
+import { displayIdIn } from './message-of-record.js';
 import { OutputArea } from './output-area.js';
 import { type Chosen, gapInWords, OutputsPass } from './outputs-pass.js';
 
@@ -59,7 +60,7 @@ export async function readOutputs({
   const shown = pass.executions;
   return {
     until: index.throughSeq,
-    executions: shown.map(each => describeExecution(each, isOpen(each.of) ? lostEnd : null)),
+    executions: shown.map(each => describeExecution(each, index, isOpen(each.of) ? lostEnd : null)),
     widgets: widgets.map(each => describeWidget(each, index)),
     nextAfter: shown.length < matching.length ? (shown.at(-1)?.of.requestSeq ?? null) : null,
     forgotten: index.forgotten
@@ -189,7 +190,11 @@ function rangesOf(chosen: readonly Chosen[]): { from: number; to: number }[] {
   return joined;
 }
 
-function describeExecution({ of, area }: Chosen<Execution>, lostEnd: NumberedGap | null): CellExecution {
+function describeExecution(
+  { of, area }: Chosen<Execution>,
+  index: ExecutionsIndex,
+  lostEnd: NumberedGap | null
+): CellExecution {
   const lost = lostEnd && { seq: lostEnd.fromSeq, count: null, code: lostEnd.code, reason: lostEnd.reason };
   if (lost) area.add({ output_type: 'stream', name: 'stderr', text: gapInWords(lost) }, { seq: lost.seq });
   const { msgId, cellId, codeHash, state, executionCount, requestSeq, changedSeq, gaps } = of;
@@ -204,7 +209,7 @@ function describeExecution({ of, area }: Chosen<Execution>, lostEnd: NumberedGap
     finishedAt: of.finishedAt === null ? null : timeText(of.finishedAt),
     requestSeq,
     changedSeq,
-    outputs: area.entries(),
+    outputs: entriesOf(area, index),
     clearPending: area.clearPending,
     cutBytes: area.cutBytes,
     gaps: [...gaps, ...(lost ? [lost] : [])]
@@ -217,10 +222,15 @@ function describeWidget({ of, area }: Chosen<OutputWidget>, index: ExecutionsInd
     msgIds: [...of.msgIds],
     capturing: index.capturedBy(of.commId) !== null,
     changedSeq: of.changedSeq,
-    outputs: area.entries(),
+    outputs: entriesOf(area, index),
     clearPending: area.clearPending,
     cutBytes: area.cutBytes
   };
+}
+
+/** Ids of displays as the kernel gave them. Those of an earlier process are left out: nothing can update them any more. */
+function entriesOf(area: OutputArea, { kernelSession }: ExecutionsIndex): OutputEntry[] {
+  return area.entries().map(entry => ({ ...entry, displayId: displayIdIn(kernelSession, entry.displayId) }));
 }
 
 /** The execution as it is when no kernel is left that could answer it. */

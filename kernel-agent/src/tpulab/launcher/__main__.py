@@ -1,10 +1,11 @@
 """Starts an IPython kernel for TPULab: `python -m tpulab.launcher -f CONNECTION_FILE`.
 
-Takes the arguments of `ipykernel_launcher`. Four things differ: compiled programs are kept for the next
+Takes the arguments of `ipykernel_launcher`. Six things differ: compiled programs are kept for the next
 kernel (`compile.cache_folder`), iopub does not drop messages when its reader stalls (`lossless_iopub`), what
-nobody has written down yet can be sent again (`recorded_kernel`), and the agent is loaded (`agent`). The
-agent is a convenience: if it cannot start, one line is logged and the kernel runs without it. A kernel that
-would lose output, on the other hand, must not start.
+nobody has written down yet can be sent again (`recorded_kernel`), tracebacks of deep recursion are short
+(`short_tracebacks`), cells install packages into the kernel's own environment (`own_packages`), and the
+agent is loaded (`agent`). The agent is a convenience: if it cannot start, one line is logged and the kernel
+runs without it. A kernel that would lose output, on the other hand, must not start.
 """
 
 from __future__ import annotations
@@ -30,11 +31,15 @@ def main() -> None:
 
     keep_compiled_programs()
 
+    from tpulab.launcher.own_packages import use_own_environment
     from tpulab.launcher.recorded_kernel import RecordedKernelApp
+    from tpulab.launcher.short_tracebacks import shorten_tracebacks
 
     class TpulabKernelApp(RecordedKernelApp):
         def initialize(self, argv: list[str] | None = None) -> None:
             super().initialize(argv)
+            shorten_tracebacks(self.shell)
+            use_own_environment(self.shell)
             try:
                 from tpulab.agent.process_agent import start_in_kernel
 

@@ -1,0 +1,215 @@
+/** Runs each cell that puts out too much on each side, types letters beside it, and interrupts it. Writes down the figures. */
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Browser, chromium, type Page, test } from '@playwright/test';
+import { LabServer } from '../../ui-tests/lab/lab-server.js';
+import { SessionGateway } from '../../ui-tests/lab/session-gateway.js';
+import { notebookText } from '../../ui-tests/tests/notebook-file.js';
+import { findChromium } from '../../scripts/test/chromium.mjs';
+
+interface Side {
+  readonly name: string;
+  readonly kernel: string;
+  readonly write: (file: string, text: string) => Promise<void>;
+  readonly address: (file: string) => string;
+  readonly session: (path: string, name: string) => Promise<void>;
+}
+
+/** What a cell does until it is interrupted, or until its end. */
+const CELLS: Readonly<Record<string, { readonly code: string; readonly isEndless: boolean }>> = {
+  'endless print': { code: "while True: print('x'*200)", isEndless: true },
+  'endless display updates': {
+    code: [
+      "h = display({'text/plain': '0'}, raw=True, display_id=True)",
+      'n = 0',
+      'while True:',
+      "    n += 1; h.update({'text/plain': str(n)}, raw=True)"
+    ].join('\n'),
+    isEndless: true
+  },
+  '2,000 images': {
+    code: [
+      'import os, struct, zlib',
+      'def chunk(kind, data):',
+      "    return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))",
+      'def png():',
+      "    rows = b''.join(b'\\0' + os.urandom(300) for _ in range(100))",
+      "    head = struct.pack('>IIBBBBB', 100, 100, 8, 2, 0, 0, 0)",
+      "    return b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', head) + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b'')",
+      'from IPython.display import Image, display',
+      'for _ in range(2000): display(Image(png()))'
+    ].join('\n'),
+    isEndless: false
+  },
+  'a line of 100 MB': { code: "print('y' * 100_000_000)", isEndless: false }
+};
+
+const EDITOR = '.jp-CodeCell .cm-content';
+const WAIT_MS = 180_000;
+/** A letter that takes longer has not been typed, for whoever waits for it. */
+const LETTER_MS = 60_000;
+
+/** The largest renderer process of the browser, in MB. */
+function pageMB(pids: readonly number[]): number {
+  const sizes = pids.map(pid => {
+    try {
+      const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+      return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024;
+    } catch {
+      return 0;
+    }
+  });
+  return Math.round(Math.max(0, ...sizes));
+}
+
+async function renderers(browser: Browser): Promise<number[]> {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+  await session.detach();
+  return processInfo.filter(({ type }) => type === 'renderer').map(({ id }) => id);
+}
+
+/** From the key press to the letter in the document, as the page sees it. */
+async function letter(page: Page, char: string): Promise<number> {
+  const editor = page.locator(EDITOR).nth(1);
+  const before = Date.now();
+  await page.keyboard.type(char);
+  const deadline = before + LETTER_MS;
+  while (!(await editor.textContent({ timeout: LETTER_MS }))?.includes(char)) {
+    if (Date.now() > deadline) break;
+  }
+  return Date.now() - before;
+}
+
+const percentile = (all: readonly number[], share: number): number =>
+  [...all].sort((a, b) => a - b)[Math.ceil(all.length * share) - 1] ?? Number.NaN;
+
+async function measure(side: Side, cell: string, seconds: number): Promise<object> {
+  const chosen = CELLS[cell];
+  if (!chosen) throw new Error(cell);
+  const file = `${cell.replace(/\W+/g, '-')}-${side.name.replace(/\W+/g, '-')}.ipynb`;
+  const kernelspec = { kernelspec: { name: side.kernel, display_name: side.kernel, language: 'python' } };
+  const notebook = JSON.parse(notebookText([chosen.code, '', "print('after the flood')"])) as {
+    metadata: object;
+  };
+  notebook.metadata = { ...notebook.metadata, ...kernelspec };
+  await side.write(file, JSON.stringify(notebook));
+  await side.session(file, side.kernel);
+  const browser = await chromium.launch({
+    executablePath: findChromium() ?? '',
+    args: ['--no-sandbox', '--disable-gpu']
+  });
+  try {
+    const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+    await page.goto(side.address(file));
+    const editors = page.locator(EDITOR);
+    await editors.first().click({ timeout: WAIT_MS });
+    await page
+      .getByRole('button', { name: /JAX|Python 3|This computer/ })
+      .first()
+      .waitFor({ timeout: WAIT_MS });
+    // A page that has just connected still reads what its kernel has done.
+    await page.waitForTimeout(5_000);
+    const startedAt = Date.now();
+    await page.keyboard.press('Control+Enter');
+    await editors.nth(1).click({ timeout: WAIT_MS });
+    const letters: number[] = [];
+    let memory = 0;
+    while (Date.now() - startedAt < seconds * 1000) {
+      letters.push(
+        await letter(
+          page,
+          String.fromCharCode(0x3b1 + (letters.length % 24)).repeat(1 + Math.floor(letters.length / 24))
+        )
+      );
+      memory = Math.max(memory, pageMB(await renderers(browser)));
+      await page.waitForTimeout(200);
+    }
+    let interruptMs: number | null = null;
+    if (chosen.isEndless) {
+      const interruptedAt = Date.now();
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('i');
+      await page.keyboard.press('i');
+      await page
+        .locator('.jp-CodeCell')
+        .first()
+        .getByText('KeyboardInterrupt')
+        .first()
+        .waitFor({ timeout: WAIT_MS })
+        .then(() => (interruptMs = Date.now() - interruptedAt))
+        .catch(() => undefined);
+    }
+    return {
+      letterP50Ms: percentile(letters, 0.5),
+      letterP95Ms: percentile(letters, 0.95),
+      letters: letters.length,
+      pageMB: memory,
+      interruptMs
+    };
+  } finally {
+    await browser.close();
+  }
+}
+
+async function post(url: string, token: string | null, body: object): Promise<void> {
+  const headers = {
+    'content-type': 'application/json',
+    ...(token === null ? {} : { authorization: `token ${token}` })
+  };
+  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+  if (!response.ok)
+    throw new Error(`POST ${new URL(url).pathname}: ${response.status} ${await response.text()}`);
+}
+
+test('floods', async () => {
+  const { seconds, file } = JSON.parse(process.env['TPULAB_FLOOD_BENCH'] ?? '{}') as {
+    seconds: number;
+    file: string;
+  };
+  const gateway = await SessionGateway.start();
+  const lab = await LabServer.start({ galata: true });
+  try {
+    const labGateway = await lab.reach();
+    const made = (url: string, token: string | null) => (path: string, name: string) =>
+      post(new URL('api/sessions', url).href, token, {
+        path,
+        name: path,
+        type: 'notebook',
+        kernel: { name }
+      });
+    const inLab = {
+      write: (name: string, text: string) => writeFile(join(lab.rootDir, name), text),
+      address: (name: string) => `${lab.url}/lab/tree/${name}?reset`
+    };
+    const sides: readonly Side[] = [
+      {
+        name: 'session page',
+        kernel: 'tpulab-jax',
+        write: (name, text) => gateway.write(name, text),
+        address: name => gateway.link(name),
+        session: made(gateway.url, gateway.token)
+      },
+      {
+        name: 'JupyterLab with TPULab',
+        kernel: 'tpulab-jax',
+        ...inLab,
+        session: made(labGateway.url, labGateway.token)
+      },
+      { name: 'JupyterLab, stock kernel', kernel: 'python3', ...inLab, session: made(`${lab.url}/`, null) }
+    ];
+    const results: Record<string, Record<string, object>> = {};
+    for (const cell of Object.keys(CELLS)) {
+      for (const side of sides) {
+        const found = await measure(side, cell, CELLS[cell]?.isEndless ? seconds : Math.min(seconds, 30));
+        console.log(`${cell}, ${side.name}: ${JSON.stringify(found)}`);
+        (results[cell] ??= {})[side.name] = found;
+        await writeFile(file, JSON.stringify(results));
+      }
+    }
+  } finally {
+    await gateway.stop();
+    await lab.stop();
+  }
+});

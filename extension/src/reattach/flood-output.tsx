@@ -1,0 +1,161 @@
+/**
+ * Output that is too long to be shown live: a bar that counts it, with the last lines below. The gateway makes it (`FLOOD_MIME`), so the
+ * page gets no more than it can show; everything is in the kernel's journal, from where the buttons fetch it.
+ */
+import { URLExt } from '@jupyterlab/coreutils';
+import { type IRenderMime, MimeModel, textRendererFactory } from '@jupyterlab/rendermime';
+import { ServerConnection } from '@jupyterlab/services';
+import { nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { Panel, Widget } from '@lumino/widgets';
+import { FLOOD_MIME, type FloodNote } from '@tpulab/protocol';
+import { kernelRoute } from './outputs-api.js';
+
+const TEXT = 'application/vnd.jupyter.stdout';
+
+/** @param settingsOf how the bridge of a kernel is reached; null while that is not known */
+export function floodFactory(
+  settingsOf: (kernelId: string) => ServerConnection.ISettings | null
+): IRenderMime.IRendererFactory {
+  return {
+    safe: true,
+    mimeTypes: [FLOOD_MIME],
+    // Before the text that stands beside it.
+    defaultRank: 10,
+    createRenderer: options => new FloodOutput(options, settingsOf)
+  };
+}
+
+class FloodOutput extends Panel implements IRenderMime.IRenderer {
+  constructor(
+    options: IRenderMime.IRendererOptions,
+    private readonly settingsOf: (kernelId: string) => ServerConnection.ISettings | null
+  ) {
+    super();
+    this.addClass('jp-TPULabFlood');
+    this.trans = (options.translator ?? nullTranslator).load('jupyterlab_tpulab');
+    const bar = document.createElement('div');
+    bar.className = 'jp-TPULabFlood-bar';
+    this.words.setAttribute('role', 'status');
+    bar.append(this.words, this.problem);
+    const { trans } = this;
+    this.button(bar, trans.__('Open all'), async note => {
+      window.open(await this.whole(note), '_blank');
+    });
+    this.button(bar, trans.__('Download'), async note => {
+      const link = document.createElement('a');
+      link.href = await this.whole(note);
+      link.download = 'output.txt';
+      link.click();
+    });
+    this.interrupt = this.button(bar, trans.__('Interrupt'), note => this.stop(note));
+    this.addWidget(new Widget({ node: bar }));
+    this.text = textRendererFactory.createRenderer({ ...options, mimeType: TEXT });
+    this.addWidget(this.text);
+  }
+
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    const note = model.data[FLOOD_MIME] as unknown as FloodNote;
+    this.note = note;
+    this.words.textContent = floodWords(note, this.trans);
+    this.interrupt.hidden = !note.isRunning;
+    this.toggleClass('jp-mod-running', note.isRunning);
+    const { node } = this.text;
+    const isAtEnd = node.scrollHeight - node.scrollTop - node.clientHeight < 24;
+    const text = model.data['text/plain'];
+    await this.text.renderModel(
+      new MimeModel({ data: { [TEXT]: Array.isArray(text) ? text.join('') : (text ?? '') } })
+    );
+    if (isAtEnd) {
+      node.scrollTop = node.scrollHeight;
+    }
+  }
+
+  override dispose(): void {
+    URL.revokeObjectURL(this.url);
+    super.dispose();
+  }
+
+  private button(
+    bar: HTMLElement,
+    label: string,
+    act: (note: FloodNote) => Promise<void>
+  ): HTMLButtonElement {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'jp-mod-styled';
+    button.textContent = label;
+    button.addEventListener('click', () => {
+      const { note } = this;
+      if (note === null) {
+        return;
+      }
+      button.disabled = true;
+      this.problem.textContent = '';
+      act(note)
+        .catch((error: unknown) => {
+          this.problem.textContent = error instanceof Error ? error.message : String(error);
+        })
+        .finally(() => {
+          button.disabled = false;
+        });
+    });
+    bar.append(button);
+    return button;
+  }
+
+  private async stop({ kernelId }: FloodNote): Promise<void> {
+    await this.ask(kernelId, `api/kernels/${encodeURIComponent(kernelId)}/interrupt`, { method: 'POST' });
+  }
+
+  /** The address of everything that the execution has printed up to now; the browser holds it, not this page. */
+  private async whole({ kernelId, msgId, from }: FloodNote): Promise<string> {
+    const query = new URLSearchParams({ msgId, from: String(from) });
+    const answer = await this.ask(kernelId, `${kernelRoute(kernelId)}/outputs/text?${query}`);
+    URL.revokeObjectURL(this.url);
+    this.url = URL.createObjectURL(await answer.blob());
+    return this.url;
+  }
+
+  private async ask(kernelId: string, route: string, init: RequestInit = {}): Promise<Response> {
+    const settings = this.settingsOf(kernelId);
+    const { trans } = this;
+    if (settings === null) {
+      throw new Error(
+        trans.__('The kernel of this output is not there. "tpulab outputs" prints what is stored.')
+      );
+    }
+    const answer = await ServerConnection.makeRequest(URLExt.join(settings.baseUrl, route), init, settings);
+    if (!answer.ok) {
+      throw await ServerConnection.ResponseError.create(answer);
+    }
+    return answer;
+  }
+
+  private readonly trans: TranslationBundle;
+  private readonly words = document.createElement('span');
+  private readonly problem = document.createElement('span');
+  private readonly interrupt: HTMLButtonElement;
+  private readonly text: IRenderMime.IRenderer;
+  private note: FloodNote | null = null;
+  private url = '';
+}
+
+/** `1,204,331 lines, 240 MB so far. The beginning and the last lines are shown.` */
+export function floodWords(
+  { lines, bytes, leftOut, isRunning }: FloodNote,
+  trans: TranslationBundle
+): string {
+  const size = `${trans.__('%1 lines', lines.toLocaleString('en-US'))}, ${sizeOf(bytes)}`;
+  const images =
+    leftOut > 0
+      ? ` ${trans.__('%1 more images and tables are not shown.', leftOut.toLocaleString('en-US'))}`
+      : '';
+  const state = isRunning ? trans.__('%1 so far.', size) : `${size}.`;
+  return `${state} ${trans.__('The beginning and the last lines are shown.')}${images}`;
+}
+
+function sizeOf(bytes: number): string {
+  const [unit, by] = bytes < 1e6 ? ['kB', 1e3] : bytes < 1e9 ? ['MB', 1e6] : ['GB', 1e9];
+  const size = bytes / by;
+  return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${unit}`;
+}
