@@ -8,6 +8,7 @@ have.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -109,9 +110,10 @@ def test_an_exported_pipeline_runs_where_its_network_is(reference: Path) -> None
     pipeline.set_progress_bar_config(disable=True)
     latents = _first(_arrays(reference / "small" / "reference.npz")["z"])[:1]
     asked = {"prompt": "a large red circle", "num_inference_steps": 2, "guidance_scale": GUIDANCE}
-    here = pipeline(latents=latents, **asked).images
+    here = pipeline(latents=latents, output_type="np", **asked).images
     pipeline.to(torch_xla.device())
-    np.testing.assert_allclose(pipeline(latents=latents, **asked).images, here, atol=1e-3)
+    there = pipeline(latents=latents, output_type="np", **asked).images
+    np.testing.assert_allclose(there, here, atol=1e-3)
     drawn = pipeline(**asked, output_type="latent").images
     assert drawn.device.type == "xla"
     assert torch.isfinite(drawn).all()
@@ -124,8 +126,61 @@ def test_prompts_and_decoded_images_work_without_jax(reference: Path) -> None:
     told = pipeline.tell(["a large red circle", "a small blue cross", ""], 6.5)
     np.testing.assert_array_equal(told["clip_emb"].numpy(), arrays["context_clip_emb"])
     for prompt in (["a large red circle"], "a large red circle"):
-        images = pipeline(prompt=prompt, num_inference_steps=2).images
+        images = pipeline(prompt=prompt, num_inference_steps=2, output_type="np").images
         assert images.shape == (1, 16, 16, 3)
+
+
+# Case D19.
+def test_two_exports_work_in_one_process(reference: Path, tmp_path: Path) -> None:
+    """diffusers executes the code of the second over that of the first."""
+    asked = {"prompt": "a large red circle", "num_inference_steps": 2, "output_type": "np"}
+    latents = _first(_arrays(reference / "small" / "reference.npz")["z"])[:1]
+    first = _pipeline(reference / "small")
+    before = first(latents=latents, **asked).images
+    copied = tmp_path / "a copy.of small"
+    shutil.copytree(reference / "small", copied)
+    second = _pipeline(copied)
+    other = _pipeline(reference / "cifar10")
+    assert other(num_inference_steps=2, output_type="pt").images.shape == (1, 3, 8, 8)
+    for pipeline in (second, first, second):
+        np.testing.assert_array_equal(pipeline(latents=latents, **asked).images, before)
+
+
+def test_a_pipeline_takes_and_gives_what_those_of_diffusers_do(reference: Path, tmp_path: Path) -> None:
+    pipeline = _pipeline(reference / "small")
+    pipeline.set_progress_bar_config(disable=True)
+    steps = {"num_inference_steps": 2}
+    pictures = pipeline(["a large red circle", "a small blue cross"], num_images_per_prompt=2, **steps).images
+    assert [picture.size for picture in pictures] == [(16, 16)] * 4
+    pictures[0].save(tmp_path / "picture.png")
+    latents = _first(_arrays(reference / "small" / "reference.npz")["z"])[:1]
+    asked = {"latents": latents, "guidance_scale": GUIDANCE, "output_type": "np", **steps}
+    red, *_ = pipeline("a large red circle", return_dict=False, **asked)
+    assert 0 <= red.min() <= red.max() <= 1
+    # An empty text is no text, and any other pushes away from what it says.
+    np.testing.assert_array_equal(pipeline("a large red circle", "", **asked).images, red)
+    assert np.abs(pipeline("a large red circle", "a small blue cross", **asked).images - red).max() > 1e-3
+    with pytest.raises(ValueError, match="output_type='jpg'"):
+        pipeline(output_type="jpg")
+    pipeline.save_pretrained(tmp_path / "saved")
+    saved = _pipeline(tmp_path / "saved")
+    np.testing.assert_allclose(saved("a large red circle", **asked).images, red, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["DPMSolverMultistepScheduler", "DDPMScheduler", "EulerDiscreteScheduler"])
+def test_other_schedulers_of_diffusers_fit(reference: Path, kind: str) -> None:
+    pipeline = _pipeline(reference / "small")
+    pipeline.set_progress_bar_config(disable=True)
+    latents = _first(_arrays(reference / "small" / "reference.npz")["z"])[:1]
+    asked = {"prompt": "a large red circle", "latents": latents, "output_type": "np"}
+    many = pipeline(num_inference_steps=16, **asked).images
+    pipeline.scheduler = getattr(diffusers, kind).from_config(pipeline.scheduler.config)
+    generator = torch.Generator().manual_seed(0)
+    made = pipeline(num_inference_steps=16, generator=generator, **asked).images
+    assert np.isfinite(made).all()
+    if kind != "DDPMScheduler":
+        # Both solve the same equation.
+        assert np.abs(made - many).mean() < 0.1
 
 
 def test_what_an_export_without_encoders_cannot_do_is_refused_and_said(reference: Path) -> None:

@@ -16,7 +16,7 @@ import torch
 import transformers
 from ddpm.tiny import flags
 from ddpm_diffusers import published
-from diffusers import AutoencoderKL, StableDiffusionXLPipeline
+from diffusers import AutoencoderKL, DiffusionPipeline, StableDiffusionXLPipeline
 from torchmetrics.image.fid import FrechetInceptionDistance
 from tpulab_recipes.common import torch_process
 from tpulab_recipes.common.errors import DataError, MissingPackage
@@ -242,9 +242,12 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
     prompts = ["--prompt", "red cross; a large red circle", "--num_images", str(count // 2)]
     sample = ["evaluate", "--checkpoint_dir", f"{run}/checkpoints_recent", "--save_dir", str(out), *prompts]
     sample += ["--num_steps", "2", "--npz", "--reference_dir", str(images)]
+    exported = tmp_path / "exported"
+    export = ["export", "--checkpoint_dir", f"{run}/checkpoints_recent", "--write_dir", str(exported)]
     commands = [
         ["encode", *config, "--data_dir", str(images), "--write_dir", str(data), "--quiet"],
         ["train", *config, "--global_dir", str(run), str(data), "--steps", "1", "--quiet"],
+        [*export, "--with_encoders"],
         [*sample, "--quiet"],
     ]
     path = {"PYTHONPATH": SOURCES, "JAX_PLATFORMS": "cpu", "TPULAB_TORCH_PYTHON": sys.executable}
@@ -283,6 +286,24 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
     with np.load(out / "images.npz") as archive:
         decoded = torch_models.decode_latents(archive["latents"], str(models / "sd"))
         np.testing.assert_allclose(archive["images"], decoded, atol=1e-5)
+    # The export holds the encoders: prompts in, images out, with the states and the decoder of `encode`.
+    pipeline = DiffusionPipeline.from_pretrained(
+        str(exported), custom_pipeline=str(exported / "torch_pipeline.py"), trust_remote_code=True
+    )
+    pipeline.set_progress_bar_config(disable=True)
+    told = pipeline.tell(captions[:3], 6.5)
+    for key in ("clip_emb", "t5_emb"):
+        for row, states in zip(told[key].numpy(), expected[key], strict=False):
+            np.testing.assert_allclose(row[: len(states)], states, atol=1e-5)
+            np.testing.assert_array_equal(row[len(states) :], 0)
+    latents = torch.randn(1, 4, 4, 4, generator=torch.Generator().manual_seed(0))
+    asked = {"latents": latents, "num_inference_steps": 2}
+    (picture,) = pipeline("red cross", "blue", guidance_scale=2.0, **asked).images
+    assert picture.size == (32, 32)
+    made = pipeline("red cross", output_type="latent", **asked).images.movedim(1, -1).numpy()
+    shown = pipeline("red cross", output_type="np", **asked).images
+    decoded = torch_models.decode_latents(made, str(models / "sd"))
+    np.testing.assert_allclose(shown, (decoded + 1) / 2, atol=1e-5)
 
 
 def test_too_few_images_for_a_distance_are_refused(tmp_path: Path) -> None:

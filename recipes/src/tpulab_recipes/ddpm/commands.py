@@ -464,6 +464,9 @@ class Export(OfCheckpoint):
 
     write_dir: str
     """Output folder."""
+    with_encoders: bool = False
+    """Also store the published text encoders and VAE, so that the folder makes images from prompts by itself
+    (CLIP, T5-XXL and the VAE of `laion256`: 21 GB)."""
 
     def run(self) -> None:
         from tpulab_recipes.ddpm.export.exporter import write_export
@@ -472,7 +475,7 @@ class Export(OfCheckpoint):
         process, _ = self.join_slice()
         with self.loaded() as (config, params, _):
             if process == 0:
-                write_export(whole_state(params), config, self.write_dir)
+                write_export(whole_state(params), config, self.write_dir, with_encoders=self.with_encoders)
                 print_result(folder=self.write_dir)
 
 

@@ -6,6 +6,7 @@ nothing here may import JAX, or take an argument that cannot be pickled.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -135,6 +136,23 @@ def decode_latents(latents: np.ndarray, name: str) -> np.ndarray:
     with torch.no_grad():
         mean = _channels_first(latents) / vae.config.scaling_factor + (vae.config.shift_factor or 0.0)
         return vae.decode(mean).sample.movedim(1, -1).clamp(-1, 1).numpy()
+
+
+def save_encoders(folder: str, names: dict[str, str]) -> dict[str, list[str]]:
+    """Saves the encoders `clip`, `t5` and `vae` of these names into folders of a diffusers pipeline. Returns
+    the entries of its `model_index.json`."""
+    entries: dict[str, list[str]] = {}
+    parts: dict[str, Any] = {}
+    for which, ending in (("clip", ""), ("t5", "_2")):
+        if which in names:
+            parts[f"tokenizer{ending}"], parts[f"text_encoder{ending}"] = _text_encoder(which, names[which])
+    if "vae" in names:
+        parts["vae"] = _vae(names["vae"])
+    for part, model in parts.items():
+        model.save_pretrained(os.path.join(folder, part))
+        kind = type(model)
+        entries[part] = ["diffusers" if part == "vae" else "transformers", kind.__name__]
+    return entries
 
 
 def _channels_first(images: np.ndarray) -> Any:

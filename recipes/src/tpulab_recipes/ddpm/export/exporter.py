@@ -9,6 +9,7 @@ its noise-level input and its position map differ), hence a file of its own. Wri
 from __future__ import annotations
 
 import json
+import os
 import posixpath
 import struct
 from dataclasses import asdict
@@ -20,7 +21,9 @@ import numpy as np
 
 from tpulab_recipes.common.errors import ConfigError, StorageError
 from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.common.torch_process import call
 from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.encoders import TORCH_MODELS
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca
 
 UNET_MODULE, PIPELINE_MODULE = "torch_unet", "torch_pipeline"
@@ -87,18 +90,28 @@ def scheduler_config(config: Config) -> dict[str, Any]:
     return common | {"trained_betas": betas.tolist(), "num_train_timesteps": count}
 
 
-def export_to_diffusers(params: Any, config: Config, folder: str | Path) -> Path:
+def export_to_diffusers(
+    params: Any, config: Config, folder: str | Path, *, with_encoders: bool = False
+) -> Path:
     """Writes the folder, on this machine, and returns its path. Load it with
     `DiffusionPipeline.from_pretrained(folder, custom_pipeline=f"{folder}/torch_pipeline.py",
     trust_remote_code=True)`."""
     if "://" in str(folder):
         raise StorageError(f"{folder} is no folder of this machine; write_export writes to buckets too.")
-    write_export(params, config, str(folder))
+    write_export(params, config, str(folder), with_encoders=with_encoders)
     return Path(folder)
 
 
-def write_export(params: Any, config: Config, url: str) -> None:
-    """The same to a folder here or in a bucket. diffusers loads from this machine: copy it here first."""
+def write_export(params: Any, config: Config, url: str, *, with_encoders: bool = False) -> None:
+    """The same to a folder here or in a bucket. diffusers loads from this machine: copy it here first.
+
+    `with_encoders` puts the published text encoders and VAE into the folder, which must be a local one, so
+    that it makes images from prompts by itself.
+    """
+    if with_encoders and "://" in url:
+        raise StorageError(
+            f"{url}: encoders are exported to local folders only; copy the folder to the bucket afterwards."
+        )
     if config.model.conditioning.num_classes and config.model.conditioning.clip_width:
         raise ConfigError("model.conditioning", "an export knows either classes or text.")
     folder = Folder(url).make()
@@ -124,7 +137,26 @@ def write_export(params: Any, config: Config, url: str) -> None:
     if config.model.vae_id == "small" and not config.in_pixels:
         pca = PatchPca.shipped()
         about["patch_pca"] = {"mean": pca.mean.tolist(), "basis": pca.basis.tolist(), "scale": pca.scale}
+    if with_encoders:
+        about |= _write_encoders(config, url)
     _put_json(folder, "model_index.json", about)
+
+
+def _write_encoders(config: Config, folder: str) -> dict[str, list[str]]:
+    """Saves the published encoders that the network was trained with. Returns their entries in the index."""
+    conditioning = config.model.conditioning
+    named = {
+        "clip": config.model.clip_model_id if conditioning.clip_width else "small",
+        "t5": config.model.t5_model_id if conditioning.t5_width else "small",
+        "vae": "small" if config.in_pixels else config.model.vae_id,
+    }
+    wanted = {which: name for which, name in named.items() if name != "small"}
+    if not wanted:
+        return {}
+    entries: dict[str, list[str]] = call(
+        f"{TORCH_MODELS}:save_encoders", folder=os.path.abspath(folder), names=wanted
+    )
+    return entries
 
 
 def write_safetensors(file: IO[bytes], arrays: dict[str, np.ndarray]) -> None:

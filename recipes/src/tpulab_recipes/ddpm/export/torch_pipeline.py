@@ -1,11 +1,15 @@
-"""A diffusers pipeline for the exported network: what it is told comes as arrays, or as prompts for the
-small encoders.
+"""A diffusers pipeline for the exported network: prompts in, images out.
 
 This file is copied into exported folders and imports nothing but numpy, torch and diffusers.
 """
 
 import hashlib
+import inspect
+import json
 import re
+import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -34,45 +38,98 @@ class NotInTheExport(ValueError):
 
 
 class TpulabPipeline(DiffusionPipeline):
-    """`pipeline(prompt=[…], guidance_scale=3.0, num_inference_steps=32).images`: Float32[image, height,
-    width, 3] in [-1, 1], or latents with `output_type="latent"`. It runs where the network is: after
-    `.to("cuda")` there, whatever the arrays came from."""
+    """`pipeline(["a red circle"], guidance_scale=3.0).images`: PIL images, as of diffusers' own pipelines.
 
-    def __init__(self, unet, scheduler, patch_pca=None, encoders=None, image_size=None):
-        """`encoders`: what the network was trained with, by the names `clip`, `t5` and `vae`; `small` are
-        those of TPULab, which need no weights. `image_size`: the side that the network is told."""
+    It runs where its network is: after `.to("cuda")` there, whatever device the arguments are on.
+    """
+
+    model_cpu_offload_seq = "text_encoder->text_encoder_2->unet->vae"
+    # diffusers reads a list, and never changes it.
+    _optional_components = ["text_encoder", "tokenizer", "text_encoder_2", "tokenizer_2", "vae"]  # noqa: RUF012
+
+    def __init__(
+        self,
+        unet,
+        scheduler,
+        text_encoder=None,
+        tokenizer=None,
+        text_encoder_2=None,
+        tokenizer_2=None,
+        vae=None,
+        patch_pca=None,
+        encoders=None,
+        image_size=None,
+    ):
+        """`text_encoder` is CLIP's, `text_encoder_2` T5's. `encoders`: what the network was trained with, by
+        the names `clip`, `t5` and `vae`; `small` are those of TPULab, which need no weights. `image_size`:
+        the side in pixels that the network is conditioned on."""
         super().__init__()
-        self.register_modules(unet=unet, scheduler=scheduler)
+        self.register_modules(
+            unet=unet,
+            scheduler=scheduler,
+            text_encoder=text_encoder,
+            tokenizer=tokenizer,
+            text_encoder_2=text_encoder_2,
+            tokenizer_2=tokenizer_2,
+            vae=vae,
+        )
         self.register_to_config(patch_pca=patch_pca, encoders=encoders, image_size=image_size)
 
     @torch.no_grad()
     def __call__(
         self,
         prompt=None,
+        negative_prompt=None,
+        num_images_per_prompt=1,
         context=None,
         aesth_score=6.5,
         guidance_scale=1.0,
         num_inference_steps=50,
         latents=None,
         generator=None,
-        output_type="np",
+        output_type="pil",
+        return_dict=True,
     ):
-        """`prompt` is a text, or a list of them. `context` (arrays by name, as in training) replaces it;
-        `latents` is the noise to start from, [image, channel, height, width]."""
-        config = self.unet.config
+        """Images for the prompts: a text, or a list of them.
+
+        `context` (arrays by name, as in training) replaces the prompt; `latents` is the noise to start from,
+        [image, channel, height, width]. `negative_prompt` takes the place of no prompt in the guidance, for
+        a `guidance_scale` other than 1. `output_type`: `pil`; `np`, Float32[image, height, width, 3] in
+        [0, 1]; `pt`, the same as a tensor, channels first; or `latent`.
+        """
+        if output_type not in ("pil", "np", "pt", "latent"):
+            raise ValueError(f"output_type={output_type!r} must be pil, np, pt or latent")
+        config, device = self.unet.config, self.unet.device
         prompts = [prompt] if isinstance(prompt, str) else list(prompt or [""])
         told = context if context is not None else self.tell(prompts, aesth_score)
         if output_type != "latent":
             self.check_decoder()
-        device = self.unet.device
-        told = {name: value.to(device) for name, value in told.items()}
+        untold = None
+        if negative_prompt is not None:
+            negative = [negative_prompt] if isinstance(negative_prompt, str) else list(negative_prompt)
+            if len(negative) not in (1, len(prompts)):
+                raise ValueError(f"negative_prompt has {len(negative)} texts, and prompt {len(prompts)}")
+            untold = self.tell(negative * (len(prompts) // len(negative)), aesth_score)
+            untold |= {name: torch.zeros_like(untold[name]) for name in config.conditioning["scalars"]}
+
+        def placed(values):
+            return {
+                name: value.to(device).repeat_interleave(num_images_per_prompt, dim=0)
+                for name, value in values.items()
+            }
+
+        told = placed(told)
         rows = [latents] if latents is not None else list(told.values())
-        count = len(rows[0]) if rows else len(prompts)
+        count = len(rows[0]) if rows else len(prompts) * num_images_per_prompt
         size = config.sample_size
         if latents is None:
             latents = randn_tensor((count, config.in_channels, size, size), generator, device)
         latents = latents.to(device)
-        untold = {name: torch.zeros_like(value) for name, value in told.items()}
+        untold = (
+            {name: torch.zeros_like(value) for name, value in told.items()}
+            if untold is None
+            else placed(untold)
+        )
         if "class" in told:
             untold["class"] = torch.full_like(told["class"], config.conditioning["num_classes"])
         for both in (told, untold):
@@ -83,21 +140,52 @@ class TpulabPipeline(DiffusionPipeline):
             untold |= {"mask": told["mask"], "known": told["known"]}
         # Noise levels stay numbers of the host, which needs them for every step.
         self.scheduler.set_timesteps(num_inference_steps)
-        # What is clipped must also be what the next step starts from, as in our own sampler.
-        clipped = bool(self.scheduler.config.clip_sample)
-        z = latents
-        for timestep in self.progress_bar(self.scheduler.timesteps.tolist()):
-            alpha = self.scheduler.alphas_cumprod[timestep].double()
+        z = latents * getattr(self.scheduler, "init_noise_sigma", 1.0)
+        for timestep in self.progress_bar(self.scheduler.timesteps):
+            shown = self.scheduler.scale_model_input(z, timestep)
+            alpha = self.scheduler.alphas_cumprod[int(timestep)].double()
             logsnr = torch.log(alpha / (1 - alpha)).float().expand(count).to(device)
-            output = self.unet(z, logsnr, told)
+            output = self.unet(shown, logsnr, told)
             if guidance_scale != 1.0 and told:
-                free = self.unet(z, logsnr, untold)
+                free = self.unet(shown, logsnr, untold)
                 output = free + guidance_scale * (output - free)
-            z = self.scheduler.step(output, timestep, z, use_clipped_model_output=clipped).prev_sample
+            z = self.scheduler.step(output, timestep, z, **self.step_options(generator)).prev_sample
         if output_type == "latent":
-            return ImagePipelineOutput(images=z)
-        return ImagePipelineOutput(images=self.decode(z.movedim(1, -1).double().cpu().numpy()))
+            images = z
+        else:
+            images = (self.decode(z) + 1) / 2
+            if output_type == "pt":
+                images = torch.from_numpy(images).movedim(-1, 1)
+            elif output_type == "pil":
+                images = self.numpy_to_pil(images)
+        return ImagePipelineOutput(images=images) if return_dict else (images,)
 
+    def step_options(self, generator):
+        """What this scheduler's step takes besides the network's output."""
+        takes = inspect.signature(self.scheduler.step).parameters
+        options = {}
+        if "use_clipped_model_output" in takes:
+            # What is clipped must also be what the next step starts from, as in our own sampler.
+            options["use_clipped_model_output"] = bool(self.scheduler.config.clip_sample)
+        if "generator" in takes:
+            options["generator"] = generator
+        return options
+
+    def save_pretrained(self, save_directory, **more):
+        """As `DiffusionPipeline.save_pretrained`, with the two files of code, so that the folder loads as the
+        first one did."""
+        super().save_pretrained(save_directory, **more)
+        folder = Path(save_directory)
+        pipeline, unet = (
+            Path(sys.modules[kind.__module__].__file__) for kind in (type(self), type(self.unet))
+        )
+        shutil.copyfile(pipeline, folder / "torch_pipeline.py")
+        shutil.copyfile(unet, folder / "unet" / "torch_unet.py")
+        index = json.loads((folder / "model_index.json").read_text())
+        index |= {"_class_name": ["torch_pipeline", "TpulabPipeline"], "unet": ["torch_unet", "UNet"]}
+        (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
+
+    @torch.no_grad()
     def tell(self, prompts, aesth_score):
         """What the network is told for these prompts. An empty one tells it nothing, whatever the encoder."""
         conditioning = self.unet.config.conditioning
@@ -105,7 +193,11 @@ class TpulabPipeline(DiffusionPipeline):
         count, told = len(prompts), {}
         for which in ("clip", "t5"):
             length, width = conditioning[f"{which}_length"], conditioning[f"{which}_width"]
-            if width:
+            if not width:
+                continue
+            if any(prompts) and (self.config.encoders or {}).get(which) != "small":
+                told[f"{which}_emb"] = self.states(which, prompts, length)
+            else:
                 told[f"{which}_emb"] = encode_text(prompts, length, width)
         if conditioning["clip_image_width"]:
             told["clip_image_emb"] = torch.zeros(count, conditioning["clip_image_width"])
@@ -116,6 +208,21 @@ class TpulabPipeline(DiffusionPipeline):
             told["class"] = torch.full((count,), conditioning["num_classes"])
         return told
 
+    def states(self, which, prompts, length):
+        """Text states [prompt, length, width]: CLIP's last but one layer, T5's last, zeros for padding."""
+        model, tokenizer = (
+            (self.text_encoder, self.tokenizer)
+            if which == "clip"
+            else (self.text_encoder_2, self.tokenizer_2)
+        )
+        asked = tokenizer(
+            prompts, truncation=True, max_length=length, padding="max_length", return_tensors="pt"
+        ).to(model.device)
+        found = model(**asked, output_hidden_states=which == "clip")
+        states = found.hidden_states[-2] if which == "clip" else found.last_hidden_state
+        spoken = torch.tensor([bool(prompt) for prompt in prompts], device=model.device)
+        return states.float() * (asked["attention_mask"] * spoken[:, None])[..., None]
+
     def check_prompts(self, prompts):
         """Raises `NotInTheExport` for words that nothing in this folder can tell the network."""
         if not any(prompts):
@@ -125,7 +232,8 @@ class TpulabPipeline(DiffusionPipeline):
         if not texts:
             instead = 'context={"class": …}' if conditioning["num_classes"] else "no prompt"
             raise NotInTheExport(f"This network knows no words (prompt={prompts!r}); give it {instead}.")
-        missing = [which for which in texts if encoders.get(which) != "small"]
+        here = {"clip": self.text_encoder, "t5": self.text_encoder_2}
+        missing = [which for which in texts if encoders.get(which) != "small" and here[which] is None]
         if not missing:
             return
         arrays = [
@@ -137,21 +245,28 @@ class TpulabPipeline(DiffusionPipeline):
             arrays.append(f"clip_image_emb [image, {conditioning['clip_image_width']}], zeros for no image")
         arrays += [f"{name} [image]" for name in conditioning["scalars"]]
         raise NotInTheExport(
-            f"prompt={prompts!r} cannot be told: the export holds no text encoder. Give context={{…}} "
-            f"instead: {'; '.join(arrays)}."
+            f"prompt={prompts!r} cannot be told: the export holds no text encoder; export it again with "
+            f"--with-encoders. Or give context={{…}} instead: {'; '.join(arrays)}."
         )
 
     def check_decoder(self):
         """Raises `NotInTheExport` where latents cannot be made images here."""
-        if self.config.patch_pca is None and self.unet.config.in_channels != 3:
+        if self.vae is None and self.config.patch_pca is None and self.unet.config.in_channels != 3:
             raise NotInTheExport(
-                'The export holds no decoder for its latents. Ask for output_type="latent", and decode '
-                "latents / vae.config.scaling_factor with the VAE of "
+                "The export holds no decoder for its latents; export it again with --with-encoders. Or ask "
+                'for output_type="latent", and decode latents / vae.config.scaling_factor with the VAE of '
                 f"{(self.config.encoders or {}).get('vae')}."
             )
 
     def decode(self, latents):
-        pca = self.config.patch_pca
+        """Float32[image, height, width, 3] in [-1, 1] of latents [image, channel, height, width]."""
+        if self.vae is not None:
+            options = self.vae.config
+            latents = latents.to(self.vae.dtype) / options.scaling_factor + (options.shift_factor or 0.0)
+            # One at a time: a batch of decoded images of 512 pixels takes tens of gigabytes.
+            pieces = [self.vae.decode(row[None]).sample.float().cpu() for row in latents]
+            return torch.cat(pieces).movedim(1, -1).clamp(-1, 1).numpy()
+        latents, pca = latents.movedim(1, -1).double().cpu().numpy(), self.config.patch_pca
         if pca is None:
             return np.clip(latents, -1, 1).astype(np.float32)
         patches = latents / pca["scale"] @ np.asarray(pca["basis"]).T + np.asarray(pca["mean"])

@@ -33,6 +33,8 @@ def position_map(width, size, device):
     return torch.cat([columns, rows])[None]
 
 
+# Blocks are told apart by an attribute: diffusers executes this module again for each export that it loads,
+# and an `isinstance` in an earlier network would then ask for the classes of the later one.
 class StridedConv(nn.Conv2d):
     """Stride 2 with the padding that XLA calls SAME: one row and column at the far ends."""
 
@@ -44,6 +46,8 @@ class StridedConv(nn.Conv2d):
 
 
 class ResnetBlock(nn.Module):
+    role = "resnet"
+
     def __init__(self, inputs, outputs, args, resample=None):
         super().__init__()
         self.norm1 = nn.GroupNorm(args.norm_groups, inputs, eps=1e-6)
@@ -113,6 +117,8 @@ class TransformerBlock(nn.Module):
 
 
 class Stage(nn.Module):
+    role = "stage"
+
     def __init__(self, resnet, attention):
         super().__init__()
         self.resnet, self.attention = resnet, attention
@@ -232,18 +238,20 @@ class UNet(ModelMixin, ConfigMixin):
             handed.append(h)
         h = self.middle2(self.middle_attention(self.middle1(h, emb), told), emb)
         for block in self.ups:
-            if isinstance(block, Stage):
+            role = getattr(block, "role", "convolution")
+            if role == "stage":
                 h = torch.cat([h, handed.pop()], dim=1)
-            elif isinstance(block, nn.Conv2d):
+            elif role == "convolution":
                 h = F.interpolate(h, scale_factor=2.0)
             h = self.through(block, h, emb, told)
         return self.conv_out(quick_gelu(self.norm_out(h)))[:, : args.out_ch]
 
     @staticmethod
     def through(block, h, emb, told):
-        if isinstance(block, Stage):
+        role = getattr(block, "role", "convolution")
+        if role == "stage":
             return block(h, emb, told)
-        return block(h, emb) if isinstance(block, ResnetBlock) else block(h)
+        return block(h, emb) if role == "resnet" else block(h)
 
     def embed_noise_level(self, logsnr):
         if self.args.logsnr_input == "inv_cos":
