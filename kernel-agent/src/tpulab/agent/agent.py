@@ -17,6 +17,7 @@ import platform
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tpulab.agent.asked import AskedOfKernel
@@ -39,6 +40,7 @@ from tpulab.runtimes.import_hook import AfterImport
 from tpulab.runtimes.jax_internals import loaded_jax, missing_parts
 from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
+from tpulab.telemetry.guarded import log_once, start_thread
 from tpulab.telemetry.locations import locate_error
 from tpulab.telemetry.messages import (
     Asked,
@@ -216,17 +218,24 @@ class Agent:
         missing = missing_parts()
         if missing:
             self._advise_on_missing("jax", missing)
-        try:
-            if "compilations" not in missing:
-                self.compiles.attach()
-            self.syncs.attach()
-            if self.cells.running() is not None:
-                self.auto.follow_jax()
-            # Runs before jax's own exit work, which takes the backend away under the watcher.
-            atexit.register(self.device.stop)
-            self.listen_for_commands()
-        except Exception as error:
-            _log.warning("tpulab: compilations are not reported: %r", error)
+        # Runs before jax's own exit work, which takes the backend away under the watcher.
+        atexit.register(self.device.stop)
+        parts: dict[str, Callable[[], object]] = {
+            "compilations are not reported": self.compiles.attach,
+            "reads of a device value are not reported": self.syncs.attach,
+            "loops without annotation are not noticed": self.auto.follow_jax,
+            "commands are not listened to": self.listen_for_commands,
+        }
+        if "compilations" in missing:
+            del parts["compilations are not reported"]
+        if self.cells.running() is None:
+            del parts["loops without annotation are not noticed"]
+        for without, attach in parts.items():
+            # Each alone: what jax has changed costs no more than the part that needs it.
+            try:
+                attach()
+            except Exception as error:
+                log_once(without, error)
         self.wake()
 
     def _advise_on_missing(self, package: str, parts: list[str]) -> None:
@@ -282,8 +291,7 @@ class Agent:
 
     def _ensure_thread(self) -> None:
         if self._thread is None and not self._stopping.is_set():
-            self._thread = threading.Thread(target=self._report, name="tpulab-agent", daemon=True)
-            self._thread.start()
+            self._thread = start_thread("tpulab-agent", self._report)
 
     def _report(self) -> None:
         while not self._stopping.is_set():
@@ -293,7 +301,7 @@ class Agent:
             try:
                 self._round()
             except Exception as error:
-                _log.warning("tpulab: a report failed: %r", error)
+                log_once("a report failed", error)
         with contextlib.suppress(Exception):
             self._round(force=True)
         if self.keeper is not None:

@@ -10,6 +10,7 @@ from tpulab.measure.xla_profile import ProfileError, capture
 from tpulab.memory.hold import free_held, live_bytes
 from tpulab.memory.owners import held_arrays
 from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.guarded import start_thread
 from tpulab.telemetry.messages import ControlMessage, MemoryMessage, ProfileMessage
 
 PROFILE_S = 2.0
@@ -47,7 +48,9 @@ class AskedOfKernel:
         """Accepted at once; the trace takes its seconds on a thread of its own."""
         if not self._tracing.acquire(blocking=False):
             return command.message("refused", reason="A trace is already being taken.")
-        threading.Thread(target=self._trace, args=(command,), name="tpulab-profile", daemon=True).start()
+        if start_thread("tpulab-profile", lambda: self._trace(command), again=False) is None:
+            self._tracing.release()
+            return command.message("failed", reason="The kernel can start no further thread.")
         return command.message("accepted")
 
     def _trace(self, command: Command) -> None:

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tpulab.agent.keeper_socket import KeeperSocket
+from tpulab.control.command import failed_command
+from tpulab.telemetry.guarded import log_once, start_thread
 from tpulab.telemetry.messages import ControlHello, ControlMessage, FenceMessage
 
 #: What waits while there is no connection; the oldest goes first.
@@ -47,11 +49,15 @@ class ControlLink:
         with self._starting:
             if self._thread is not None or self._stopping:
                 return
-            self._wake_reader, self._wake_writer = os.pipe()
-            os.set_blocking(self._wake_reader, False)
-            os.set_blocking(self._wake_writer, False)
-            self._thread = threading.Thread(target=self._run, name="tpulab-control", daemon=True)
-            self._thread.start()
+            if self._wake_reader < 0:
+                try:
+                    self._wake_reader, self._wake_writer = os.pipe()
+                except OSError as error:  # out of files; tried again with the next run
+                    log_once("commands are not listened to", error)
+                    return
+                os.set_blocking(self._wake_reader, False)
+                os.set_blocking(self._wake_writer, False)
+            self._thread = start_thread("tpulab-control", self._run)
 
     def send(self, message: ControlMessage) -> None:
         self._outgoing.append(message)
@@ -134,6 +140,10 @@ class ControlLink:
             return
         if not isinstance(body, dict):
             return
-        answer, told = self._receive(body)
+        try:
+            answer, told = self._receive(body)
+        except Exception as error:
+            log_once("a command failed", error)
+            answer, told = failed_command(body, error), False
         if not told:
             self._outgoing.append(answer)

@@ -56,6 +56,15 @@ class Command:
         }
 
 
+def failed_command(body: dict[str, Any], error: Exception) -> ControlMessage:
+    """The answer to a command that raised what nobody expected: there always is one."""
+    try:
+        command = parse_command(body)
+    except ControlRefusedError:
+        command = Command("pause", origin="page", id=str(body.get("id"))[:ID_LENGTH] or "unknown")
+    return command.message("failed", reason=f"It failed inside TPULab: {type(error).__name__}: {error}"[:500])
+
+
 def parse_command(body: dict[str, Any]) -> Command:
     """A command as it comes over the socket. Raises `ControlRefusedError`."""
     given, action = body.get("id"), body.get("action")

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from tpulab.measure.spans import Span
 from tpulab.runtimes.device_value import is_freed, is_running, quick_array, wait_until_ready
 from tpulab.telemetry.clocks import now_ns
+from tpulab.telemetry.guarded import start_thread
 
 #: Intervals kept. A step asks for its own within a second or so; 8192 are minutes of separate programs.
 KEPT_INTERVALS = 8192
@@ -271,8 +272,7 @@ class DeviceClock:
     def _start(self) -> None:
         if self._stopped:
             return
-        self._thread = threading.Thread(target=self._watch, name="tpulab-device-clock", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("tpulab-device-clock", self._watch)
 
     def _wake(self) -> None:
         # A lock as a binary semaphore: unlike an Event it can be signalled from a finalizer at any point.

@@ -1,12 +1,20 @@
-"""Which names of a notebook hold its arrays: variables, `Out[]`, and the last traceback's."""
+"""Which names of a notebook hold its arrays: variables, `Out[]`, and the last traceback's.
+
+The look happens beside the loop, whose containers it must neither copy nor catch in the middle of a change.
+So they are read lazily, a few items of each in turn, within one budget of time and memory for everything.
+"""
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Container, Iterator, Mapping
-from typing import Any
+import time
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from tpulab.memory.hold import traceback_frames
+from tpulab.runtimes.device_value import byte_size, is_freed
 from tpulab.runtimes.jax_internals import backends_ready
 from tpulab.runtimes.torch_arrays import gradient_of, held_tensors, tensors_of_module
 from tpulab.telemetry.cells import notebook_shell
@@ -14,15 +22,47 @@ from tpulab.telemetry.messages import HeldArrays, HeldBytes
 
 SHOWN = 12
 NAMES_SHOWN = 4
-#: Values looked at altogether, so that a notebook full of small things costs no time.
-MOST_VALUES = 50_000
+#: Processor time of a whole look. The loop waits for the interpreter that long at most, in slices of 5 ms.
+BUDGET_S = 0.02
+#: Containers and objects that are looked into: 8 MiB in all.
+MOST_CONTAINERS = 30_000
+#: Items taken of one container before it is the turn of the others. Taken in one call of C, during which no
+#: other thread changes it.
+TURN = 256
 _DEPTH = 6
 #: Packages whose objects are not looked into.
 _NO_OWNERS = frozenset(
-    {"builtins", "types", "functools", "jax", "jaxlib", "IPython", "ipykernel", "traitlets"}
+    {"builtins", "types", "functools", "jax", "jaxlib", "IPython", "ipykernel", "traitlets", "numpy"}
 )
+#: Whose mappings are plain memory. Those of others may read files or a network when they are asked for items.
+_PLAIN_MAPPINGS = frozenset({"builtins", "collections", "types", "flax", "haiku", "ml_collections", "optax"})
+_LEAVES = (str, bytes, bytearray, int, float, complex, type, type(None))
 
 Kind = str
+
+
+class _Budget:
+    """Of one look."""
+
+    def __init__(self) -> None:
+        self._until = time.thread_time() + BUDGET_S
+        self.containers = MOST_CONTAINERS
+
+    @property
+    def spent(self) -> bool:
+        return self.containers <= 0 or time.thread_time() > self._until
+
+
+class _Place(NamedTuple):
+    """Where a value was found; its path is put together only for an array."""
+
+    above: _Place | None
+    step: str
+    kind: Kind
+    depth: int
+
+    def path(self) -> str:
+        return (self.above.path() if self.above is not None else "") + self.step
 
 
 def held_arrays(asked: int | None = None) -> tuple[list[HeldArrays], HeldBytes]:
@@ -34,23 +74,28 @@ def held_arrays(asked: int | None = None) -> tuple[list[HeldArrays], HeldBytes]:
     # Kept alive while their addresses are compared. Views of one tensor are one array.
     live, same = _live_arrays(asked)
     owners: dict[int, dict[Kind, list[str]]] = {}
-    for kind, name, value in _roots():
-        for path, array in _arrays_in(value, same):
-            owners.setdefault(same[id(array)], {}).setdefault(kind, []).append(name + path)
+    for place, array in _find(_roots(), same):
+        names = owners.setdefault(same[id(array)], {}).setdefault(place.kind, [])
+        if len(names) < NAMES_SHOWN:
+            names.append(place.path())
     groups: dict[tuple[tuple[int, ...], str, tuple[str, ...]], HeldArrays] = {}
     for array in live:
+        try:
+            shape, dtype = tuple(int(size) for size in array.shape), str(array.dtype).removeprefix("torch.")
+        except Exception:  # freed meanwhile
+            continue
+        size = byte_size(array)
         found = owners.get(id(array), {})
         names = [name for kind in ("name", "outputs", "traceback") for name in found.get(kind, ())]
         if "name" not in found:
             for kind in ("traceback", "outputs"):
-                held[kind] += int(array.nbytes) if kind in found else 0  # type: ignore[literal-required]
-        shape, dtype = tuple(int(size) for size in array.shape), str(array.dtype).removeprefix("torch.")
+                held[kind] += size if kind in found else 0
         # One line for a thousand equal arrays of one list.
         key = (shape, dtype, tuple(name.split("[")[0].split(".")[0] for name in names[:1]))
         entry = groups.setdefault(
             key, {"bytes": 0, "count": 0, "shape": list(shape), "dtype": dtype, "names": []}
         )
-        entry["bytes"] += int(array.nbytes)
+        entry["bytes"] += size
         entry["count"] += 1
         entry["names"] = list(dict.fromkeys([*entry["names"], *names]))[:NAMES_SHOWN]
     largest = sorted(groups.values(), key=lambda entry: -entry["bytes"])[:SHOWN]
@@ -64,7 +109,7 @@ def _live_arrays(asked: int | None) -> tuple[list[Any], dict[int, int]]:
     # Asking jax without a backend would make it one.
     if jax is not None and backends_ready():
         # The newest come first; the first one made is the first one named.
-        live += [array for array in reversed(jax.live_arrays()) if not array.is_deleted()]
+        live += [array for array in reversed(jax.live_arrays()) if not is_freed(array)]
     same = {id(array): id(array) for array in live}
     for one in held_tensors(asked):
         live.append(one.tensor)
@@ -94,40 +139,70 @@ def _roots() -> Iterator[tuple[Kind, str, Any]]:
             yield "traceback", f"last traceback: {function}, {name}", value
 
 
-def _arrays_in(root: Any, wanted: Container[int]) -> Iterator[tuple[str, Any]]:
-    """Arrays inside containers and objects, with their paths. Bounded in depth and number."""
-    stack: list[tuple[str, Any, int]] = [("", root, 0)]
+def _find(roots: Iterable[tuple[Kind, str, Any]], wanted: Container[int]) -> Iterator[tuple[_Place, Any]]:
+    """Arrays among the roots, and in their containers and objects. All of one depth before the next."""
+    budget = _Budget()
     seen: set[int] = set()
-    looked = 0
-    while stack and looked < MOST_VALUES:
-        path, value, depth = stack.pop()
-        looked += 1
+    turns: deque[tuple[_Place, Any, int]] = deque()
+
+    def visit(place: _Place, value: Any) -> Iterator[tuple[_Place, Any]]:
+        if isinstance(value, _LEAVES):
+            return
         if id(value) in wanted:
-            yield path, value
+            yield place, value
             gradient = gradient_of(value)
             if gradient is not None and id(gradient) in wanted:
-                yield f"{path}.grad", gradient
-            continue
-        if depth >= _DEPTH or id(value) in seen or isinstance(value, (str, bytes, int, float, type)):
-            continue
-        seen.add(id(value))
+                yield place._replace(above=place, step=".grad"), gradient
+        elif place.depth < _DEPTH and id(value) not in seen:
+            seen.add(id(value))
+            budget.containers -= 1
+            turns.append((place, value, 0))
+
+    for kind, name, value in roots:
+        yield from visit(_Place(None, name, kind, 0), value)
+    while turns and not budget.spent:
+        place, value, start = turns.popleft()
+        items, more = _items(value, start)
+        for step, item in items:
+            yield from visit(_Place(place, step, place.kind, place.depth + 1), item)
+        if more:
+            turns.append((place, value, start + TURN))
+
+
+def _items(value: Any, start: int) -> tuple[list[tuple[str, Any]], bool]:
+    """The next items of a container, or what an object holds; and whether there are more."""
+    kind = type(value)
+    package = (kind.__module__ or "").split(".")[0]
+    try:
+        # Not by the methods of a subclass, which may do anything.
+        if issubclass(kind, (list, tuple)):
+            base = list if issubclass(kind, list) else tuple
+            part = base.__getitem__(value, slice(start, start + TURN))
+            fields = getattr(kind, "_fields", None)
+            names = fields if isinstance(fields, tuple) and len(fields) == len(value) else None
+            return [
+                (f"[{number}]" if names is None else f".{names[number]}", item)
+                for number, item in enumerate(part, start)
+                if not isinstance(item, _LEAVES)
+            ], len(part) == TURN
+        if kind in (set, frozenset, deque):
+            part = list(itertools.islice(value, start, start + TURN))
+            inner = [(f"[{number}]", item) for number, item in enumerate(part, start)]
+            return [pair for pair in inner if not isinstance(pair[1], _LEAVES)], len(part) == TURN
         tensors = tensors_of_module(value)
         if tensors is not None:
-            inner = [(f"{path}.{name}", item) for name, item in tensors]
-        elif isinstance(value, Mapping):
-            inner = [(f"{path}[{_key(key)}]", item) for key, item in list(value.items())]
-        elif isinstance(value, (list, tuple, set)):
-            fields = getattr(value, "_fields", None)
-            names = fields if fields is not None else None
-            inner = [
-                (f"{path}.{names[index]}" if names is not None else f"{path}[{index}]", item)
-                for index, item in enumerate(value)
-            ]
-        elif type(value).__module__.split(".")[0] in _NO_OWNERS:
-            continue
-        else:
-            inner = [(f"{path}.{name}", item) for name, item in getattr(value, "__dict__", {}).items()]
-        stack.extend((name, item, depth + 1) for name, item in inner)
+            return [(f".{name}", item) for name, item in tensors], False
+        if issubclass(kind, dict) or (package in _PLAIN_MAPPINGS and issubclass(kind, Mapping)):
+            every = dict.items(value) if issubclass(kind, dict) else value.items()
+            pairs = list(itertools.islice(every, start, start + TURN))
+            inner = [(f"[{_key(key)}]", item) for key, item in pairs if not isinstance(item, _LEAVES)]
+            return inner, len(pairs) == TURN
+        if package not in _NO_OWNERS and kind.__dictoffset__:
+            pairs = list(itertools.islice(vars(value).items(), TURN))
+            return [(f".{name}", item) for name, item in pairs], False
+    except Exception:  # it changed meanwhile, or is no such thing after all: the rest of it is left out
+        return [], False
+    return [], False
 
 
 def _key(key: Any) -> str:

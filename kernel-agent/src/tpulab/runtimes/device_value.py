@@ -8,7 +8,6 @@ deleted while another thread waits for it or reads it. So whoever wants to know 
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -59,11 +58,11 @@ def guard_delete(kind: Any) -> Callable[[], None]:
     if not callable(delete):
         return lambda: None
 
-    @functools.wraps(delete)
     def guarded(array: Any) -> Any:
         with _reading:
             return delete(array)
 
+    guarded.__doc__ = delete.__doc__
     kind.delete = guarded
     return lambda: setattr(kind, "delete", delete)
 

@@ -9,11 +9,11 @@ import json
 import math
 import os
 import subprocess
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tpulab.telemetry.clocks import now_ns
+from tpulab.telemetry.guarded import start_thread
 
 if TYPE_CHECKING:
     from tpulab.measure.runs import Run
@@ -49,9 +49,7 @@ class NotifyCommand:
             self._warn("the notify command of the run %r could not be started: %s", run.name, error)
             return
         # Waited for, so that no zombie is left and a mistake in the command is seen.
-        threading.Thread(
-            target=self._reap, args=(process, run.name), name="tpulab-notify", daemon=True
-        ).start()
+        start_thread("tpulab-notify", lambda: self._reap(process, run.name), again=False)
 
     def _reap(self, process: subprocess.Popen[bytes], name: str) -> None:
         status = process.wait()

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from tpulab.telemetry.guarded import start_thread
+
 #: For a machine that is busy: without the route a live widget acts only when its cell has ended.
 INSTALL_TIMEOUT_S = 60.0
 #: A slider that is dragged sends some tens a second. The oldest go first; the newest value is what counts.
@@ -147,8 +149,7 @@ class LiveRoute:
 
     def _ensure_thread(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._deliver_at_once, name="tpulab-live", daemon=True)
-            self._thread.start()
+            self._thread = start_thread("tpulab-live", self._deliver_at_once)
 
     def _deliver_at_once(self) -> None:
         while True:

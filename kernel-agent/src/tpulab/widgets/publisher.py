@@ -8,6 +8,7 @@ import weakref
 from typing import Any, Protocol
 
 from tpulab.agent.process_agent import current_agent
+from tpulab.telemetry.guarded import start_thread
 from tpulab.widgets.snapshot import SnapshotStore
 
 PERIOD_S = 0.5
@@ -40,8 +41,7 @@ class Publisher:
             self._shown.add(widget)
             if self._thread is None:
                 self._stopping.clear()
-                self._thread = threading.Thread(target=self._publish, name="tpulab-widgets", daemon=True)
-                self._thread.start()
+                self._thread = start_thread("tpulab-widgets", self._publish)
 
     def remove(self, widget: Shown) -> None:
         self._shown.discard(widget)
