@@ -168,6 +168,22 @@ export const StepsMessage = Type.Object({
 });
 export type StepsMessage = Static<typeof StepsMessage>;
 
+/** Numbers that were logged after their step was over: of an evaluation between two steps, or after the last one. */
+export const FiguresMessage = Type.Object({
+  type: Type.Literal('figures'),
+  time: UnixMs,
+  run: Type.String(),
+  step: Type.Integer({ minimum: 0, description: 'index of the step that they count for' }),
+  metrics: Type.Record(Type.String(), Type.Number()),
+  nonFinite: Type.Optional(
+    Type.Record(
+      Type.String(),
+      Type.Union([Type.Literal('NaN'), Type.Literal('Infinity'), Type.Literal('-Infinity')])
+    )
+  )
+});
+export type FiguresMessage = Static<typeof FiguresMessage>;
+
 const HostSpan = Type.Number({ minimum: 0, description: 'milliseconds, mean of the compared steps' });
 
 /** Of a slice: where the newest steps of a run went on each host. Once a second at most. */
@@ -269,6 +285,7 @@ export const AdviceMessage = Type.Object({
     Type.Literal('non-finite-metric'),
     Type.Literal('missing-hook'),
     Type.Literal('freed-metric'),
+    Type.Literal('too-many-metrics'),
     Type.Literal('host-differs')
   ]),
   message: Type.String({ description: 'one sentence: what was seen' }),
@@ -416,6 +433,7 @@ export const TelemetryMessage = Type.Union([
   DevicesMessage,
   RunMessage,
   StepsMessage,
+  FiguresMessage,
   BandMessage,
   PaceMessage,
   HostsMessage,

@@ -182,6 +182,9 @@ export class KernelTelemetry implements IDisposable {
       case 'steps':
         this.runs.applySteps(message, this._process);
         return;
+      case 'figures':
+        this.runs.applyFigures(message, this._process);
+        return;
       case 'band':
         this.runs.applyBand(message, this._process);
         return;

@@ -2,6 +2,7 @@
 import type {
   BandMessage,
   ControlMessage,
+  FiguresMessage,
   HostsMessage,
   PaceMessage,
   RunMessage,
@@ -48,6 +49,10 @@ export class RunHistory {
     if (!this._isLive || startedAt >= (this._current?.begunAt ?? 0)) {
       this._show(run);
     }
+  }
+
+  applyFigures(message: FiguresMessage, process: number): void {
+    this._apart(message.run, process).applyFigures(message);
   }
 
   applyBand(message: BandMessage, process: number): void {

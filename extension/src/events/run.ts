@@ -3,6 +3,7 @@ import type {
   BandMessage,
   CodeLocation,
   ControlMessage,
+  FiguresMessage,
   HostsMessage,
   PaceMessage,
   RunControl,
@@ -73,14 +74,20 @@ export class Run {
 
   applySteps(message: StepsMessage): void {
     for (const step of message.steps) {
-      this.steps.push(step);
-      for (const metrics of [step.metrics, step.nonFinite]) {
-        for (const [name, value] of Object.entries(metrics ?? {})) {
-          this.addMetric(name, step.index, Number(value), step.startTime);
-        }
+      // A batch whose arrival the agent could not see is sent again.
+      if (step.index > this._newestStep) {
+        this._newestStep = step.index;
+        this.steps.push(step);
+        this._addMetrics(step.index, step, step.startTime);
       }
     }
     this.dropped += message.dropped;
+    this._note(message.time);
+  }
+
+  /** Numbers that were logged after their step. */
+  applyFigures(message: FiguresMessage): void {
+    this._addMetrics(message.step, message, message.time);
     this._note(message.time);
   }
 
@@ -115,6 +122,16 @@ export class Run {
     this._note(message.time);
   }
 
+  private _addMetrics(
+    step: number,
+    { metrics, nonFinite }: Pick<FiguresMessage, 'nonFinite'> & Partial<Pick<FiguresMessage, 'metrics'>>,
+    time: number
+  ): void {
+    for (const [name, value] of Object.entries({ ...metrics, ...nonFinite })) {
+      this.addMetric(name, step, Number(value), time);
+    }
+  }
+
   private _seriesOf(name: string): MetricSeries | undefined {
     let series = this.series.get(name);
     if (!series && this.series.size < METRICS_KEPT) {
@@ -129,4 +146,6 @@ export class Run {
     this.lastMessageAt = time;
     this.version += 1;
   }
+
+  private _newestStep = -1;
 }

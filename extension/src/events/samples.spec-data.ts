@@ -168,6 +168,7 @@ const TOPIC_OF = {
   devices: 'devices',
   run: 'runs',
   steps: 'steps',
+  figures: 'steps',
   band: 'steps',
   pace: 'steps',
   hosts: 'steps',

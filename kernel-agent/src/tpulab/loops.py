@@ -131,7 +131,6 @@ class Step:
         if kind is None:
             tracked.clock.end()
         else:
-            step_runs.forget(tracked)
             tracked.end("failed")
 
     def watch(self, output: Any) -> None:

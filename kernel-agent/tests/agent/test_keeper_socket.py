@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -82,3 +83,32 @@ def test_a_keeper_that_does_not_read_costs_a_bounded_wait_and_the_connection(
         assert line.connect()
         assert not line.send([hello() | {"agentVersion": "x" * 1000}] * 5000)
         assert not line.connected
+
+
+def test_a_slow_keeper_hears_nothing_twice(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent before a time-out is not sent again on the next connection."""
+    monkeypatch.setattr(keeper_socket, "SEND_TIMEOUT_S", 0.05)
+    path = short_folder / "k.sock"
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen(2)
+    keeper = KeeperSocket(str(path))
+    messages: list[Any] = [{"type": "test", "number": number, "fill": "x" * 1000} for number in range(2000)]
+    read = b""
+    try:
+        while messages:
+            wait_until(keeper.connect, "the connection", 10)
+            connection, _ = listener.accept()
+            # Nobody reads until the sender has given up.
+            keeper.send(messages)
+            keeper.close()
+            with connection:
+                while data := connection.recv(1 << 20):
+                    read += data
+                # A message that was cut off ends with its connection.
+                read = read[: read.rfind(b"\n") + 1]
+    finally:
+        listener.close()
+    numbers = [json.loads(line)["number"] for line in read.splitlines()]
+    assert len(numbers) == len(set(numbers))
+    assert numbers == sorted(numbers)

@@ -129,11 +129,14 @@ def test_the_end_of_a_run_is_told_even_when_an_interrupt_has_lost_a_step(recorde
     close_steps(recorder, run, 2)
     run.next_index()
     end(recorder, run)
-    assert [message.get("state", message["type"]) for message in drain(recorder)] == [
+    told = drain(recorder)
+    assert [message.get("state", message["type"]) for message in told] == [
         "running",
+        "steps",
         "steps",
         "finished",
     ]
+    assert [message["dropped"] for message in told if message["type"] == "steps"] == [0, 1]
 
 
 def test_two_runs_at_a_time_get_batches_of_their_own(recorder: Recorder) -> None:

@@ -2,6 +2,7 @@
 import type {
   BandMessage,
   ControlMessage,
+  FiguresMessage,
   KeptRun,
   KeptRunSummary,
   RunMessage,
@@ -43,7 +44,7 @@ export function newKeptRun(kernelId: string, run: string, time: number): KeptRun
 /** @returns whether the run has come to its end by this */
 export function addToRun(
   kept: KeptRun,
-  message: RunMessage | StepsMessage | BandMessage | ControlMessage
+  message: RunMessage | StepsMessage | FiguresMessage | BandMessage | ControlMessage
 ): boolean {
   kept.lastAt = Math.max(kept.lastAt, message.time);
   switch (message.type) {
@@ -58,6 +59,9 @@ export function addToRun(
       return message.state !== 'running';
     case 'steps':
       addSteps(kept, message);
+      return false;
+    case 'figures':
+      for (const [name, value] of Object.entries(message.metrics)) addPoint(kept, name, message.step, value);
       return false;
     case 'band':
       if (!kept.bands.some(({ startTime, kind }) => startTime === message.startTime && kind === message.kind))
@@ -89,6 +93,7 @@ function addPoint(kept: KeptRun, name: string, index: number, value: number): vo
   // The distance of the first two points says how thin the series is by now.
   const stride = thinning(kept, steps);
   const last = steps.at(-1);
+  if (last === index) values[values.length - 1] = value;
   if (last === undefined || index - last >= stride) {
     steps.push(index);
     values.push(value);

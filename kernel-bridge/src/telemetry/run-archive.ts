@@ -2,6 +2,7 @@
  * Keeps the runs of all kernels in files, so that a finished run can be opened again when its kernel is long gone. A file for each
  * run, written when it ends and every half minute while it goes on; the oldest give way.
  */
+import { readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
@@ -98,7 +99,7 @@ export class RunArchive implements AsyncDisposable {
       return;
     }
     const { data } = told;
-    const isOfRun = data && ['run', 'steps', 'band', 'control'].includes(data.type);
+    const isOfRun = data && ['run', 'steps', 'figures', 'band', 'control'].includes(data.type);
     if (!isOfRun || typeof data.run !== 'string' || event.kernelId === null) return;
     const message = data as Parameters<typeof addToRun>[1];
     const kept = this.#keptRun(event.kernelId, data.run, message.time);
@@ -108,14 +109,14 @@ export class RunArchive implements AsyncDisposable {
     if (hasEnded) void this.write();
   }
 
-  /** Null for a run that ended and was written: what a replay says of it is known. */
+  /** Null for what a replay says again of a run that ended and was written. A run that goes on after its end is opened again. */
   #keptRun(kernelId: string, run: string, time: number): KeptRun | null {
     const key = keptKey(kernelId, run);
     let kept = this.#open.get(key);
     if (kept) return kept;
     const known = this.#summaries.get(key);
     if (known && known.lastAt >= time) return null;
-    kept = newKeptRun(kernelId, run, time);
+    kept = (known && this.#readAgain(key)) ?? newKeptRun(kernelId, run, time);
     this.#open.set(key, kept);
     return kept;
   }
@@ -149,14 +150,21 @@ export class RunArchive implements AsyncDisposable {
   }
 
   async #readFile(key: string): Promise<KeptRun | null> {
-    const text = await readFile(path.join(this.#options.folder, `${key}.json`), 'utf8').catch(() => null);
-    if (text === null) return null;
+    const text = await readFile(this.#fileOf(key), 'utf8').catch(() => null);
+    return text === null ? null : parseKept(text);
+  }
+
+  /** At once, as the next message of the run follows on the heels of this one. */
+  #readAgain(key: string): KeptRun | null {
     try {
-      const value: unknown = JSON.parse(text);
-      return schema.Check(value) ? value : null;
+      return parseKept(readFileSync(this.#fileOf(key), 'utf8'));
     } catch {
       return null;
     }
+  }
+
+  #fileOf(key: string): string {
+    return path.join(this.#options.folder, `${key}.json`);
   }
 
   async #write(): Promise<void> {
@@ -168,7 +176,7 @@ export class RunArchive implements AsyncDisposable {
       this.#summaries.set(key, summaryOf(kept));
       try {
         await mkdir(folder, { recursive: true, mode: 0o700 });
-        await writeAtomically(path.join(folder, `${key}.json`), JSON.stringify(kept));
+        await writeAtomically(this.#fileOf(key), JSON.stringify(kept));
         this.#isRefused = false;
         if (kept.state !== 'running' && !this.#dirty.has(key)) this.#open.delete(key);
       } catch (error) {
@@ -182,13 +190,22 @@ export class RunArchive implements AsyncDisposable {
   }
 
   async #trim(): Promise<void> {
-    const { folder, runsKept = RUNS_KEPT } = this.#options;
+    const { runsKept = RUNS_KEPT } = this.#options;
     const ended = [...this.#summaries.values()].filter(({ key }) => !this.#open.has(key));
     const surplus = this.#summaries.size - runsKept;
     if (surplus <= 0) return;
     for (const { key } of ended.sort((a, b) => a.lastAt - b.lastAt).slice(0, surplus)) {
       this.#summaries.delete(key);
-      await rm(path.join(folder, `${key}.json`), { force: true });
+      await rm(this.#fileOf(key), { force: true });
     }
+  }
+}
+
+function parseKept(text: string): KeptRun | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return schema.Check(value) ? value : null;
+  } catch {
+    return null;
   }
 }

@@ -8,6 +8,7 @@ const TOPICS: Readonly<Record<TelemetryMessage['type'], TelemetryEvent['topic']>
   devices: 'devices',
   run: 'runs',
   steps: 'steps',
+  figures: 'steps',
   band: 'steps',
   pace: 'steps',
   hosts: 'steps',

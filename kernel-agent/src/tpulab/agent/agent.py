@@ -58,6 +58,8 @@ BATCH_PERIOD_S = 0.1
 IDLE_PERIOD_S = 1.0
 BARE_PERIOD_S = 5.0
 EXIT_TIMEOUT_S = 0.5
+#: Messages that loops may have worked out ahead of the next report.
+MOST_COLLECTED = 8192
 #: For the last report, which waits for nothing but a keeper that does not read (`SEND_TIMEOUT_S`).
 LAST_REPORT_TIMEOUT_S = 5.0
 
@@ -79,6 +81,7 @@ class Agent:
         )
         if speaks:
             tracker.text = TextReport(self.settle)
+        tracker.settle = self.settle
         self.cells, self.device, self.recorder = tracker.cells, tracker.device, tracker.recorder
         self.adviser = tracker.adviser
         self.compiles = CompileWatch(self.cells, self.recorder.events, self.wake)
@@ -106,6 +109,8 @@ class Agent:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._unsent: list[Message] = []
+        #: what the thread of a loop has worked out, before the next report
+        self._collected: list[Message] = []
 
     def start(self) -> None:
         for hook in self._hooks:
@@ -144,7 +149,7 @@ class Agent:
 
         Waits at most `patience_s` for steps whose device time is not known yet.
         """
-        if self.keeper is not None:
+        if self.keeper is not None and (not self.keeper.connected or len(self._collected) >= MOST_COLLECTED):
             return
         deadline = now_ns() + int(patience_s * 1e9)
         # Not acquired: the agent's thread is at it, or this is a finalizer that interrupted this very thread.
@@ -152,7 +157,10 @@ class Agent:
             try:
                 if self.lazy is not None:
                     self.lazy.poll()
-                self.recorder.collect()
+                collected = self.recorder.collect()
+                if self.keeper is not None and collected:
+                    self._collected += collected
+                    self.wake()
             finally:
                 self._collecting.release()
             if not self.recorder.pending or now_ns() >= deadline:
@@ -318,10 +326,10 @@ class Agent:
 
     def _round(self, *, force: bool = False) -> None:
         self.compiles.announce_long_traces()
-        if self.lazy is not None:
-            self.lazy.poll()
-        if self.tracker.runs:
-            step_runs.end_orphans()
+        with self._collecting:
+            if self.lazy is not None:
+                self.lazy.poll()
+        step_runs.end_orphans()
         if self.keeper is None:
             with self._collecting:
                 self.recorder.collect(force=force)
@@ -338,18 +346,19 @@ class Agent:
             if self.devices.last is not None:
                 self._look_at_devices(self.devices.last)
             with self._collecting:
+                self._unsent += self._collected
+                self._collected = []
                 self._unsent += self.recorder.collect(force=force)
         if self.keeper.connected and self._greets_again:
             self._greets_again = False
             self._unsent.insert(0, self.hello())
-        if self._unsent and self.keeper.send(self._unsent):
-            self._unsent = []
+        if self._unsent:
+            self.keeper.send(self._unsent)
 
     def _standing(self) -> list[Message]:
         standing: list[Message] = [self.devices.last] if self.devices.last is not None else []
         # A run that is still to be announced is in what is sent next, with its states in order.
-        known = [run for run in list(self.tracker.runs.values()) if self.recorder.has_announced(run)]
-        return standing + [run.message() for run in known]
+        return standing + [run.message() for run in list(self.tracker.runs.values()) if run.announced]
 
 
 def _ipykernel_version() -> str | None:

@@ -106,8 +106,8 @@ class ControlLink:
             return
         while self._outgoing:
             self._unsent.append(self._outgoing.popleft())
-        if self._unsent and self._socket.send(self._unsent):
-            self._unsent = []
+        if self._unsent:
+            self._socket.send(self._unsent)
 
     def _wait(self) -> None:
         poller = select.poll()

@@ -11,13 +11,15 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-from collections.abc import Sequence
+from collections.abc import MutableSequence
+from typing import Any
 
 from tpulab.telemetry.clocks import now_ns
-from tpulab.telemetry.messages import ControlHello, FenceMessage, Message
 from tpulab.telemetry.plain import encode
 
 SEND_TIMEOUT_S = 1.0
+#: Sent in one: the keeper need not take more than this within the time-out.
+CHUNK_BYTES = 32 * 1024
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
@@ -56,19 +58,28 @@ class KeeperSocket:
         """Seconds until the next try to connect is due."""
         return max(0.0, (self._next_try_ns - now_ns()) / 1e9)
 
-    def send(self, messages: Sequence[Message | ControlHello | FenceMessage]) -> bool:
-        """Sends messages whole. False: the connection is gone; send them again on the next one.
+    def send(self, messages: MutableSequence[Any]) -> bool:
+        """Sends messages whole and takes them off the list. False: the connection is gone; send what is left
+        on the next one, not all of it: a keeper that is only slow would hear the same again and again.
 
         A message that was cut off ends with the connection, so the keeper never sees two halves as one line.
         """
-        if self._socket is None:
-            return False
-        try:
-            self._socket.sendall(b"".join(map(encode, messages)))
-        except OSError:
-            self._drop()
-            return False
-        return True
+        while messages and self._socket is not None:
+            part: list[bytes] = []
+            while len(part) < len(messages) and sum(map(len, part)) < CHUNK_BYTES:
+                part.append(encode(messages[len(part)]))
+            rest, left = memoryview(b"".join(part)), len(part)
+            try:
+                while rest:
+                    rest = rest[self._socket.send(rest) :]
+                left = 0
+            except OSError:
+                # Of the messages at the end of this part, those that are not out whole are sent again.
+                while left and sum(map(len, part[len(part) - left + 1 :])) >= len(rest):
+                    left -= 1
+                self._drop()
+            del messages[: len(part) - left]
+        return self._socket is not None
 
     def fileno(self) -> int | None:
         return self._socket.fileno() if self._socket is not None else None

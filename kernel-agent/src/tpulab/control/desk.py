@@ -23,16 +23,18 @@ class ControlDesk:
     def __init__(self, of_kernel: Mapping[str, Callable[[Command], ControlMessage]]) -> None:
         """`of_kernel`: by action, what is asked of the kernel and not of a run."""
         self._of_kernel = of_kernel
-        self._lock = threading.Lock()
+        # Reentrant: who has this may make garbage, whose finalizer ends a run and tells so.
+        self._lock = threading.RLock()
         # Weak: a run that nobody refers to any more cannot be steered.
         self._runs: OrderedDict[str, weakref.ref[Controller]] = OrderedDict()
         self._known: OrderedDict[str, ControlMessage] = OrderedDict()
 
     def add(self, run_id: str, controller: Controller) -> None:
-        self._runs[run_id] = weakref.ref(controller)
-        self._runs.move_to_end(run_id)
-        for known in [known for known, reference in self._runs.items() if reference() is None]:
-            del self._runs[known]
+        with self._lock:
+            self._runs[run_id] = weakref.ref(controller)
+            self._runs.move_to_end(run_id)
+            for known in [known for known, reference in self._runs.items() if reference() is None]:
+                del self._runs[known]
 
     def told(self, message: ControlMessage) -> None:
         """Remembers what became of a command."""
@@ -82,7 +84,9 @@ class ControlDesk:
         if run_id is not None:
             reference = self._runs.get(run_id)
             return reference() if reference is not None else None
-        for reference in reversed(list(self._runs.values())):
+        with self._lock:
+            references = list(self._runs.values())
+        for reference in reversed(references):
             controller = reference()
             if controller is not None and controller.state not in ENDED:
                 return controller

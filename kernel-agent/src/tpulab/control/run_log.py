@@ -37,7 +37,7 @@ class RunLog:
         self._header = header
         self._warn = warn
         self._file: TextIO | None = None
-        self._broken = False
+        self._broken = self._ended = False
         self._next_metrics = 0.0
         self._lock = threading.RLock()
 
@@ -68,14 +68,22 @@ class RunLog:
         self._next_metrics = time.monotonic() + METRICS_PERIOD_S
         self._append({"type": "metrics", "time": unix_now_ms(), "step": step, "values": _as_json(values)})
 
-    def end(self, state: str, step: int) -> None:
-        """The run is over. A log that has not begun stays unwritten."""
-        with self._lock:
-            self._end(state, step)
+    def goes_on(self) -> None:
+        """The run has ended and goes on, in another cell: if it has a log, so does that."""
+        if self._ended:
+            self.start()
 
-    def _end(self, state: str, step: int) -> None:
+    def end(self, state: str, step: int, values: Mapping[str, float]) -> None:
+        """The run is over, with these as its last figures. A log that has not begun stays unwritten."""
+        with self._lock:
+            self._end(state, step, values)
+
+    def _end(self, state: str, step: int, values: Mapping[str, float]) -> None:
         if self._file is None:
             return
+        self._ended = True
+        if values:
+            self._append({"type": "metrics", "time": unix_now_ms(), "step": step, "values": _as_json(values)})
         self._append({"type": "end", "time": unix_now_ms(), "state": state, "step": step})
         file, self._file = self._file, None
         try:

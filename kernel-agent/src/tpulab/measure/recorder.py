@@ -22,6 +22,7 @@ from tpulab.runtimes.jax_internals import loaded_jax
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.clocks import now_ns, unix_ms, unix_now_ms
 from tpulab.telemetry.messages import (
+    FiguresMessage,
     Message,
     NonFinite,
     PaceMessage,
@@ -35,8 +36,11 @@ KEPT_STEPS = 2048
 KEPT_EVENTS = 4096
 #: Steps of one batch: at 10 Hz more than 2,500 a second, each about 5 us of the agent's thread.
 STEPS_A_BATCH = 256
+#: Names of metrics of one run.
+MOST_METRICS = 256
 #: How long a step may wait for the device clock before it is reported with what is known.
 PATIENCE_NS = 60_000_000_000
+ANNOUNCE_PATIENCE_NS = 1_000_000_000
 #: A loop that an exception leaves has ended before anybody can see the exception.
 ERROR_PATIENCE_NS = 5_000_000_000
 
@@ -48,8 +52,9 @@ class Recorder:
         self._device = device
         self.closed: deque[ClosedStep] = deque(maxlen=KEPT_STEPS)
         self.events: deque[Told | tuple[Run, RunMessage]] = deque(maxlen=KEPT_EVENTS)
+        #: numbers that were logged after their step: the run, the step and the values
+        self.figures: deque[tuple[Run, int, dict[str, Any]]] = deque(maxlen=KEPT_EVENTS)
         self._waiting: deque[ClosedStep] = deque(maxlen=KEPT_STEPS)
-        self._announced: set[str] = set()
         self._moved: dict[str, Run] = {}
         self._endings: list[tuple[Run, RunMessage]] = []
         #: ends that were told, whose `on_ended` is still to be called, until when at the latest
@@ -60,7 +65,14 @@ class Recorder:
 
     @property
     def pending(self) -> bool:
-        return bool(self.closed or self.events or self._waiting or self._endings or self._ended)
+        return bool(
+            self.closed or self.events or self._waiting or self._endings or self._ended or self.figures
+        )
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether steps or ends of runs will be dropped soon."""
+        return len(self.closed) + len(self._waiting) > KEPT_STEPS // 4 or len(self.events) > KEPT_EVENTS // 4
 
     def collect(self, *, force: bool = False) -> list[Message]:
         """Messages that are complete by now. `force`: report every step with what is known; do not wait."""
@@ -73,14 +85,17 @@ class Recorder:
             elif event[1]["state"] != "running":
                 self._endings.append(event)
             else:
-                self._announced.add(event[0].id)
+                event[0].announced = True
                 messages.append(event[1])
         # After the events: when the end of a run has been seen, all of its steps are here too.
         while self.closed:
             self._waiting.append(self.closed.popleft())
         messages += self._steps(force)
-        messages += self._paces()
-        messages += self._ended_runs()
+        messages += self._late_figures(force)
+        done = self._done_endings()
+        messages += self._unrecorded(done)
+        messages += self._paces(done)
+        messages += self._ended_runs(done)
         self._tell_ended(force)
         # Advice on what was just collected: at the end of the process nobody collects again.
         while force and self.events and isinstance(event := self.events[0], dict):
@@ -90,25 +105,23 @@ class Recorder:
             tap(messages)
         return messages
 
-    def has_announced(self, run: Run) -> bool:
-        return run.id in self._announced
-
-    def _paces(self) -> list[PaceMessage]:
-        """How the runs of which steps were just recorded go on."""
+    def _paces(self, done: list[tuple[Run, RunMessage]]) -> list[PaceMessage]:
+        """How the runs of which steps were just recorded go on, or went."""
         found = []
-        for run in self._moved.values():
+        ending = {run.id for run, _ in done}
+        for run in {**self._moved, **{run.id: run for run, _ in done}}.values():
             if run.on_progress is not None:
                 run.on_progress(run.recorded, run.metrics)
-            ends = any(ending[0] is run for ending in self._endings)
-            if run.pace is not None and run.pace.due(force=ends):
+            if run.pace is not None and run.pace.due(force=run.id in ending):
                 message = run.pace.message(run.figures())
                 if message is not None:
                     found.append(message)
         self._moved.clear()
         return found
 
-    def _steps(self, force: bool) -> list[StepsMessage]:
+    def _steps(self, force: bool) -> list[Message]:
         batches: dict[str, StepsMessage] = {}
+        unannounced: list[Message] = []
         count = 0
         if not self._waiting:
             return []
@@ -120,6 +133,10 @@ class Recorder:
                 break
             self._waiting.popleft()
             count += 1
+            if not step.run.announced:
+                # A flood of runs has displaced its announcement.
+                step.run.announced = True
+                unannounced.append(step.run.message("running"))
             batch = batches.get(step.run.id)
             if batch is None:
                 batch = batches[step.run.id] = {
@@ -133,10 +150,10 @@ class Recorder:
             step.run.recorded = step.index + 1
             self._moved[step.run.id] = step.run
             batch["steps"].append(self._sample(step, unix_zero_ms))
-        return list(batches.values())
+        return [*unannounced, *batches.values()]
 
     def _complete(self, step: ClosedStep) -> bool:
-        if step.run.id not in self._announced:
+        if not step.run.announced and now_ns() - step.times.end < ANNOUNCE_PATIENCE_NS:
             return False
         settled = not step.watched or self._device.is_settled(step.post)
         ready = not step.metrics or not any(map(is_running, step.metrics.values()))
@@ -171,24 +188,50 @@ class Recorder:
         return sample
 
     def _add_metrics(self, step: ClosedStep, values: dict[str, Any], sample: StepSample) -> None:
+        metrics, non_finite = self._read(step.run, step.index, values)
+        if metrics:
+            sample["metrics"] = metrics
+        if non_finite:
+            sample["nonFinite"] = non_finite
+
+    def _read(
+        self, run: Run, step: int, values: dict[str, Any]
+    ) -> tuple[dict[str, float], dict[str, NonFinite]]:
+        """The metrics of a step that are numbers, and those that are no finite ones."""
         numbers = {name: number for name, value in values.items() if (number := as_number(value)) is not None}
         for name, value in values.items():
             if name not in numbers and is_freed(value):
-                step.run.freed[name] = step.run.freed.get(name, 0) + 1
-        step.run.metrics.update(numbers)
+                run.freed[name] = run.freed.get(name, 0) + 1
+        if len(run.metrics) + len(numbers) > MOST_METRICS:
+            numbers = {name: number for name, number in numbers.items() if self._has_room(run, name)}
+        run.metrics.update(numbers)
         metrics = {name: number for name, number in numbers.items() if math.isfinite(number)}
-        if metrics:
-            sample["metrics"] = metrics
-        if len(metrics) < len(numbers):
-            # By name, as JSON has no such numbers.
-            sample["nonFinite"] = {
-                name: non_finite_name(number) for name, number in numbers.items() if name not in metrics
-            }
-            self._advise_on(step, sample["nonFinite"])
+        if len(metrics) == len(numbers):
+            return metrics, {}
+        # By name, as JSON has no such numbers.
+        non_finite = {
+            name: non_finite_name(number) for name, number in numbers.items() if name not in metrics
+        }
+        self._advise_on(run, step, non_finite)
+        return metrics, non_finite
 
-    def _advise_on(self, step: ClosedStep, found: dict[str, NonFinite]) -> None:
+    def _has_room(self, run: Run, name: str) -> bool:
+        if name in run.metrics or len(run.metrics) < MOST_METRICS:
+            run.metrics.setdefault(name, 0.0)
+            return True
+        if self.adviser is not None:
+            self.adviser.say(
+                "too-many-metrics",
+                f"{run.name} logs more than {MOST_METRICS} names; `{name[:60]}` and others are left out.",
+                "Log the same names in each step: a new name for each step or sample is no curve.",
+                about=run.id,
+                location=run.location,
+                run=run.id,
+            )
+        return False
+
+    def _advise_on(self, run: Run, step: int, found: dict[str, NonFinite]) -> None:
         """Once for each metric of a run; those of one step together, as one makes the others so."""
-        run = step.run
         new = {name: text for name, text in found.items() if name not in run.non_finite}
         run.non_finite.update(new)
         if not new or self.adviser is None:
@@ -200,7 +243,7 @@ class Recorder:
             remedy += ' `jax.config.update("jax_debug_nans", True)` raises at the operation that makes a NaN.'
         self.adviser.say(
             "non-finite-metric",
-            f"At step {step.index}, {what.replace('` ', '` became ', 1)}{more}.",
+            f"At step {step}, {what.replace('` ', '` became ', 1)}{more}.",
             remedy,
             about=f"{run.id} {next(iter(new))}",
             location=run.location,
@@ -223,12 +266,52 @@ class Recorder:
             run=run.id,
         )
 
-    def _ended_runs(self) -> list[RunMessage]:
-        """The end of a run is told after its last step."""
+    def _late_figures(self, force: bool) -> list[Message]:
+        """Numbers of steps that have been recorded, in messages of their own."""
+        found: list[Message] = []
+        later: list[tuple[Run, int, dict[str, Any]]] = []
+        while self.figures:
+            run, step, values = self.figures.popleft()
+            waits = step >= run.recorded and any(waiting.run is run for waiting in self._waiting)
+            if not force and (waits or any(map(is_running, values.values()))):
+                later.append((run, step, values))
+                continue
+            metrics, non_finite = self._read(run, step, values)
+            if metrics or non_finite:
+                message: FiguresMessage = {
+                    "type": "figures",
+                    "time": unix_now_ms(),
+                    "run": run.id,
+                    "step": step,
+                    "metrics": metrics,
+                }
+                if non_finite:
+                    message["nonFinite"] = non_finite
+                found.append(message)
+                self._moved[run.id] = run
+        self.figures.extendleft(reversed(later))
+        return found
+
+    def _done_endings(self) -> list[tuple[Run, RunMessage]]:
+        """The end of a run is told after its last step, and after the figures that are known by then."""
         # Not by counting: an interrupt may have lost a step between its number and its place in the queue.
-        unfinished = {step.run.id for step in self._waiting}
+        unfinished = {step.run.id for step in self._waiting} | {run.id for run, _, _ in self.figures}
         done = [ending for ending in self._endings if ending[0].id not in unfinished]
         self._endings = [ending for ending in self._endings if ending[0].id in unfinished]
+        return done
+
+    def _unrecorded(self, done: list[tuple[Run, RunMessage]]) -> list[StepsMessage]:
+        """The last steps of a run were dropped: no later step of it leaves a hole that says so."""
+        found: list[StepsMessage] = []
+        for run, _ in done:
+            missing, run.recorded = run.closed - run.recorded, run.closed
+            if missing > 0:
+                found.append(
+                    {"type": "steps", "time": unix_now_ms(), "run": run.id, "steps": [], "dropped": missing}
+                )
+        return found
+
+    def _ended_runs(self, done: list[tuple[Run, RunMessage]]) -> list[RunMessage]:
         for run, _ in done:
             self._advise_on_freed(run)
         self._ended += [(run, message, now_ns() + ERROR_PATIENCE_NS) for run, message in done]

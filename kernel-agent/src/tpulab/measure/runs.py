@@ -35,6 +35,8 @@ class Run:
     compile_ms: float = 0.0
     #: nobody annotated the loop: it was seen by what it repeats
     noticed: bool = False
+    #: its beginning has been told
+    announced: bool = False
     #: how it can be steered; None for a loop that is only measured
     control: Callable[[], RunControl | None] | None = None
     #: called by the agent's thread with the steps done and the newest metrics

@@ -244,9 +244,17 @@ class StepClock:
 
     def metric(self, values: dict[str, Any]) -> None:
         if self.is_open:
-            if "torch" in sys.modules:
-                values = {name: taken(value) for name, value in values.items()}
-            self._metrics = {**self._metrics, **values} if self._metrics else dict(values)
+            values = _taken(values)
+            self._metrics = {**self._metrics, **values} if self._metrics else values
+
+    def figures(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Numbers that are logged between two steps, or after the last one, as they are kept until read."""
+        state, found = thread_state(), _taken(values)
+        for value in found.values():
+            if isinstance(value, LazyMetric):
+                state.lazy_metrics.add(value, state.last_post)
+        state.lazy_metrics.read_settled(self._device.is_settled, all_of_them=not state.clocks)
+        return found
 
     def add_band(self, kind: str, nanoseconds: int) -> None:
         """Part of the open step was a checkpoint or the like."""
@@ -344,6 +352,12 @@ class StepClock:
         if left_out >= 1:
             self._skip = int(left_out) + 1
             self._in_a_row = WATCHED_IN_A_ROW - 1
+
+
+def _taken(values: dict[str, Any]) -> dict[str, Any]:
+    if "torch" not in sys.modules:
+        return dict(values)
+    return {name: taken(value) for name, value in values.items()}
 
 
 #: Without the Python code of `StepTimes.__new__`, which costs as much as the rest of the end of a step.

@@ -52,6 +52,12 @@ class TrackedRun:
     def metric(self, values: dict[str, Any]) -> None:
         self.clock.metric(values)
 
+    def figures(self, values: dict[str, Any]) -> None:
+        """Numbers that are known after their step: they count for the newest, also when the run is over."""
+        step = self.run.closed - 1
+        self.tracker.recorder.figures.append((self.run, step, self.clock.figures(values)))
+        self.tracker.wake()
+
     def band(self, kind: BandKind, began_ns: int, *, failed: bool = False) -> None:
         """Tells of a checkpoint, an evaluation and the like that is just over."""
         in_step = self.clock.is_open
@@ -75,12 +81,10 @@ class TrackedRun:
         self.run.totals.add_band(kind, lasted)
         self.tracker.wake()
 
-    def cell_ended(self) -> None:
-        """The cell that this run is in is over."""
-
     def end(self, state: RunState) -> None:
         """The loop is over; a step that is open does not count. Idempotent."""
         self.clock.discard()
+        step_runs.forget(self)
         if self.run.ended:
             return
         self.tracker.end_run(self.run, state)
@@ -91,29 +95,36 @@ class TrackedRun:
 
 
 class StepRuns:
-    """Runs of `with step()` blocks that have not ended, by thread and place."""
+    """Runs that have not ended and that no loop owns: they end with the cell of their thread, or with it."""
 
     def __init__(self) -> None:
-        self._runs: dict[tuple[int, object], TrackedRun] = {}
+        # By thread, and within it by the place of a block or the run itself. Reentrant: a finalizer may end a
+        # run. Held for microseconds: runs are ended after it was let go of.
+        self._lock = threading.RLock()
+        self._runs: dict[int, dict[object, TrackedRun]] = {}
 
     def of_block(self, tracker: Tracker, name: str | None, frame: FrameType) -> TrackedRun | None:
         """The run that a block belongs to. None when a block of the same run is open already (recursion)."""
-        key = (threading.get_ident(), name or (frame.f_code, frame.f_lineno))
-        tracked = self._runs.get(key)
+        thread, key = threading.get_ident(), name or (frame.f_code, frame.f_lineno)
+        with self._lock:
+            tracked = self._runs.get(thread, {}).get(key)
         if tracked is not None and tracked.clock.is_open:
             return None
         if tracked is None or tracked.run.ended or tracked.tracker is not tracker:
-            tracked = self._runs[key] = TrackedRun(tracker, name, None, frame)
+            tracked = TrackedRun(tracker, name, None, frame)
+            with self._lock:
+                self._runs.setdefault(thread, {})[key] = tracked
         return tracked
 
     def keep(self, tracked: TrackedRun) -> None:
         """A run whose loop is over but which may go on: it ends with the cell of this thread."""
-        self._runs[threading.get_ident(), tracked] = tracked
+        with self._lock:
+            self._runs.setdefault(threading.get_ident(), {})[tracked] = tracked
 
     def of_this_cell(self) -> list[TrackedRun]:
-        """Runs that this thread's cell has kept so far, those that are over too."""
-        mine = threading.get_ident()
-        return [tracked for (thread, _), tracked in self._runs.items() if thread == mine]
+        """Runs of this thread's cell that go on."""
+        with self._lock:
+            return list(self._runs.get(threading.get_ident(), {}).values())
 
     def end_noticed(self) -> None:
         """A run that somebody has named begins on this thread: a loop that was only noticed is over.
@@ -125,23 +136,34 @@ class StepRuns:
                 tracked.end("finished")
 
     def forget(self, tracked: TrackedRun) -> None:
-        self._runs = {key: other for key, other in self._runs.items() if other is not tracked}
+        """The run has ended."""
+        with self._lock:
+            for thread, mine in list(self._runs.items()):
+                for key in [key for key, other in mine.items() if other is tracked]:
+                    del mine[key]
+                if not mine:
+                    del self._runs[thread]
 
     def end_all(self, state: RunState, *, thread: int | None = None, tracker: Tracker | None = None) -> None:
         """Ends the runs of a thread (at the end of its cell), or of a tracker (when the process ends)."""
-        for key, tracked in list(self._runs.items()):
-            if key[0] == thread or tracked.tracker is tracker:
-                del self._runs[key]
-                tracked.end(state)
-                tracked.cell_ended()
+        with self._lock:
+            found = [
+                tracked
+                for owner, mine in self._runs.items()
+                for tracked in mine.values()
+                if owner == thread or tracked.tracker is tracker
+            ]
+        for tracked in found:
+            tracked.end(state)
 
     def end_orphans(self) -> None:
         """Ends the runs of threads that have ended: no cell does."""
-        living = {thread.ident for thread in threading.enumerate()}
-        for key, tracked in list(self._runs.items()):
-            if key[0] not in living:
-                self._runs.pop(key, None)
-                tracked.end("finished")
+        with self._lock:
+            owners = list(self._runs)
+        living = {thread.ident for thread in threading.enumerate()} if owners else set()
+        for owner in owners:
+            if owner not in living:
+                self.end_all("finished", thread=owner)
 
 
 step_runs = StepRuns()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -37,6 +38,8 @@ class Tracker:
         #: something is to be reported
         self.wake = wake
         self.warn = warn
+        #: works out the steps that are complete; waits at most so many seconds for those that are not
+        self.settle: Callable[[float], None] = lambda _: None
         self._on_run = on_run
         #: a page shows what is measured; otherwise only what was asked for is
         self.is_shown = is_shown
@@ -50,7 +53,7 @@ class Tracker:
         #: runs that have not ended, by id; and the last one that has begun, for `status`
         self.runs: dict[str, Run] = {}
         self.last_run: Run | None = None
-        self._failed: list[Run] = []
+        self._failed: deque[Run] = deque(maxlen=64)
 
     def add_run(self, run: Run) -> None:
         self._on_run()
@@ -67,6 +70,9 @@ class Tracker:
         if state == "failed":
             self._failed.append(run)
         self.wake()
+        if self.recorder.is_crowded:
+            # Many short runs in a row: their steps would displace one another.
+            self.settle(0.0)
 
     def explain_failures(self, error: BaseException) -> None:
         """What has ended the runs that failed of late, and ends those that go on with it."""

@@ -23,6 +23,7 @@ AdviceKind = Literal[
     "non-finite-metric",
     "missing-hook",
     "freed-metric",
+    "too-many-metrics",
     "host-differs",
 ]
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]
@@ -270,6 +271,17 @@ class StepsMessage(TypedDict):
     dropped: int
 
 
+class FiguresMessage(TypedDict):
+    """Numbers that were logged after their step was over, for example of an evaluation."""
+
+    type: Literal["figures"]
+    time: float
+    run: str
+    step: int
+    metrics: dict[str, float]
+    nonFinite: NotRequired[dict[str, NonFinite]]
+
+
 class CompileReason(TypedDict):
     verdict: Verdict
     argument: str | None
@@ -312,4 +324,4 @@ class ControlHello(TypedDict):
 Asked = MemoryMessage | ProfileMessage
 Told = CompileMessage | BandMessage | AdviceMessage | MemoryErrorMessage | ControlMessage | Asked
 Event = RunMessage | DevicesMessage | Told
-Message = HelloMessage | Event | StepsMessage | PaceMessage
+Message = HelloMessage | Event | StepsMessage | FiguresMessage | PaceMessage

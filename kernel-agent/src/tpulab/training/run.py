@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import weakref
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType, TracebackType
@@ -107,13 +108,18 @@ class TrainingRun:
 
     def log(self, **metrics: Any) -> None:
         """Records numbers of the running step, such as `loss=loss`. Arrays are read later, once they
-        are ready. Outside a step, the numbers count for the next step.
+        are ready. Outside a step, the numbers count for the step before, also after the last one.
         """
         tracked = self._tracked
-        if tracked is not None and tracked.clock.is_open:
+        if tracked is None or tracked.run.closed == 0:
+            if tracked is not None and tracked.clock.is_open:
+                tracked.metric(metrics)
+            else:
+                self._later.update(metrics)
+        elif tracked.clock.is_open:
             tracked.metric(metrics)
         else:
-            self._later.update(metrics)
+            tracked.figures(metrics)
 
     @property
     def stopped(self) -> bool:
@@ -129,8 +135,17 @@ class TrainingRun:
         """Number of finished steps, which is the index of the running one."""
         return self._tracked.run.closed if self._tracked is not None else self._resumed or 0
 
+    def __del__(self) -> None:
+        # Nobody can go on with it: a sweep that names each trial `run` ends the one with the next.
+        tracked = self.__dict__.get("_tracked")
+        if tracked is None or tracked.run.ended or tracked.clock.is_open or sys.is_finalizing():
+            return
+        with contextlib.suppress(Exception):
+            tracked.end("finished")
+
     def finish(self, state: RunState = "finished") -> None:
-        """Ends the run. Otherwise it ends with its cell, or with the process. Idempotent."""
+        """Ends the run. Otherwise it ends with its cell, with the process, or when nothing refers to it any
+        more. Idempotent."""
         if self._tracked is not None:
             self._tracked.end(state)
 
@@ -263,7 +278,10 @@ class TrainingRun:
         elif tracked.run.ended and not tracked.halted:
             self.controller.start()
         if self.total is None and length is not None:
-            tracked.run.total = tracked.run.closed + length
+            total = tracked.run.closed + length
+            if total != tracked.run.total:
+                tracked.run.total = total
+                tracked.changed()
         step_runs.keep(tracked)
         return tracked
 
@@ -310,7 +328,7 @@ class TrainingRun:
         # On a slice all hosts say the same, perhaps in the same folder.
         if self._log_given is not False and together.is_first:
             path = log_path(self._log_file, run.name, run.id)
-            self._log = tracked.log = RunLog(path, self._header, agent.warn)
+            self._log = tracked.log = RunLog(path, self._header(tracked), agent.warn)
             if self._log_file is not None or agent.keeper is not None:
                 self._log.start()
         run.on_progress = tracked.progressed
@@ -325,15 +343,11 @@ class TrainingRun:
             waiting(run.id)
         return tracked
 
-    def _header(self) -> Mapping[str, Any]:
-        tracked = self._tracked or self._listener.tracked
-        return {
-            "name": tracked.run.name if tracked is not None else self.name,
-            "run": tracked.run.id if tracked is not None else None,
-            "resumed": self._resumed,
-            "config": self.config,
-            "hyperparameters": dict(self.hyper),
-        }
+    def _header(self, tracked: SteeredRun) -> Callable[[], Mapping[str, Any]]:
+        # Without a reference to this run: the log must not keep it.
+        run, hyper = tracked.run, self.hyper
+        fixed = {"name": run.name, "run": run.id, "resumed": self._resumed, "config": self.config}
+        return lambda: {**fixed, "hyperparameters": dict(hyper)}
 
     def _band(self, kind: BandKind, began: int, *, failed: bool = False) -> None:
         if self._tracked is not None:

@@ -15,18 +15,28 @@ if TYPE_CHECKING:
     from tpulab.control.run_log import RunLog
 
 
+_NEVER = object()
+#: How long the end of a run waits for the device time of its last steps.
+SETTLE_S = 0.05
+
+
 class SteeredRun(TrackedRun):
     """The measured side of a run that can be steered. Lives until its last step has been told."""
 
     #: weak: it holds optimizers, and a run that nobody refers to any more cannot be steered
     controller: weakref.ref[Controller] = staticmethod(lambda: None)  # type: ignore[assignment]
     log: RunLog | None = None
-    #: ended by a command; no loop goes on until the cell is over
-    halted = False
+    #: the cell in which a command ended it
+    _halted_in: object = _NEVER
+
+    @property
+    def halted(self) -> bool:
+        """Ended by a command: no loop goes on until the cell is over."""
+        return self._halted_in is not _NEVER and self._halted_in is self.tracker.cells.running()
 
     def halt(self) -> None:
         """A stop was applied: no loop of this cell has a further step."""
-        self.halted = True
+        self._halted_in = self.tracker.cells.running()
         self.end("finished")
 
     def changed(self) -> None:
@@ -39,18 +49,21 @@ class SteeredRun(TrackedRun):
         if self.log is not None:
             self.log.metrics(step, metrics)
 
-    def end(self, state: RunState) -> None:
-        controller = self.controller()
-        if not self.run.ended:
-            if controller is not None:
-                event, why = ("fail", "The run failed") if state == "failed" else ("end", "The run ended")
-                controller.finish(event, f"{why} before its next step.")  # type: ignore[arg-type]
-            if self.log is not None:
-                self.log.end(state, self.run.closed)
-        super().end(state)
+    def begin_step(self) -> None:
+        if self.run.ended and self.log is not None:
+            self.log.goes_on()
+        super().begin_step()
 
-    def cell_ended(self) -> None:
-        self.halted = False
+    def end(self, state: RunState) -> None:
+        controller, ends = self.controller(), not self.run.ended
+        if ends and controller is not None:
+            event, why = ("fail", "The run failed") if state == "failed" else ("end", "The run ended")
+            controller.finish(event, f"{why} before its next step.")  # type: ignore[arg-type]
+        super().end(state)
+        if ends and self.log is not None:
+            # The figures of the last steps belong into it: they are worked out first, if that is quick.
+            self.tracker.settle(SETTLE_S)
+            self.log.end(state, self.run.closed, self.run.metrics)
 
 
 class RunListener(ControlListener):
