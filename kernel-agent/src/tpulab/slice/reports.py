@@ -296,9 +296,9 @@ class KeeperLine:
         if self._socket.connect():
             standing = [] if self._is_first else self._standing()
             self._is_first = False
-            self._socket.send(standing)  # type: ignore[arg-type]
+            self._socket.send(standing)
         while self._waiting:
             self._unsent.append(self._waiting.popleft())
-        if self._unsent and self._socket.send(self._unsent):  # type: ignore[arg-type]
+        if self._unsent and self._socket.send(self._unsent):
             self._unsent = []
         del self._unsent[:-KEPT_MESSAGES]
