@@ -200,3 +200,12 @@ def test_a_token_is_put_where_hugging_face_looks_for_it(monkeypatch: pytest.Monk
         assert isinstance(command, WithEncoders)
         command.sign_in()
         assert os.environ["HF_TOKEN"] == expected
+
+
+@pytest.mark.parametrize("flag", ["--num-images", "--max-batch-size", "--num-steps"])
+def test_numbers_that_sample_nothing_are_refused(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--checkpoint-dir", str(tmp_path), "--save-dir", str(tmp_path / "pictures")]
+    assert main(["evaluate", *folders, "--prompt", "red", flag, "0"]) == 1
+    assert capsys.readouterr().err == f"{flag}: must be at least 1, not 0.\n"

@@ -19,7 +19,7 @@ from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
 from tpulab_recipes.common.settings import to_dict
 from tpulab_recipes.ddpm.config import Config, check_config
 from tpulab_recipes.ddpm.presets import PRESETS, load_config
-from tpulab_recipes.images.command import Download
+from tpulab_recipes.images.command import Download, Import
 from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY
 
 #: Scale of the guidance of `evaluate`, for networks that are not distilled.
@@ -299,6 +299,13 @@ class Evaluate(WithEncoders, OfCheckpoint):
         from tpulab_recipes.runtime.jax_hosts import dealt_out
         from tpulab_recipes.runtime.jax_mesh import state_of_this_host
 
+        for flag, value in (
+            ("--num-images", self.num_images),
+            ("--max-batch-size", self.max_batch_size),
+            ("--num-steps", self.num_steps),
+        ):
+            if value is not None and value < 1:
+                raise ConfigError(flag, f"must be at least 1, not {value}.")
         self.sign_in()
         process, _ = self.join_slice()
         with self.loaded() as (config, params, is_student):
@@ -364,7 +371,14 @@ class Evaluate(WithEncoders, OfCheckpoint):
         if told.num_classes:
             if not self.classes:
                 raise ConfigError("--classes", "is needed: this network knows classes, not prompts.")
-            classes = [int(one) for one in self.classes.split(",") for _ in range(self.num_images)]
+            try:
+                classes = [int(one) for one in self.classes.split(",") for _ in range(self.num_images)]
+            except ValueError as error:
+                raise ConfigError(
+                    "--classes", f"are whole numbers with commas, not {self.classes!r}."
+                ) from error
+            if unknown := [one for one in classes if not 0 <= one < told.num_classes]:
+                raise ConfigError("--classes", f"are 0 to {told.num_classes - 1}, not {unknown[0]}.")
             return [f"class {one}" for one in classes], classes
         prompts = [one.strip() for one in self.prompt.split(";") if one.strip()]
         if not prompts and told.clip_width + told.t5_width:
@@ -517,7 +531,7 @@ class Benchmark(WithProgress):
 
 
 ABOUT = "Diffusion models in JAX. Folders may be local or gs://bucket/path."
-COMMANDS = (Download, Shapes, Encode, Train, Evaluate, Distill, Export, Benchmark)
+COMMANDS = (Download, Import, Shapes, Encode, Train, Evaluate, Distill, Export, Benchmark)
 
 
 def read(argv: Sequence[str], config: Config | None = None) -> WithProgress:

@@ -30,6 +30,9 @@ VAE_FACTOR = 8
 class DatasetArgs:
     image_size: int = 256
     resize_method: Literal["random_crop", "center_crop"] = "random_crop"
+    #: Mirror half of the images in training, at random. For pixels only: latents of a mirrored image are not
+    #: mirrored latents. Not in jax-ddpm.
+    random_flip: bool = False
     #: The key of the images in their shards; empty: `jpg` or `png`, whichever a record has.
     image_format: str = "jpg"
     #: For files of the origin; nothing reads it. `download --samples-per-shard` says it.
@@ -269,6 +272,11 @@ def check_config(config: Config) -> None:
         "in_dimensions",
         f"images of {image} pixels have latents of {latents} x {latents} (the VAE shrinks by {VAE_FACTOR}), "
         f"not {side} x {side}.",
+    )
+    need(
+        not dataset.args.random_flip or config.in_pixels,
+        "dataset.args.random_flip",
+        "needs in_dimensions with 3 channels (pixels).",
     )
     steps, schedule = model.train_num_steps, model.train_alpha_schedule
     fits = schedule.name != "linear" or steps <= schedule.steps

@@ -52,6 +52,9 @@ CIFAR10 = LAION256.but(
     | _CONTINUOUS_TIME
     | {
         "dataset.args.image_size": 32,
+        # `import cifar10` writes png.
+        "dataset.args.image_format": "",
+        "dataset.args.random_flip": True,
         "in_dimensions": (32, 32, 3),
         "model.args.ch": 256,
         "model.args.emb_ch": 1024,

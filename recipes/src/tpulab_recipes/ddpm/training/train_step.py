@@ -81,6 +81,9 @@ def diffusion_loss(network: Network) -> LossFunction:
 
     def loss(params: Any, batch: Mapping[str, Array], key: Array) -> Array:
         x = batch["image"].astype(jnp.float32)
+        if config.dataset.args.random_flip:
+            mirrored = jax.random.bernoulli(jax.random.fold_in(key, 5), shape=(x.shape[0], 1, 1, 1))
+            x = jnp.where(mirrored, x[:, :, ::-1], x)
         keys = jax.random.split(key, 5)
         logsnr = schedule.draw(keys[0], x.shape[0])
         eps = jax.random.normal(keys[1], x.shape)

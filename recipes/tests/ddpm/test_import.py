@@ -1,0 +1,246 @@
+"""Importing data sets from disk: folders, CIFAR-10, parquet and WebDataset."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tpulab_recipes.common.errors import DataError, StorageError
+from tpulab_recipes.common.progress import Silent
+from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.ddpm.__main__ import main
+from tpulab_recipes.ddpm.data.pipeline import EncodingSource
+from tpulab_recipes.ddpm.presets import CIFAR10
+from tpulab_recipes.ddpm.training.train_step import diffusion_loss
+from tpulab_recipes.images.files import encode_image
+from tpulab_recipes.images.importing import ImportOptions, import_images
+from tpulab_recipes.images.shards import CaptionedImage, read_images
+
+
+def _picture(red: int, size: tuple[int, int] = (20, 30)) -> bytes:
+    return encode_image(np.full((*size, 3), (red, 10, 20), np.uint8), "png")
+
+
+def _options(tmp_path: Path, **changed: Any) -> ImportOptions:
+    options = ImportOptions(
+        data_dir=str(tmp_path / "data"),
+        write_dir=str(tmp_path / "images"),
+        image_size=16,
+        processes_count=1,
+        samples_per_shard=4,
+        image_format="png",
+    )
+    return replace(options, **changed)
+
+
+def _images(tmp_path: Path, class_col: str | None = None) -> list[CaptionedImage]:
+    folder = Folder(tmp_path / "images")
+    names = folder.names(".tfrecord")
+    return [image for name in names for image in read_images(folder, name, "png", class_col=class_col)]
+
+
+def test_a_folder_with_texts_beside_the_images(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "below").mkdir(parents=True)
+    for number in range(6):
+        (data / f"{number}.png").write_bytes(_picture(number))
+        (data / f"{number}.txt").write_text(f"caption {number}\n", encoding="utf-8-sig")
+    (data / "below" / "x.PNG").write_bytes(_picture(100))
+    (data / "torn.png").write_bytes(_picture(7)[:60])
+    (data / "page.jpg").write_text("<!DOCTYPE html><title>404</title>")
+    (data / ".hidden.png").write_bytes(_picture(8))
+    done = import_images("folder", _options(tmp_path), Silent())
+    assert done == {"shards": 3, "images": 7, "left_out": 2, "problems": {"not_an_image": 2}}
+    images = _images(tmp_path)
+    assert sorted(image.caption for image in images) == ["", *(f"caption {n}" for n in range(6))]
+    assert {image.pixels.shape for image in images} == {(16, 24, 3)}
+    reports = [json.loads(file.read_text()) for file in (tmp_path / "images").glob("*.json")]
+    assert {row[1] for report in reports for row in report["left_out"]} == {"torn.png", "page.jpg"}
+
+
+def test_an_import_goes_on_and_takes_what_has_changed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(8):
+        (data / f"{number}.png").write_bytes(_picture(number))
+    import_images("folder", _options(tmp_path), Silent())
+    shards = sorted((tmp_path / "images").glob("*.tfrecord"))
+    times = [shard.stat().st_mtime_ns for shard in shards]
+    (data / "7.txt").write_text("corrected")
+    import_images("folder", _options(tmp_path), Silent())
+    assert [shard.stat().st_mtime_ns == time for shard, time in zip(shards, times, strict=True)] == [
+        True,
+        False,
+    ]
+    assert [image.caption for image in _images(tmp_path)] == [""] * 7 + ["corrected"]
+
+
+def test_captions_of_hugging_faces_image_folders(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for split in ("a", "b"):
+        (data / split).mkdir(parents=True)
+        (data / split / "1.png").write_bytes(_picture(1))
+    (data / "a" / "metadata.csv").write_text('file_name,text\n1.png,"one, two"\n')
+    (data / "b" / "metadata.jsonl").write_text('{"file_name": "1.png", "text": "three"}\n')
+    import_images("folder", _options(tmp_path), Silent())
+    assert [image.caption for image in _images(tmp_path)] == ["one, two", "three"]
+    (data / "b" / "metadata.jsonl").write_text('{"name": "1.png"}\n')
+    with pytest.raises(DataError, match=r"b/metadata\.jsonl cannot be read: it needs file_name and text"):
+        import_images("folder", _options(tmp_path), Silent())
+
+
+def test_folders_of_imagenet_are_classes_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for number, name in enumerate(["n02", "n01", "n03"]):
+        folder = tmp_path / "data" / "train" / name
+        folder.mkdir(parents=True)
+        (folder / f"{name}_1.JPEG").write_bytes(_picture(number))
+    import_images("imagenet", _options(tmp_path), Silent())
+    assert [(i.label, i.caption) for i in _images(tmp_path, "class")] == [(0, "n01"), (1, "n02"), (2, "n03")]
+
+
+def _cifar(rows: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 256, (rows, 3072), np.uint8), rng.integers(0, 10, rows)
+
+
+@pytest.mark.parametrize("form", ["python", "binary", "archive"])
+def test_cifar10_as_it_is_published(tmp_path: Path, form: str) -> None:
+    """Formats: https://www.cs.toronto.edu/~kriz/cifar.html."""
+    values, labels = _cifar()
+    (tmp_path / "data").mkdir()
+    if form == "binary":
+        rows = np.concatenate([labels[:, None].astype(np.uint8), values], axis=1)
+        (tmp_path / "data" / "data_batch_1.bin").write_bytes(rows.tobytes())
+        data_dir = tmp_path / "data"
+    else:
+        # As Python 2 wrote it: text keys are bytes.
+        batch = pickle.dumps({b"data": values, b"labels": labels.tolist()}, protocol=2)
+        (tmp_path / "data" / "data_batch_1").write_bytes(batch)
+        (tmp_path / "data" / "test_batch").write_bytes(batch)
+        data_dir = tmp_path / "data"
+        if form == "archive":
+            data_dir = tmp_path / "cifar-10-python.tar.gz"
+            with tarfile.open(data_dir, "w:gz") as archive:
+                archive.add(tmp_path / "data", "cifar-10-batches-py")
+    done = import_images("cifar10", _options(tmp_path, data_dir=str(data_dir), image_size=0), Silent())
+    assert done["images"] == 5
+    for image, row, label in zip(_images(tmp_path, "class"), values, labels, strict=True):
+        np.testing.assert_array_equal(image.pixels, row.reshape(3, 32, 32).transpose(1, 2, 0))
+        assert image.label == label
+
+
+def test_a_batch_of_cifar10_runs_no_code(tmp_path: Path) -> None:
+    class Command:
+        def __reduce__(self) -> Any:
+            return os.system, (f"touch {tmp_path / 'ran'}",)
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "data_batch_1").write_bytes(pickle.dumps(Command()))
+    with pytest.raises(DataError, match=r"data_batch_1 cannot be read .*system does not belong"):
+        import_images("cifar10", _options(tmp_path), Silent())
+    assert not (tmp_path / "ran").exists()
+    (tmp_path / "data" / "data_batch_1").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(DataError, match="it is a Git LFS pointer"):
+        import_images("cifar10", _options(tmp_path), Silent())
+
+
+def test_tables_with_images_as_at_hugging_face(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    image = pa.array(
+        [{"bytes": _picture(1), "path": "1.png"}, {"bytes": None, "path": "2.png"}],
+        pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
+    )
+    table = pa.table({"img": image, "label": [7, 8], "text": ["seven", None]})
+    pq.write_table(table, tmp_path / "data" / "train-00000.parquet")
+    pq.write_table(table.slice(0, 0), tmp_path / "data" / "train-00001.parquet")
+    pq.write_table(table, tmp_path / "data" / "test-00000.parquet")
+    done = import_images("parquet", _options(tmp_path), Silent())
+    assert (done["images"], done["problems"]) == (1, {"no_image": 1})
+    assert [(one.label, one.caption) for one in _images(tmp_path, "class")] == [(7, "seven")]
+    with pytest.raises(DataError, match="no column 'picture'; it has img, label, text"):
+        import_images("parquet", _options(tmp_path, image_col="picture"), Silent())
+
+
+def test_archives_of_webdataset(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+
+    def add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+
+    with tarfile.open(tmp_path / "data" / "0.tar", "w") as archive:
+        add(archive, "a/1.png", _picture(1))
+        add(archive, "a/1.txt", b"one")
+        add(archive, "a/1.cls", b"3")
+        add(archive, "a/2.json", b'{"caption": "two", "label": 4}')
+        add(archive, "a/2.png", _picture(2))
+        add(archive, "a/3.png", _picture(3))
+        add(archive, "a/3.cls", b"three")
+    done = import_images("webdataset", _options(tmp_path), Silent())
+    assert (done["images"], done["problems"]) == (2, {"caption_or_class": 1})
+    assert [(i.label, i.caption) for i in _images(tmp_path, "class")] == [(3, "one"), (4, "two")]
+    whole = (tmp_path / "data" / "0.tar").read_bytes()
+    (tmp_path / "data" / "0.tar").write_bytes(whole[:700])
+    with pytest.raises(DataError, match=r"0\.tar cannot be read as an archive"):
+        import_images("webdataset", _options(tmp_path), Silent())
+
+
+def test_a_source_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="does not exist"):
+        import_images("folder", _options(tmp_path), Silent())
+    (tmp_path / "data").mkdir()
+    for kind, words in (("folder", "no images"), ("cifar10", "no data_batch"), ("parquet", "no .parquet")):
+        with pytest.raises(DataError, match=words):
+            import_images(kind, _options(tmp_path), Silent())  # type: ignore[arg-type]
+    (tmp_path / "data" / "1.png").write_bytes(b"")
+    with pytest.raises(DataError, match="none of the images can be used"):
+        import_images("folder", _options(tmp_path), Silent())
+
+
+def test_cifar10_goes_from_the_archive_into_training(tmp_path: Path) -> None:
+    values, labels = _cifar(16)
+    (tmp_path / "data").mkdir()
+    rows = np.concatenate([labels[:, None].astype(np.uint8), values], axis=1)
+    (tmp_path / "data" / "data_batch_1.bin").write_bytes(rows.tobytes())
+    folders = {name: str(tmp_path / name) for name in ("data", "images", "encoded")}
+    flags = ["--data-dir", folders["data"], "--write-dir", folders["images"], "--processes-count", "1"]
+    assert main(["import", "cifar10", *flags, "--quiet"]) == 0
+    flags = ["--data-dir", folders["images"], "--write-dir", folders["encoded"], "--quiet"]
+    assert main(["encode", "--preset", "cifar10", *flags]) == 0
+    source = EncodingSource(folders["encoded"], CIFAR10.but({"train.batch_size": 8}))
+    batch = next(source.batches(0))["image"]
+    assert batch.shape == (8, 32, 32, 3)
+    # bf16 has eight digits.
+    known = {tuple(row.reshape(3, 32, 32)[:, 0, 0]) for row in values}
+    assert all(tuple(np.rint((image[0, 0] + 1) * 127.5).astype(int)) in known for image in batch)
+
+
+def test_half_of_the_images_are_mirrored_where_a_preset_asks_for_it() -> None:
+    config = CIFAR10.but({"train.batch_size": 64})
+    seen: list[np.ndarray] = []
+
+    class Network:
+        def __init__(self) -> None:
+            self.config = config
+
+        def apply(self, _: Any, z: Any, *__: Any) -> Any:
+            seen.append(np.asarray(z))
+            return z
+
+    ramp = np.broadcast_to(np.linspace(-1, 1, 32)[None, None, :, None], (64, 32, 32, 3)).astype(np.float32)
+    diffusion_loss(Network())({}, {"image": jnp.asarray(ramp)}, jax.random.key(0))  # type: ignore[arg-type]
+    slopes = (seen[0][:, :, 16:].mean(axis=(1, 2, 3)) - seen[0][:, :, :16].mean(axis=(1, 2, 3))) > 0
+    assert 16 <= slopes.sum() <= 48
