@@ -1,13 +1,7 @@
-declare module 'katex/contrib/auto-render' {
-  export interface Delimiter {
-    readonly left: string;
-    readonly right: string;
-    readonly display: boolean;
-  }
-  export default function renderMathInElement(
-    element: HTMLElement,
-    options: { readonly delimiters: readonly Delimiter[]; readonly throwOnError: boolean }
-  ): void;
+/** A script for the frame of an output, and its address. */
+declare module '*?frame' {
+  const address: string;
+  export default address;
 }
 
 /** As `vite.config.mjs` makes it. */

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import react from '@vitejs/plugin-react';
+import { build } from 'esbuild';
 import { defineConfig } from 'vite';
 
 /** @param {string} name */
@@ -50,11 +51,69 @@ const anywidgetAsModule = {
   }
 };
 
+/**
+ * `import address from './x.ts?frame'`: the script as one file for the frame of an output, where no module can be loaded, and its address.
+ * Its styles are a part of it.
+ */
+const frameScripts = {
+  name: 'frame-scripts',
+  /**
+   * @this {import('rolldown').PluginContext}
+   * @param {string} id
+   */
+  async load(id) {
+    const [file = '', query] = id.split('?');
+    if (query !== 'frame') return null;
+    const { outputFiles } = await build({
+      entryPoints: [file],
+      outdir: here('.'),
+      bundle: true,
+      minify: true,
+      write: false,
+      format: 'iife',
+      target: 'es2022',
+      charset: 'utf8',
+      legalComments: 'none',
+      define: { global: 'globalThis', 'process.env.NODE_ENV': '"production"', __dirname: '"/"' },
+      // Galata's benchmarks, which are left out, have taken these names at the root.
+      alias: Object.fromEntries(
+        ['vega', 'vega-lite', 'vega-statistics'].map(name => [
+          name,
+          here(
+            `../node_modules/${name}/build/${name === 'vega' ? 'vega.module' : name === 'vega-lite' ? 'index' : name}.js`
+          )
+        ])
+      ),
+      loader: { '.svg': 'text', '.woff2': 'dataurl', '.woff': 'empty', '.ttf': 'empty', '.eot': 'empty' },
+      plugins: [
+        {
+          name: anywidgetAsModule.name,
+          setup(frame) {
+            frame.onLoad({ filter: /\/anywidget\/dist\/index\.js$/ }, ({ path }) => ({
+              contents: anywidgetAsModule.transform(readFileSync(path, 'utf8'), path)?.code ?? ''
+            }));
+          }
+        }
+      ]
+    });
+    const text = (/** @type {string} */ ending) =>
+      outputFiles.find(({ path }) => path.endsWith(ending))?.text ?? '';
+    const style = text('.css');
+    const source =
+      style === ''
+        ? text('.js')
+        : `{const s=document.createElement('style');s.textContent=${JSON.stringify(style)};document.head.append(s)}${text('.js')}`;
+    const name = `frame-${file.split('/').at(-1)?.replace(/\.ts$/, '')}.js`;
+    const reference = this.emitFile({ type: 'asset', name, source });
+    return `export default import.meta.ROLLUP_FILE_URL_${reference};`;
+  }
+};
+
 export default defineConfig({
   root: here('.'),
   // The gateway puts the page's own address before all relative ones.
   base: './',
-  plugins: [svgAsText, anywidgetAsModule, react()],
+  plugins: [svgAsText, frameScripts, react()],
   css: { postcss: { plugins: [withoutIconVariables] } },
   // MathJax and others look at Node's names; relative links of Markdown ask for `process`.
   define: { global: 'globalThis', __dirname: '"/"', 'process.env.NODE_ENV': '"production"' },

@@ -1,5 +1,6 @@
 /** Outputs with scripts in the session page: where they run, what they can reach there, and where they do not run. */
 import type { FrameLocator, Page } from '@playwright/test';
+import { OTHER_PACKAGES } from '../lab/paths.js';
 import { notebookText } from './notebook-file.js';
 import { cell, expect, open, run, test } from './session-steps.js';
 
@@ -67,4 +68,127 @@ test('run in a frame that reaches nothing, and only where the notebook is truste
   await expect(frame(page, 0).locator('#found')).toHaveText(NOTHING);
   await run(page, 2);
   await expect(cell(page, 2).locator('.jp-InputPrompt')).toHaveText(/\[\d+\]:/);
+});
+
+/** What a widget's code looks for where it runs; the same as an output's. */
+const SPY_WIDGET = `
+globalThis.__ran = 1;
+const found = {};
+for (const [name, attempt] of Object.entries({
+  page: () => parent.document.title,
+  token: () => sessionStorage.length,
+  cookie: () => document.cookie
+})) try { attempt(); found[name] = 'done'; } catch (error) { found[name] = error.name; }
+try { parent.document.title = 'taken'; } catch {}
+export default { render({ model, el }) {
+  const button = document.createElement('button');
+  const show = () => { button.textContent = JSON.stringify({ origin: self.origin, ...found, count: model.get('count') }); };
+  button.addEventListener('click', () => { model.set('count', model.get('count') + 1); model.save_changes(); });
+  model.on('change:count', show);
+  show();
+  el.append(button);
+} }`;
+const seenBy = (count: number): string =>
+  JSON.stringify({
+    ...{ origin: 'null', page: 'SecurityError', token: 'SecurityError', cookie: 'SecurityError' },
+    count
+  });
+const WIDGET = `import sys, glob
+sys.path += glob.glob(${JSON.stringify(OTHER_PACKAGES)})
+import anywidget, ipywidgets, traitlets
+class Counter(anywidget.AnyWidget):
+    _esm = ${JSON.stringify(SPY_WIDGET)}
+    count = traitlets.Int(0).tag(sync=True)
+counter = Counter()
+ipywidgets.VBox([ipywidgets.IntText(description="beside"), counter])`;
+
+test('code of a widget runs in a frame, and of a strange notebook only once it is trusted', async ({
+  page,
+  gateway
+}) => {
+  // Cases W01, W07.
+  await gateway.write('widget.ipynb', notebookText([WIDGET, 'counter.count = 5', 'print(counter.count)']));
+  await open(page, gateway, 'widget.ipynb');
+  await run(page, 0);
+  const button = frame(page, 0).getByRole('button');
+  await expect(button).toHaveText(seenBy(0));
+  await expect(frame(page, 0).getByLabel('beside')).toBeVisible();
+  // From the kernel, and to it.
+  await run(page, 1);
+  await expect(button).toHaveText(seenBy(5));
+  await button.click();
+  await run(page, 2);
+  await expect(cell(page, 2).locator('.jp-OutputArea')).toContainText('6');
+  expect(await page.title()).toContain('widget.ipynb');
+  await expect.poll(() => gateway.read('widget.ipynb')).toContain('"count": 6');
+  await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
+  await page.reload();
+  await expect(button).toHaveText(seenBy(6));
+
+  // The same outputs, with a kernel that has never heard of them, and code that somebody else has written.
+  const text = (await gateway.read('widget.ipynb')).replaceAll('"count": 6', '"count": 33');
+  await gateway.write('strange.ipynb', text);
+  await open(page, gateway, 'strange.ipynb');
+  await expect(cell(page, 0).getByText('This is a widget.')).toBeVisible();
+  await run(page, 1);
+  await expect(cell(page, 0).locator('iframe')).toHaveCount(0);
+  expect(await page.evaluate('globalThis.__ran')).toBeUndefined();
+  await cell(page, 0).getByRole('button', { name: 'Trust this notebook…' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Trust' }).click();
+  await expect(frame(page, 0).getByRole('button')).toHaveText(seenBy(33));
+  await expect(page.getByText('Widgets are not live: run their cells.')).toBeVisible();
+  expect(await page.evaluate('globalThis.__ran')).toBeUndefined();
+});
+
+test('every output has a view, and files and links of the folder work', async ({ page, gateway }) => {
+  // Cases W02, W04, W09, W11, W13, W14, W15.
+  const plotly = { data: [{ y: [1, 3, 2] }], layout: { title: { text: 'a chart' } } };
+  const vega = {
+    data: { values: [{ a: 1 }] },
+    mark: 'point',
+    encoding: { x: { field: 'a', type: 'quantitative' } }
+  };
+  const display = (type: string, data: object) =>
+    `display({${JSON.stringify(type)}: json.loads(${JSON.stringify(JSON.stringify(data))})}, raw=True)`;
+  await gateway.write('next.ipynb', notebookText(['print("next")']));
+  await gateway.write('report.html', '<h1>local report</h1>');
+  await gateway.write('out.csv', 'a,b');
+  await gateway.write('pic.svg', '<svg xmlns="http://www.w3.org/2000/svg" width="50" height="30"></svg>');
+  await gateway.write(
+    'views.ipynb',
+    notebookText([
+      `import json\nfrom IPython.display import HTML\n${display('application/vnd.plotly.v1+json', plotly)}`,
+      display('application/vnd.vegalite.v5+json', vega),
+      display('application/json', { deep: [1, 2] }),
+      display('application/x-nobody+json', { a: 1 }),
+      `HTML("<p class='mathjax_ignore'>from $5 to $10</p><p>set $x^2$</p>")`,
+      `HTML("<img src='pic.svg' alt='in the page'><a href='out.csv'>table</a>")`,
+      `HTML("<img src='pic.svg' alt='in the frame'><script>document.getElementById('late').textContent = 'found'</script><p id='late'></p>" +
+        "<a href='next.ipynb'>next</a> <a download='x.csv' href='data:text/csv,a'>save</a><iframe src='report.html'></iframe><iframe src='https://example.com/'></iframe>")`
+    ])
+  );
+  await open(page, gateway, 'views.ipynb');
+  await page.getByRole('button', { name: 'Run all' }).click();
+  await expect(frame(page, 0).getByText('a chart')).toBeVisible();
+  await expect(frame(page, 1).locator('.vega-embed canvas, .vega-embed svg').first()).toBeVisible();
+  await expect(cell(page, 2).locator('.tpl-DataOutput')).toContainText('deep');
+  await expect(cell(page, 3)).toContainText('No view for application/x-nobody+json (7 bytes)');
+  await expect(cell(page, 4)).toContainText('from $5 to $10');
+  await expect(cell(page, 4).locator('mjx-container')).toHaveCount(1);
+  const width = (image: HTMLImageElement): number => image.naturalWidth;
+  await expect.poll(() => cell(page, 5).getByAltText('in the page').evaluate(width)).toBe(50);
+  await expect.poll(() => frame(page, 6).getByAltText('in the frame').evaluate(width)).toBe(50);
+  await expect(frame(page, 6).locator('#late')).toHaveText('found');
+  await expect(frame(page, 6).locator('iframe').contentFrame().getByText('local report')).toBeVisible();
+  await expect(
+    frame(page, 6).getByText('The session page shows no other sites: https://example.com/')
+  ).toBeVisible();
+  const downloaded = async (click: Promise<void>): Promise<string> => {
+    const [download] = await Promise.all([page.waitForEvent('download'), click]);
+    return download.suggestedFilename();
+  };
+  expect(await downloaded(cell(page, 5).getByRole('link', { name: 'table' }).click())).toBe('out.csv');
+  expect(await downloaded(frame(page, 6).getByRole('link', { name: 'save' }).click())).toBe('x.csv');
+  await frame(page, 6).getByRole('link', { name: 'next' }).click();
+  await expect(page).toHaveURL(/\/session\/next\.ipynb/);
 });

@@ -3,6 +3,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { FileEntry } from '@tpulab/protocol';
 import { FileClient, FileRefusedError, type FileVersion } from './file-client.js';
+import { shownAddress } from '../notebook/files-of-notebook.js';
 import { notebookFrom, notebookText } from './notebook-text.js';
 import { PlainDrive } from './plain-drive.js';
 
@@ -87,10 +88,27 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     }
   }
 
-  /** An `<img>` can send no token, so what Markdown shows is fetched and given under an address of this page. */
+  /** An `<img>` can send no token: it gets what it shows. A link gets the address of this page, which opens it. */
   async getDownloadUrl(path: string): Promise<string> {
-    return URL.createObjectURL(await this.files.bytes(path));
+    const shown = await shownAddress(path, asked => this.bytes(asked));
+    return shown ?? new URL(path.split('/').map(encodeURIComponent).join('/'), document.baseURI).href;
   }
+
+  /** Of a file here, or of one that the kernel of the notebook has on its own machine. */
+  async bytes(path: string): Promise<Blob> {
+    try {
+      return await this.files.bytes(path);
+    } catch (error) {
+      const settings = this.kernelSettings();
+      if (settings === null || settings.baseUrl === this.serverSettings.baseUrl) throw error;
+      return new FileClient(settings).bytes(path).catch(() => {
+        throw error;
+      });
+    }
+  }
+
+  /** Of the gateway on the machine of the kernel; null: it has none. */
+  kernelSettings: () => ServerConnection.ISettings | null = () => null;
 
   private seen<T extends FileVersion>(path: string, version: T): T {
     this._versions.set(path, version.etag);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { STATE, VIEW } from '../notebook/widget-state.js';
 import { KnownOutputs } from './known-outputs.js';
 
 function store() {
@@ -47,6 +48,35 @@ describe('outputs', () => {
     const other = { cells: [cellWith({ ...HTML, 'text/html': '<script>draw(1)</script>' })] };
     known.mark(other);
     expect(other.cells[0]!.metadata.trusted).toBeUndefined();
+  });
+
+  it('with widgets are known with the state that the file has for them, of each cell the last one', () => {
+    // Case W01: the state names code, so a known output with other state is a strange one.
+    const shared = store();
+    const saved = (value: number, esm = '') => ({
+      cells: [{ ...cellWith({ [VIEW]: { model_id: 'a' } }, true), id: 'cell' }],
+      metadata: {
+        widgets: {
+          [STATE]: {
+            state: {
+              a: { model_name: 'Box', state: { children: ['IPY_MODEL_b'], value } },
+              b: { model_name: 'AnyModel', state: { _esm: esm } },
+              unused: { model_name: 'AnyModel', state: {} }
+            }
+          }
+        }
+      }
+    });
+    const trusts = (notebook: ReturnType<typeof saved>) => {
+      new KnownOutputs(shared).mark(notebook);
+      return notebook.cells[0]!.metadata.trusted === true;
+    };
+    const known = new KnownOutputs(shared);
+    known.learn(saved(1));
+    expect(trusts(saved(1))).toBe(true);
+    expect(trusts(saved(1, 'steal()'))).toBe(false);
+    known.learn(saved(2));
+    expect([trusts(saved(1)), trusts(saved(2))]).toEqual([false, true]);
   });
 
   it('are known for as long as the page is open where nothing can be kept', () => {

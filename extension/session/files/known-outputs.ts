@@ -2,6 +2,7 @@
  * Which outputs this browser has trusted, by their digest: those that a cell of this page has made, or that a person trusted. What a
  * file says of itself is not asked: anybody can write `"trusted": true` into one.
  */
+import { savedModels, type SavedModels, shownModels, together } from '../notebook/widget-state.js';
 import { sha256Hex } from '../../src/platform/sha256.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
 
@@ -10,6 +11,7 @@ const KEY = 'tpulab:trusted-outputs';
 const MAX_KNOWN = 1_000;
 
 interface SavedCell {
+  readonly id?: unknown;
   readonly cell_type?: unknown;
   metadata?: Record<string, unknown>;
   readonly outputs?: readonly SavedOutput[];
@@ -31,8 +33,9 @@ export class KnownOutputs {
   /** A notebook as it comes from a file: a cell is trusted when its outputs are known here. Changes `notebook`. */
   mark(notebook: unknown): void {
     const known = this.read();
+    const saved = modelsOf(notebook);
     for (const cell of cellsOf(notebook)) {
-      const text = scriptable(cell);
+      const text = scriptable(cell, saved);
       const metadata = withoutTrust(cell.metadata);
       cell.metadata = text !== null && known.has(sha256Hex(text)) ? { ...metadata, trusted: true } : metadata;
     }
@@ -41,19 +44,25 @@ export class KnownOutputs {
   /** A notebook as it goes into a file: without the mark, and what was trusted is known from then on. Changes `notebook`. */
   learn(notebook: unknown): void {
     const known = this.read();
-    const before = known.size;
+    const saved = modelsOf(notebook);
+    let isChanged = false;
     const digests = new Map<string, string>();
     for (const cell of cellsOf(notebook)) {
-      const text = cell.metadata?.['trusted'] === true ? scriptable(cell) : null;
+      const text = cell.metadata?.['trusted'] === true ? scriptable(cell, saved) : null;
       if (text !== null) {
         const digest = this._digests.get(text) ?? sha256Hex(text);
         digests.set(text, digest);
+        isChanged ||= !known.has(digest);
+        // The state of a widget changes with each save: its last one is enough, or it would push out all others.
+        const last = this._last.get(cell.id);
+        if (last !== undefined && last !== digest) known.delete(last);
+        if ([...shownModels(cell.outputs ?? [])].length > 0) this._last.set(cell.id, digest);
         known.add(digest);
       }
       cell.metadata = withoutTrust(cell.metadata);
     }
     this._digests = digests;
-    if (known.size !== before) {
+    if (isChanged) {
       this.write([...known].slice(-MAX_KNOWN));
     }
   }
@@ -80,6 +89,8 @@ export class KnownOutputs {
   }
 
   private _unkept: readonly string[] = [];
+  /** Of cells with widgets, by their id. */
+  private readonly _last = new Map<unknown, string>();
   /** Of the last save: most outputs of the next one are the same. */
   private _digests: ReadonlyMap<string, string> = new Map();
 }
@@ -98,15 +109,23 @@ function withoutTrust(metadata: Record<string, unknown> = {}): Record<string, un
   return rest;
 }
 
-/** The outputs of a cell as text; null when none of them looks different once it is trusted. */
-function scriptable({ outputs }: SavedCell): string | null {
+const modelsOf = (notebook: unknown): SavedModels =>
+  savedModels((notebook as { metadata?: { widgets?: unknown } } | null)?.metadata?.widgets);
+
+/**
+ * The outputs of a cell as text, with what the file says of the widgets in them; null when none of them looks different once it is
+ * trusted.
+ */
+function scriptable({ outputs }: SavedCell, saved: SavedModels): string | null {
   if (!Array.isArray(outputs)) {
     return null;
   }
   const some = (outputs as (SavedOutput | null)[])
     .map(output => output?.data ?? {})
     .filter(data => Object.keys(data).some(isScriptable));
-  return some.length === 0 ? null : JSON.stringify(some.map(withSortedKeys));
+  const models = together(shownModels(outputs), id => saved[id]?.state, saved);
+  const parts = [...some.map(withSortedKeys), ...[...models].sort().map(id => [id, saved[id]])];
+  return some.length === 0 ? null : JSON.stringify(parts);
 }
 
 /** A file may have them in another order than the page. */

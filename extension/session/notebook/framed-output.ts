@@ -1,149 +1,160 @@
 /**
- * Outputs with scripts. In a trusted notebook they run in a frame of an opaque origin, which knows nothing of this page; in another
- * one the output is shown without them, with a note how to run them.
+ * Outputs that act: scripts, charts and widgets. In a trusted cell they run in a frame of an opaque origin, which knows nothing of this
+ * page; in another one the rest of the output is shown, with a note how to run them.
  */
 import { Panel } from '@lumino/widgets';
 import type { CodeCellModel } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { htmlRendererFactory, type IOutputModel, type IRenderMime, MimeModel } from '@jupyterlab/rendermime';
-import { drawnTogether, frameDocument, hasScripts, librariesBefore } from './scripted-html.js';
+import type { FrameContent } from '../frame/messages.js';
+import { chartContent, CHARTS } from './charts.js';
+import type { Files } from './files-of-notebook.js';
+import { OutputFrame, outputLine } from './output-frame.js';
+import { drawnTogether, frameHtml, frameStyle, hasScripts, librariesOf } from './scripted-html.js';
 import { trans } from '../text.js';
 
 const HTML = 'text/html';
 const SCRIPTS = ['application/javascript', 'text/javascript'];
-/** A taller output scrolls in its frame. */
-const MAX_HEIGHT_PX = 4_000;
+/** Before JupyterLab's own. */
+const HTML_RANK = (htmlRendererFactory.defaultRank ?? 50) - 1;
 
-/** `trust` asks the person; null: this page may only look on. */
-export function frameScripts(panel: NotebookPanel, trust: (() => void) | null): void {
-  const { rendermime } = panel.content;
-  const createRenderer = (options: IRenderMime.IRendererOptions): IRenderMime.IRenderer =>
-    new ScriptedOutput(options, panel, trust);
-  rendermime.addFactory(
-    { safe: true, mimeTypes: [HTML], createRenderer },
-    // Before JupyterLab's own.
-    (htmlRendererFactory.defaultRank ?? 50) - 1
-  );
-  // A script alone: without trust, the text beside it is shown.
-  rendermime.addFactory({ safe: false, mimeTypes: SCRIPTS, createRenderer }, 109);
+export interface FramedOptions {
+  readonly panel: NotebookPanel;
+  readonly files: Files;
+  /** Asks the person; null: this page may only look on. */
+  readonly trust: (() => void) | null;
 }
 
-class ScriptedOutput extends Panel implements IRenderMime.IRenderer {
+export function frameScripts(options: FramedOptions): void {
+  const { rendermime } = options.panel.content;
+  const createRenderer = (renderer: IRenderMime.IRendererOptions): IRenderMime.IRenderer =>
+    new ScriptedOutput(renderer, options);
+  rendermime.addFactory({ safe: true, mimeTypes: [HTML], createRenderer }, HTML_RANK);
+  // Richer than a picture or HTML of the same chart.
+  rendermime.addFactory({ safe: true, mimeTypes: CHARTS, createRenderer }, HTML_RANK - 1);
+  rendermime.addFactory({ safe: true, mimeTypes: SCRIPTS, createRenderer }, 109);
+}
+
+/** An output of several types: the richest one that can be shown, and a line about one that cannot. */
+export class BundleOutput extends Panel {
   constructor(
-    private readonly options: IRenderMime.IRendererOptions,
-    private readonly panel: NotebookPanel,
-    private readonly trust: (() => void) | null
+    protected readonly options: IRenderMime.IRendererOptions,
+    protected readonly framed: FramedOptions
   ) {
     super();
   }
 
+  /** What stands beside the type of this renderer, and a line that says why. */
+  protected async showOther(model: IRenderMime.IMimeModel, ...lines: HTMLElement[]): Promise<void> {
+    const { [this.options.mimeType]: _, ...data } = model.data;
+    const { trusted, metadata } = model;
+    const { rendermime } = this.framed.panel.content;
+    const type = rendermime.preferredMimeType(data, trusted ? 'any' : 'ensure');
+    if (this.isDisposed) return;
+    this.empty();
+    if (type !== undefined) {
+      const other = rendermime.createRenderer(type);
+      this.addWidget(other);
+      await other.renderModel(new MimeModel({ data, metadata, trusted }));
+    }
+    this.node.append(...lines);
+  }
+
+  protected trustNote(text: string): HTMLElement {
+    return trustLine(text, this.framed.trust);
+  }
+
+  protected empty(): void {
+    for (const widget of [...this.widgets]) widget.dispose();
+    this.node.replaceChildren();
+  }
+}
+
+class ScriptedOutput extends BundleOutput implements IRenderMime.IRenderer {
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const isScripted = hasScripts(model.data);
-    if (isScripted && model.trusted && this.trust !== null) {
-      this.clear();
-      this.node.append(this.frame(model));
+    const { mimeType } = this.options;
+    const isChart = CHARTS.includes(mimeType);
+    const isScripted = isChart || hasScripts(model.data);
+    if (isScripted && model.trusted && this.framed.trust !== null) {
+      this.empty();
+      this.frame = new OutputFrame({
+        content: () =>
+          isChart ? chartContent(mimeType, model.data, frameStyle(this.node)) : this.html(model),
+        onLink: this.framed.files.follow,
+        onMessage: message => {
+          if (message.kind === 'failed') this.frame?.say(String(message.message));
+        }
+      });
+      this.node.append(this.frame.node);
       return;
     }
-    if (this.html === null) {
-      this.clear();
-      this.html = htmlRendererFactory.createRenderer({ ...this.options, mimeType: HTML });
-      this.html.node.dataset['mimeType'] = HTML;
-      this.addWidget(this.html);
+    const note = isScripted
+      ? [
+          this.trustNote(
+            trans.__('This output has scripts. They run once you run its cell or trust the notebook.')
+          )
+        ]
+      : [];
+    if (mimeType !== HTML) return this.showOther(model, ...note);
+    if (this.plain === null) {
+      this.empty();
+      this.plain = htmlRendererFactory.createRenderer({ ...this.options, mimeType: HTML });
+      this.plain.node.dataset['mimeType'] = HTML;
+      this.addWidget(this.plain);
     }
     // Sanitized, whatever it is: the page itself runs no script of an output.
-    await this.html.renderModel(isScripted ? untrusted(model) : model);
+    await this.plain.renderModel(isScripted ? untrusted(model) : model);
     this.note?.remove();
-    if (isScripted) {
-      this.note = scriptsNote(this.trust);
-      this.node.append(this.note);
-    }
+    this.note = note[0] ?? null;
+    if (this.note) this.node.append(this.note);
   }
 
   override dispose(): void {
-    this.clear();
+    this.empty();
     super.dispose();
   }
 
-  private clear(): void {
-    this.shown.abort();
-    this.shown = new AbortController();
-    this.html?.dispose();
-    this.html = null;
-    this.node.replaceChildren();
+  protected override empty(): void {
+    this.frame?.dispose();
+    this.frame = null;
+    this.plain = null;
+    super.empty();
   }
 
-  private frame(model: IRenderMime.IMimeModel): HTMLIFrameElement {
-    const frame = document.createElement('iframe');
-    frame.className = 'tpl-OutputFrame';
-    frame.title = trans.__('Output with scripts');
-    // Never `allow-same-origin`: with it, the frame could read this page's token.
-    frame.setAttribute('sandbox', 'allow-scripts');
-    frame.referrerPolicy = 'no-referrer';
-    frame.src = new URL('_frame', document.baseURI).href;
-    const { signal } = this.shown;
-    // At each load: a cell that is moved takes its frame out of the page, and the frame comes back empty.
-    frame.addEventListener(
-      'load',
-      () => {
-        const outputs = this.outputs();
-        const before = outputs[outputs.findIndex(output => output === model) - 1]?.data;
-        const data = drawnTogether(model.data, before);
-        const html = frameDocument(data, librariesBefore(outputs, model), styleOf(this.node));
-        // It has no origin that could be named, and gets nothing but its own output.
-        frame.contentWindow?.postMessage({ html }, '*');
-      },
-      { signal }
-    );
-    window.addEventListener(
-      'message',
-      ({ source, data }: MessageEvent<{ readonly tpulabFrameHeight?: unknown } | null>) => {
-        const height = source === frame.contentWindow ? data?.tpulabFrameHeight : undefined;
-        if (typeof height === 'number' && height >= 0) {
-          frame.style.height = `${Math.min(height, MAX_HEIGHT_PX)}px`;
-        }
-      },
-      { signal }
-    );
-    return frame;
+  private async html(model: IRenderMime.IMimeModel): Promise<FrameContent> {
+    const outputs = this.outputs();
+    const before = outputs[outputs.findIndex(output => output === model) - 1]?.data;
+    const html = frameHtml(drawnTogether(model.data, before));
+    return {
+      html: [...librariesOf(outputs, model), await this.framed.files.inlined(html)].join('\n'),
+      css: frameStyle(this.node),
+      scripts: []
+    };
   }
 
   /** Of the whole notebook, in its order. */
   private outputs(): readonly IOutputModel[] {
-    const cells = this.panel.content.model?.cells ?? [];
+    const cells = this.framed.panel.content.model?.cells ?? [];
     return [...cells]
       .filter((cell): cell is CodeCellModel => cell.type === 'code')
       .flatMap(({ outputs }) => Array.from({ length: outputs.length }, (_, at) => outputs.get(at)));
   }
 
-  private html: IRenderMime.IRenderer | null = null;
+  private frame: OutputFrame | null = null;
+  private plain: IRenderMime.IRenderer | null = null;
   private note: HTMLElement | null = null;
-  private shown = new AbortController();
 }
 
 function untrusted({ data, metadata }: IRenderMime.IMimeModel): IRenderMime.IMimeModel {
   return new MimeModel({ data, metadata, trusted: false });
 }
 
-function scriptsNote(trust: (() => void) | null): HTMLElement {
-  const note = document.createElement('p');
-  note.className = 'tpl-ScriptsNote';
-  if (trust === null) {
-    note.textContent = trans.__('This output has scripts. They do not run in a view.');
-    return note;
-  }
+function trustLine(text: string, trust: (() => void) | null): HTMLElement {
+  if (trust === null) return outputLine(trans.__('This output has scripts. They do not run in a view.'));
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'tpl-Button';
   button.textContent = trans.__('Trust this notebook…');
   button.addEventListener('click', trust);
-  note.append(
-    trans.__('This output has scripts. They run once you run its cell or trust the notebook.'),
-    button
-  );
-  return note;
-}
-
-function styleOf(node: HTMLElement): Parameters<typeof frameDocument>[2] {
-  const { color, font } = getComputedStyle(node);
-  return { isDark: document.body.dataset['jpThemeLight'] === 'false', color, font };
+  return outputLine(text, button);
 }

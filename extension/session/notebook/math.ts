@@ -1,18 +1,8 @@
-/** Math, loaded with the first formula. */
-import 'katex/dist/katex.min.css';
-import renderMathInElement from 'katex/contrib/auto-render';
+/** Math as in JupyterLab, by its own typesetter, loaded with the first formula. */
+import { MathJaxTypesetter } from '@jupyterlab/mathjax-extension';
 
-export function typeset(element: HTMLElement): void {
-  renderMathInElement(element, {
-    delimiters: [
-      { left: '$$', right: '$$', display: true },
-      { left: '\\[', right: '\\]', display: true },
-      { left: '$', right: '$', display: false },
-      { left: '\\(', right: '\\)', display: false },
-      { left: '\\begin{equation}', right: '\\end{equation}', display: true },
-      { left: '\\begin{align}', right: '\\end{align}', display: true },
-      { left: '\\begin{align*}', right: '\\end{align*}', display: true }
-    ],
-    throwOnError: false
-  });
+const typesetter = new MathJaxTypesetter();
+
+export function typeset(element: HTMLElement): Promise<void> {
+  return typesetter.typeset(element);
 }

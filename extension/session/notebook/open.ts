@@ -10,6 +10,7 @@ import {
   setCellExecutor,
   StaticNotebook
 } from '@jupyterlab/notebook';
+import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { ServiceManager } from '@jupyterlab/services';
 import { ignoreKernelDetails } from '../../src/panel/kernel-details.js';
 import type { Managers } from '../runtime/managers.js';
@@ -41,12 +42,13 @@ export interface OpenOptions {
   readonly path: string;
   readonly managers: Managers;
   readonly isReadOnly: boolean;
+  readonly links: IRenderMime.ILinkHandler;
   /** Of JupyterLab's settings: the kernel with which a notebook begins that names none. */
   readonly kernel?: { readonly name?: string };
 }
 
 /** The document is loaded when `context.ready` resolves; the panel can be shown before. */
-export function openNotebook({ path, managers, isReadOnly, kernel }: OpenOptions): OpenNotebook {
+export function openNotebook({ path, managers, isReadOnly, links, kernel }: OpenOptions): OpenNotebook {
   const context = new Context<INotebookModel>({
     manager: managers as unknown as ServiceManager.IManager,
     factory: new NotebookModelFactory(),
@@ -64,7 +66,7 @@ export function openNotebook({ path, managers, isReadOnly, kernel }: OpenOptions
     name: 'Notebook',
     modelName: 'notebook',
     fileTypes: ['notebook'],
-    rendermime: pageRendermime(),
+    rendermime: pageRendermime(links),
     contentFactory: new NotebookPanel.ContentFactory({
       editorFactory: options => editorFactory.newInlineEditor(options)
     }),

@@ -1,8 +1,14 @@
 /** How outputs and Markdown are shown. Parser, Mermaid and math come with the first text that needs them. */
 import type { IRenderMime } from '@jupyterlab/rendermime';
-import { RenderMimeRegistry, standardRendererFactories } from '@jupyterlab/rendermime';
+import {
+  type IRenderMimeRegistry,
+  RenderMimeRegistry,
+  standardRendererFactories
+} from '@jupyterlab/rendermime';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { hostsOutputFactory } from '../../src/slices/hosts-output.js';
 import { foldedErrorFactory } from './folded-error.js';
+import { DataOutput } from './data-output.js';
 
 const MATH = /\$|\\\(|\\\[|\\begin\{/;
 const MERMAID = /^\s*(```|~~~)\s*mermaid/m;
@@ -29,10 +35,51 @@ const latexTypesetter: IRenderMime.ILatexTypesetter = {
   }
 };
 
-export function pageRendermime(): RenderMimeRegistry {
-  return new RenderMimeRegistry({
+const JSON_TYPE = 'application/json';
+/** Text that an object has in place of one: what stands beside it says more. */
+const NO_TEXT = /^\s*<[^<>]* object(?: at 0x[0-9a-f]+)?>\s*$/;
+
+/** Every output has a view: what has no renderer of its own is shown as data. */
+class PageRendermime extends RenderMimeRegistry {
+  constructor(private readonly parts: RenderMimeRegistry.IOptions) {
+    super(parts);
+  }
+
+  override preferredMimeType(
+    bundle: ReadonlyPartialJSONObject,
+    safe: 'ensure' | 'prefer' | 'any' = 'ensure'
+  ): string | undefined {
+    const found = super.preferredMimeType(bundle, safe);
+    const text = bundle['text/plain'];
+    const isText =
+      found === 'text/plain' && !NO_TEXT.test(Array.isArray(text) ? text.join('') : (text as string));
+    if (found === 'text/plain' && bundle[JSON_TYPE] !== undefined) return JSON_TYPE;
+    if (found !== undefined && (found !== 'text/plain' || isText)) return found;
+    const known = new Set(this.mimeTypes);
+    return Object.keys(bundle).find(type => !known.has(type) && bundle[type] !== '') ?? found;
+  }
+
+  override createRenderer(mimeType: string): IRenderMime.IRenderer {
+    return this.getFactory(mimeType) === undefined
+      ? new DataOutput(mimeType)
+      : super.createRenderer(mimeType);
+  }
+
+  override clone(options: IRenderMimeRegistry.ICloneOptions = {}): RenderMimeRegistry {
+    const clone = new PageRendermime({ ...this.parts, ...options });
+    for (const type of this.mimeTypes) {
+      const factory = this.getFactory(type);
+      if (factory) clone.addFactory({ ...factory, mimeTypes: [type] }, this.getRank(type));
+    }
+    return clone;
+  }
+}
+
+export function pageRendermime(linkHandler: IRenderMime.ILinkHandler): RenderMimeRegistry {
+  return new PageRendermime({
     initialFactories: [...standardRendererFactories, foldedErrorFactory, hostsOutputFactory],
     markdownParser,
-    latexTypesetter
+    latexTypesetter,
+    linkHandler
   });
 }

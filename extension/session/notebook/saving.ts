@@ -42,6 +42,9 @@ export class Saving implements IDisposable {
     void context.ready.then(() => this.say(isReadOnly ? { kind: 'read-only' } : { kind: 'saved', at: null }));
   }
 
+  /** What else belongs into the file. */
+  prepare: () => Promise<void> = () => Promise.resolve();
+
   get state(): SaveState {
     return this._state;
   }
@@ -71,6 +74,7 @@ export class Saving implements IDisposable {
       }
       this.say({ kind: 'saving' });
       const { context, drive } = this;
+      await this.prepare();
       const content = context.model.toJSON();
       // What changes from here on is not in it, and has to be saved again.
       context.model.dirty = false;

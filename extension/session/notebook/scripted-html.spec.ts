@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { drawnTogether, frameDocument, hasScripts, libraryOf, librariesBefore } from './scripted-html.js';
+import { drawnTogether, frameHtml, hasScripts, libraryOf, librariesOf } from './scripted-html.js';
 
 const html = (text: string | string[]) => ({ 'text/html': text });
-const STYLE = { isDark: true, color: 'white', font: '13px sans-serif' };
 
 describe('an output', () => {
   it.each([
     '<div></div><script>draw()</script>',
     '<SCRIPT type="module">import "x"</SCRIPT>',
     '<iframe srcdoc="&lt;script>"></iframe>',
-    '<button\n onclick = "go()">Go</button>'
+    '<button\n onclick = "go()">Go</button>',
+    '<img/onerror=go()>'
   ])('has scripts: %s', text => expect(hasScripts(html(text))).toBe(true));
 
   it.each(['<table><tr><td>set on = 1</td></tr></table>', '<p>&lt;script&gt;</p>', '<style>.a {}</style>'])(
@@ -48,7 +48,7 @@ describe('a library', () => {
     expect(libraryOf(load)).toBeNull();
   });
 
-  it('is given to the outputs after it alone, once, and only if it is trusted', () => {
+  it('is given to all other outputs, in whatever order cells ran, once, and only if it is trusted', () => {
     const last = { trusted: true, data: html('<div></div>') };
     const outputs = [
       { trusted: true, data: html(plotly) },
@@ -57,7 +57,7 @@ describe('a library', () => {
       last,
       { trusted: true, data: html(`<script>${'z'.repeat(60_000)}</script>`) }
     ];
-    expect(librariesBefore(outputs, last)).toEqual([plotly]);
+    expect(librariesOf(outputs, last)).toEqual([plotly, `<script>${'z'.repeat(60_000)}</script>`]);
   });
 });
 
@@ -71,13 +71,9 @@ it('a script of Bokeh draws into the HTML of the output before it', () => {
   expect(drawnTogether(html('<p>'), html('<div>'))).toEqual(html('<p>'));
 });
 
-it('a frame gets the style of the page, the libraries, the HTML and the script beside it, in this order', () => {
-  const text = frameDocument(
-    { ...html('<div id="root"></div>'), 'application/javascript': 'root("<!--")' },
-    ['<script>library</script>'],
-    STYLE
-  );
-  const parts = ['color-scheme: dark', '<script>library</script>', '<div id="root">', 'root("<\\!--")'];
+it('a frame gets the HTML, and the script beside it after its element', () => {
+  const text = frameHtml({ ...html('<div id="root"></div>'), 'application/javascript': 'root("<!--")' });
+  const parts = ['<div id="root">', 'var element', 'root("<\\!--")'];
   const at = parts.map(part => text.indexOf(part));
   expect(at).toEqual([...at].sort((a, b) => a - b));
   expect(at).not.toContain(-1);

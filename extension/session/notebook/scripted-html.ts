@@ -4,7 +4,7 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 type Data = ReadonlyPartialJSONObject;
 
 const SCRIPT_TYPES = ['application/javascript', 'text/javascript'] as const;
-const SCRIPTED = /<(?:script|iframe)\b|<[a-z][^<>]*\son[a-z]+\s*=/i;
+const SCRIPTED = /<(?:script|iframe)\b|<[a-z][^<>]*[\s/]on[a-z]+\s*=/i;
 /** Beside a script that loads a library for the outputs after it, as Bokeh and HoloViews say. */
 const LOADS = /_load\.v\d+\+json$/;
 /** The same libraries: a script that draws into the HTML of the output before it. */
@@ -14,12 +14,6 @@ const UNSEEN = /<(script|style)\b|<!--|<(?:meta|link)\b/gi;
 /** A short script with nothing beside it draws by itself; a long one, or one that loads another, is a library. */
 const LIBRARY_CHARS = 50_000;
 const LOADS_ANOTHER = /<script\b[^>]*\ssrc=|\bimport\s*["'(]/i;
-
-export interface FrameStyle {
-  readonly isDark: boolean;
-  readonly color: string;
-  readonly font: string;
-}
 
 export function hasScripts(data: Data): boolean {
   return scriptOf(data) !== null || SCRIPTED.test(textOf(data['text/html']) ?? '');
@@ -36,22 +30,19 @@ export function libraryOf(data: Data): string | null {
   return isLibrary && hasScripts(data) && !isSeen(html) ? html : null;
 }
 
-/** The libraries that a notebook has loaded before one of its outputs. */
-export function librariesBefore(
+/** The libraries of a notebook, for one of its outputs. Where they stand says nothing: cells run in any order. */
+export function librariesOf(
   outputs: Iterable<{ readonly trusted: boolean; readonly data: Data }>,
-  end: unknown
+  shown: unknown
 ): readonly string[] {
-  const found: string[] = [];
+  const found = new Set<string>();
   for (const output of outputs) {
-    if (output === end) {
-      break;
-    }
-    const library = output.trusted ? libraryOf(output.data) : null;
+    const library = output !== shown && output.trusted ? libraryOf(output.data) : null;
     if (library !== null) {
-      found.push(library);
+      found.add(library);
     }
   }
-  return [...new Set(found)];
+  return [...found];
 }
 
 /** What is shown for an output: with the HTML of the one before it, if its script draws there. */
@@ -64,22 +55,30 @@ export function drawnTogether(data: Data, before: Data | undefined): Data {
     : data;
 }
 
-export function frameDocument(data: Data, libraries: readonly string[], style: FrameStyle): string {
-  const html = textOf(data['text/html']) ?? '';
+export function frameHtml(data: Data): string {
   const script = scriptOf(data);
-  const css = `:root { color-scheme: ${style.isDark ? 'dark' : 'light'}; } body { margin: 0; color: ${style.color}; font: ${style.font}; }`;
   return [
-    `<meta charset="utf-8"><style>${css}</style>`,
-    ...libraries,
-    html,
-    // IPython gives a script the element below which it may draw.
+    textOf(data['text/html']) ?? '',
+    // IPython gives a script the element below which it may draw. Its error is shown in its place, as in JupyterLab.
     ...(script === null
       ? []
       : [
           '<div id="tpulab-output"></div>',
-          asElement(`var element = document.getElementById('tpulab-output');\n${script}`)
+          asElement(
+            `var element = document.getElementById('tpulab-output');\n` +
+              `addEventListener('error', ({ message }) => element.append('Javascript Error: ' + message));\n` +
+              `addEventListener('unhandledrejection', ({ reason }) => element.append('Javascript Error: ' + reason));`
+          ),
+          asElement(script)
         ])
   ].join('\n');
+}
+
+/** What the frame takes over from the place where it stands. */
+export function frameStyle(node: Element): string {
+  const { color, font } = getComputedStyle(node);
+  const scheme = document.body.dataset['jpThemeLight'] === 'false' ? 'dark' : 'light';
+  return `:root { color-scheme: ${scheme}; } body { margin: 0; color: ${color}; font: ${font}; }`;
 }
 
 function scriptOf(data: Data): string | null {

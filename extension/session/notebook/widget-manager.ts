@@ -1,49 +1,169 @@
-/** JupyterLab's widget manager with the modules that this page knows. */
+/**
+ * JupyterLab's widget manager. Widgets of ipywidgets and of TPULab are shown in the page; of others the page has the state alone, and
+ * their code runs in a frame.
+ */
 import '@jupyter-widgets/base/css/index.css';
 import '@jupyter-widgets/controls/css/widgets-base.css';
 import * as base from '@jupyter-widgets/base';
+import { serialize_state } from '@jupyter-widgets/base-manager';
 import { WidgetManager } from '@jupyter-widgets/jupyterlab-manager/lib/manager';
 import {
   OUTPUT_WIDGET_VERSION,
   OutputModel,
   OutputView
 } from '@jupyter-widgets/jupyterlab-manager/lib/output';
-import { WidgetRenderer } from '@jupyter-widgets/jupyterlab-manager/lib/renderer';
-import type { IRenderMime } from '@jupyterlab/rendermime';
-import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { CodeCellModel } from '@jupyterlab/cells';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { Widget } from '@lumino/widgets';
+import { FramedModel, FramedView, framedWidget, type FramedParts, stateOf } from './framed-widgets.js';
+import type { WidgetOptions } from './widgets.js';
+import { modelsIn, savedModels, shownModels, STATE, together } from './widget-state.js';
 
-/** Made once: model and view ask for it separately, and know each other. */
-let anywidget: Promise<base.ExportMap> | undefined;
+/** In the page itself: core widgets run no code of a notebook. */
+const IN_PAGE = new Set([
+  '@jupyter-widgets/base',
+  '@jupyter-widgets/controls',
+  '@jupyter-widgets/output',
+  '@tpulab/widgets'
+]);
+/** Shown in a frame as well as in the page. */
+const IN_BOTH = new Set(['@jupyter-widgets/base', '@jupyter-widgets/controls']);
+/** A file with more than this of widgets is hard to open for every other program. */
+const MAX_STATE_CHARS = 8_000_000;
 
 export interface LoadedWidgets {
-  readonly renderer: (options: IRenderMime.IRendererOptions) => IRenderMime.IRenderer;
   /** Takes a comm that the kernel has opened. */
   readonly openComm: (comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg) => Promise<void>;
+  /** The view of a model; null: nobody has this model any more. */
+  readonly show: (id: string, onFailed: (message: string) => void) => Promise<Widget | null>;
+  /** Whether the kernel has closed it, as a progress bar does that is not to stay. */
+  readonly wasClosed: (id: string) => boolean;
+  /** Puts the state of what is shown into the notebook, which is about to be saved. */
+  readonly save: () => void;
 }
 
-/** The page's own serves widgets of all versions: what they send has not changed since 0.9. */
-const ANYWIDGET = { name: 'anywidget', version: '0.11.0' } as const;
-
 class PageWidgetManager extends WidgetManager {
-  protected override loadClass(
-    ...[className, module, version]: Parameters<WidgetManager['loadClass']>
-  ): ReturnType<WidgetManager['loadClass']> {
-    return super.loadClass(className, module, module === ANYWIDGET.name ? ANYWIDGET.version : version);
+  readonly closed = new Set<string>();
+  private fetched: Promise<void> | null = null;
+
+  constructor(private readonly options: WidgetOptions) {
+    const { context, content } = options.panel;
+    super(context, content.rendermime, { saveState: false });
+    context.sessionContext.kernelChanged.connect(() => (this.fetched = null));
+  }
+
+  /**
+   * JupyterLab asks the kernel for all of its widgets whenever a page connects. A kernel that runs a cell answers in another thread, and
+   * what the cell prints meanwhile is taken for a part of the answer. So it is asked once, for a widget that the page does not know: the
+   * bridge delivers what a page has missed. What the file has is made into models only where an output shows them (`fromFile`).
+   */
+  override async restoreWidgets(): Promise<void> {}
+
+  private async fromKernel(): Promise<void> {
+    await this.context.sessionContext.ready;
+    if (this.kernel !== null) await this._loadFromKernel().catch(() => undefined);
+  }
+
+  /** Only for a trusted output. */
+  async fromFile(id: string): Promise<void> {
+    const saved = savedModels(this.context.model.getMetadata('widgets'));
+    const ids = together([id], each => saved[each]?.state, saved);
+    const state = Object.fromEntries(
+      [...ids].filter(each => !this.has_model(each)).map(each => [each, structuredClone(saved[each])])
+    );
+    await this.set_state({ version_major: 2, version_minor: 0, state } as never);
+  }
+
+  override register_model(id: string, model: Promise<base.WidgetModel>): void {
+    super.register_model(id, model);
+    void model.then(made => made.once('comm:close', () => this.closed.add(id)));
+  }
+
+  override async _get_comm_info(): Promise<object> {
+    return this.kernel === null ? {} : ((await super._get_comm_info()) as object);
+  }
+
+  protected override async loadModelClass(...asked: Parameters<WidgetManager['loadClass']>): Promise<never> {
+    return (IN_PAGE.has(asked[1]) ? await super.loadModelClass(...asked) : FramedModel) as never;
+  }
+
+  protected override async loadViewClass(...asked: Parameters<WidgetManager['loadClass']>): Promise<never> {
+    return (IN_PAGE.has(asked[1]) ? await super.loadViewClass(...asked) : FramedView) as never;
   }
 
   openComm(comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): Promise<void> {
     return this._handleCommOpen(comm, message);
   }
+
+  /** A page has saved the others, so of a trusted output this one was closed before. */
+  wasClosed(id: string): boolean {
+    return this.closed.has(id) || this.context.model.getMetadata('widgets') !== undefined;
+  }
+
+  get framed(): FramedParts {
+    return { manager: this, files: this.options.files, packageFile: this.options.packageFile };
+  }
+
+  async show(id: string, onFailed: (message: string) => void): Promise<Widget | null> {
+    if (!this.has_model(id)) await (this.fetched ??= this.fromKernel());
+    if (!this.has_model(id)) await this.fromFile(id);
+    if (!this.has_model(id)) return null;
+    const model = await this.get_model(id);
+    if (!model.comm_live) this.options.onDead();
+    if (await this.needsFrame(id)) return framedWidget(this.framed, model, onFailed);
+    const view = await this.create_view(model);
+    const error: unknown = (view.model as { get(name: string): unknown }).get('error');
+    if (view instanceof base.ErrorWidgetView)
+      throw error instanceof Error ? error : new Error('its view cannot be made');
+    return view.luminoWidget;
+  }
+
+  /** A tree with widgets of others is in one frame, as they may reach each other, unless a part of it can only be in the page. */
+  private async needsFrame(root: string): Promise<boolean> {
+    const modules = new Set<string>();
+    const open = [root];
+    const seen = new Set<string>();
+    for (let id = open.pop(); id !== undefined; id = open.pop()) {
+      if (seen.has(id) || !this.has_model(id)) continue;
+      seen.add(id);
+      const model = await this.get_model(id);
+      modules.add(model.get('_model_module') as string);
+      open.push(...modelsIn(stateOf(model)));
+    }
+    const others = [...modules].some(module => !IN_PAGE.has(module));
+    return others && [...modules].every(module => IN_BOTH.has(module) || !IN_PAGE.has(module));
+  }
+
+  /** The state of the widgets that outputs show goes into the file, so that it can be shown without their kernel. */
+  save(): void {
+    const { model } = this.context;
+    const cells = [...model.cells].filter((cell): cell is CodeCellModel => cell.type === 'code');
+    const outputs = cells.flatMap(({ outputs: all }) =>
+      Array.from({ length: all.length }, (_, at) => all.get(at))
+    );
+    const before = savedModels(model.getMetadata('widgets'));
+    const models = (this as unknown as { _modelsSync: Map<string, base.WidgetModel> })._modelsSync;
+    const { state: now } = serialize_state([...models.values()], { drop_defaults: true });
+    // What was not trusted yet stays as it came.
+    const all = { ...before, ...(now as unknown as typeof before) };
+    const ids = together(shownModels(outputs), id => (this.closed.has(id) ? undefined : all[id]?.state), all);
+    const state = Object.fromEntries([...ids].sort().map(id => [id, all[id]]));
+    const saved = ids.size === 0 ? undefined : { [STATE]: { version_major: 2, version_minor: 0, state } };
+    if (saved === undefined) {
+      if (model.getMetadata('widgets') !== undefined) model.deleteMetadata('widgets');
+      return;
+    }
+    const text = JSON.stringify(saved);
+    if (text !== JSON.stringify(model.getMetadata('widgets')) && text.length <= MAX_STATE_CHARS)
+      model.setMetadata('widgets', JSON.parse(text));
+  }
 }
 
-export function widgetManager(panel: NotebookPanel): LoadedWidgets {
-  const context = panel.context;
-  const manager = new PageWidgetManager(context, panel.content.rendermime, { saveState: false });
-  const { JUPYTER_WIDGETS_VERSION: baseVersion } = base;
+export function loadedWidgets(options: WidgetOptions): LoadedWidgets {
+  const manager = new PageWidgetManager(options);
   manager.register({
     name: '@jupyter-widgets/base',
-    version: baseVersion,
+    version: base.JUPYTER_WIDGETS_VERSION,
     exports: {
       WidgetModel: base.WidgetModel,
       WidgetView: base.WidgetView,
@@ -66,7 +186,6 @@ export function widgetManager(panel: NotebookPanel): LoadedWidgets {
     version: OUTPUT_WIDGET_VERSION,
     exports: { OutputModel, OutputView }
   });
-  manager.register({ ...ANYWIDGET, exports: () => (anywidget ??= loadAnywidget()) });
   manager.register({
     name: '@tpulab/widgets',
     version: '1.0.0',
@@ -74,10 +193,8 @@ export function widgetManager(panel: NotebookPanel): LoadedWidgets {
   });
   return {
     openComm: (comm, message) => manager.openComm(comm, message),
-    renderer: options => new WidgetRenderer(options, manager)
+    show: (id, onFailed) => manager.show(id, onFailed),
+    wasClosed: id => manager.wasClosed(id),
+    save: () => manager.save()
   };
-}
-
-async function loadAnywidget(): Promise<base.ExportMap> {
-  return (await import('anywidget')).default(base);
 }

@@ -1,37 +1,55 @@
-/** ipywidgets, anywidget and our own widgets: loaded with the first one that a kernel makes or a notebook shows. */
+/** Widgets in outputs. What shows them is loaded with the first one that a kernel makes or a notebook shows. */
 import type { IRenderMime } from '@jupyterlab/rendermime';
-import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
-import { Panel, Widget } from '@lumino/widgets';
+import { Widget } from '@lumino/widgets';
+import { BundleOutput, type FramedOptions } from './framed-output.js';
+import { outputLine } from './output-frame.js';
 import type { LoadedWidgets } from './widget-manager.js';
-import { trans } from '../text.js';
+import { hasSavedState, VIEW } from './widget-state.js';
+import { messageOf, trans } from '../text.js';
 
-const VIEW = 'application/vnd.jupyter.widget-view+json';
 const TARGET = 'jupyter.widget';
 
-/** For as long as the panel exists. */
-export function followWidgets(panel: NotebookPanel): LazyWidgets {
-  return new LazyWidgets(panel);
+export interface WidgetOptions extends FramedOptions {
+  /** A file of the environment of the notebook's kernel; null: it has none of this name. */
+  readonly packageFile: (name: string) => Promise<string | null>;
+  /** Once for a notebook: widgets are shown whose kernel has ended. */
+  readonly onDead: () => void;
 }
 
 /** A reader's kernel takes no message of a widget: one that looked alive would be moved in vain. */
-export function describeWidgets({ content: { rendermime } }: NotebookPanel): void {
-  rendermime.addFactory(
+export function describeWidgets({ panel: { content } }: FramedOptions): void {
+  content.rendermime.addFactory(
     { safe: true, mimeTypes: [VIEW], createRenderer: () => new DescribedWidget() },
     // Before the text that stands beside it.
     -10
   );
 }
 
+/** For as long as the panel exists. */
 export class LazyWidgets {
-  constructor(private readonly panel: NotebookPanel) {
-    const { rendermime } = panel.content;
-    rendermime.addFactory(
-      { safe: false, mimeTypes: [VIEW], createRenderer: options => this.renderer(options) },
+  constructor(private readonly options: WidgetOptions) {
+    const { content, sessionContext } = options.panel;
+    content.rendermime.addFactory(
+      {
+        safe: true,
+        mimeTypes: [VIEW],
+        createRenderer: renderer => new WidgetOutput(renderer, options, this)
+      },
       -10
     );
-    panel.sessionContext.kernelChanged.connect((_, { newValue }) => this.listen(newValue));
-    this.listen(panel.sessionContext.session?.kernel ?? null);
+    sessionContext.kernelChanged.connect((_, { newValue }) => this.listen(newValue));
+    this.listen(sessionContext.session?.kernel ?? null);
+  }
+
+  load(): Promise<LoadedWidgets> {
+    this._loaded ??= import('./widget-manager.js').then(({ loadedWidgets }) => loadedWidgets(this.options));
+    return this._loaded;
+  }
+
+  /** Before the notebook is saved. */
+  async save(): Promise<void> {
+    (await this._loaded)?.save();
   }
 
   /** Comms that a kernel opens before the manager is there wait for it, in order. */
@@ -45,35 +63,62 @@ export class LazyWidgets {
     });
   }
 
-  load(): Promise<LoadedWidgets> {
-    this._loaded ??= import('./widget-manager.js').then(({ widgetManager }) => widgetManager(this.panel));
-    return this._loaded;
-  }
-
-  private renderer(options: IRenderMime.IRendererOptions): IRenderMime.IRenderer {
-    return new LoadingWidget(this.load().then(({ renderer }) => renderer(options)));
-  }
-
   private _loaded: Promise<LoadedWidgets> | undefined;
 }
 
-/** Stands in the output until the manager is there; its cell may be out of the page meanwhile. */
-class LoadingWidget extends Panel implements IRenderMime.IRenderer {
-  constructor(private readonly real: Promise<IRenderMime.IRenderer>) {
-    super();
+class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
+  constructor(
+    renderer: IRenderMime.IRendererOptions,
+    private readonly shown: WidgetOptions,
+    private readonly lazy: LazyWidgets
+  ) {
+    super(renderer, shown);
     this.addClass('tpl-LoadingWidget');
-    this.node.textContent = trans.__('Loading the widget…');
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const real = await this.real;
-    if (this.isDisposed) {
-      real.dispose();
+    const { model_id: id } = model.data[VIEW] as { readonly model_id?: unknown };
+    if (typeof id !== 'string' || id === '') {
+      // Its view was closed.
+      this.hide();
       return;
     }
-    this.node.textContent = '';
-    this.addWidget(real);
-    await real.renderModel(model);
+    const notebook = this.shown.panel.context.model;
+    if (!model.trusted) {
+      const notes = hasSavedState(notebook, id)
+        ? [
+            this.trustNote(
+              trans.__('This is a widget. It is shown once you run its cell or trust the notebook.')
+            )
+          ]
+        : [];
+      await this.showOther(model, ...notes);
+      return;
+    }
+    this.empty();
+    this.node.textContent = trans.__('Loading the widget…');
+    try {
+      const loaded = await this.lazy.load();
+      const view = await loaded.show(id, message => void this.fail(model, message));
+      if (this.isDisposed) {
+        view?.dispose();
+      } else if (view !== null && !view.isDisposed) {
+        this.node.textContent = '';
+        this.addWidget(view);
+        view.disposed.connect(() => this.hide());
+      } else if (view !== null || loaded.wasClosed(id)) {
+        this.hide();
+      } else {
+        this.shown.onDead();
+        await this.showOther(model);
+      }
+    } catch (error) {
+      await this.fail(model, messageOf(error));
+    }
+  }
+
+  private async fail(model: IRenderMime.IMimeModel, message: string): Promise<void> {
+    if (!this.isDisposed) await this.showOther(model, outputLine(message));
   }
 }
 

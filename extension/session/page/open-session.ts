@@ -1,6 +1,9 @@
 /** One notebook in the page: its document, its commands, and everything that follows it. */
 import { Notification } from '@jupyterlab/apputils';
+import { MarkdownCell } from '@jupyterlab/cells';
+import { URLExt } from '@jupyterlab/coreutils';
 import { NotebookActions } from '@jupyterlab/notebook';
+import { ServerConnection } from '@jupyterlab/services';
 import { GoneWatch } from '../../src/absent/gone-watch.js';
 import { startThere } from '../../src/absent/start-there.js';
 import { KeptApi } from '../../src/reattach/kept-api.js';
@@ -9,12 +12,13 @@ import { followNotebook } from '../../src/reattach/follow-notebook.js';
 import { GroupWatch } from '../../src/slices/group-watch.js';
 import type { NoticePlace } from '../../src/ui/notebook-notice.js';
 import { addNotebookCommands } from '../notebook/commands.js';
+import { Files } from '../notebook/files-of-notebook.js';
 import { frameScripts } from '../notebook/framed-output.js';
 import { LookingOn } from '../notebook/look-on.js';
 import { type OpenNotebook, openNotebook } from '../notebook/open.js';
 import { Saving } from '../notebook/saving.js';
 import { Timing } from '../notebook/timing.js';
-import { describeWidgets, followWidgets } from '../notebook/widgets.js';
+import { describeWidgets, LazyWidgets } from '../notebook/widgets.js';
 import { Notices } from './notices.js';
 import { addPageCommands, CommandIDs } from './page-commands.js';
 import { shareWidgetHost } from './widget-host.js';
@@ -34,7 +38,17 @@ export type Keyboard = 'jupyterlab' | 'colab';
 export function openSession(page: SessionPage, path: string, keyboard: Keyboard): OpenSession {
   const { managers, access, backends, events, commands } = page;
   const { isReadOnly } = access;
-  const { context, panel } = openNotebook({ path, managers, isReadOnly });
+  const kernelSettings = (): ServerConnection.ISettings | null => {
+    const kernel = context.sessionContext.session?.kernel;
+    return kernel ? (backends.backendOf(kernel.id)?.serverSettings ?? null) : null;
+  };
+  const files = new Files({
+    path: () => context.path,
+    bytes: asked => page.drive.bytes(asked),
+    openNotebook: asked => void commands.execute(CommandIDs.open, { path: asked })
+  });
+  const { context, panel } = openNotebook({ path, managers, isReadOnly, links: files });
+  page.drive.kernelSettings = kernelSettings;
   panel.id = 'tpulab-notebook';
   panel.content.rendermime.addFactory(floodFactory(id => backends.backendOf(id)?.serverSettings ?? null));
   const saving = new Saving(context, page.store, isReadOnly);
@@ -42,12 +56,37 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   page.current.follow(context.sessionContext);
   addNotebookCommands(commands, { panel, isReadOnly, keyboard });
   addPageCommands(page, { context, panel, saving });
-  frameScripts(panel, isReadOnly ? null : () => void commands.execute('notebook:trust'));
-  const widgets = isReadOnly ? null : followWidgets(panel);
-  if (widgets) {
-    shareWidgetHost(page);
+  const framed = { panel, files, trust: isReadOnly ? null : () => void commands.execute('notebook:trust') };
+  frameScripts(framed);
+  let widgets: LazyWidgets | null = null;
+  if (isReadOnly) {
+    describeWidgets(framed);
   } else {
-    describeWidgets(panel);
+    shareWidgetHost(page);
+    const lazy = new LazyWidgets({
+      ...framed,
+      packageFile: name => packageFile(context.sessionContext.session?.kernel?.id, kernelSettings(), name),
+      onDead: () =>
+        notices.say({
+          id: 'widgets',
+          tone: 'info',
+          text: trans.__('Widgets are not live: run their cells.'),
+          actions: [{ label: trans.__('Close'), onClick: () => notices.clear('widgets') }]
+        })
+    });
+    saving.prepare = () => lazy.save();
+    // A picture that was not there when the text was set is looked for again when its cell is run.
+    NotebookActions.executed.connect((_, { notebook, cell }) => {
+      if (
+        notebook === panel.content &&
+        cell instanceof MarkdownCell &&
+        cell.node.querySelector('img[src="data:,"]')
+      ) {
+        cell.rendered = false;
+        cell.rendered = true;
+      }
+    });
+    widgets = lazy;
   }
   const looksOn = isReadOnly ? new LookingOn({ context, panel }, page.drive, managers) : null;
   followNotebook(panel, {
@@ -113,4 +152,17 @@ function watchKernel(
     gone.dispose();
   });
   return gone;
+}
+
+/** What a package of the kernel's environment has installed for browsers; null: nothing of this name. */
+async function packageFile(
+  kernelId: string | undefined,
+  settings: ServerConnection.ISettings | null,
+  name: string
+): Promise<string | null> {
+  if (kernelId === undefined || settings === null) return null;
+  const route = `bridge/v1/kernels/${kernelId}/frontend`;
+  const url = URLExt.join(settings.baseUrl, route, URLExt.encodeParts(name));
+  const answer = await ServerConnection.makeRequest(url, { signal: AbortSignal.timeout(120_000) }, settings);
+  return answer.ok ? answer.text() : null;
 }

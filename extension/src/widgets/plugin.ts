@@ -1,9 +1,11 @@
 /** Makes our widgets known to JupyterLab, and gives them the bridge's live figures. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { sendCommand } from '../runs/control-client.js';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { IBridgeEvents } from '../events/tokens.js';
+import { hideUntrustedWidgets } from './untrusted-state.js';
 import { HOST_KEY, type WidgetHost } from './feed.js';
 
 const MODULE_NAME = '@tpulab/widgets';
@@ -15,11 +17,12 @@ export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows the widgets of the Python package tpulab.',
   autoStart: true,
   requires: [IBridgeBackends, IBridgeEvents],
-  optional: [ITranslator],
+  optional: [INotebookTracker, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     backends: IBridgeBackends,
     events: IBridgeEvents,
+    notebooks: INotebookTracker | null,
     translator: ITranslator | null
   ): void => {
     const backendOf = (kernelId: string) => {
@@ -34,6 +37,8 @@ export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
       trans: (translator ?? nullTranslator).load('jupyterlab_tpulab')
     };
     (globalThis as { [HOST_KEY]?: WidgetHost })[HOST_KEY] = host;
+    notebooks?.forEach(({ context }) => hideUntrustedWidgets(context.model));
+    notebooks?.widgetAdded.connect((_, { context }) => hideUntrustedWidgets(context.model));
     void register(app);
   }
 };

@@ -102,8 +102,9 @@ describe('/session', () => {
     expect(page.status).toBe(200);
     expect(page.body).toContain('<base href="/session/">');
     const policy = page.headers.get('content-security-policy')!;
-    expect(policy).toMatch(/script-src 'self' blob:;/);
-    expect(policy).not.toMatch(/script-src[^;]*unsafe/);
+    // Case W01: no script of a notebook, not even one that a kernel sends for a widget.
+    expect(policy).toMatch(/script-src 'self';/);
+    expect(policy).not.toMatch(/script-src[^;]*(unsafe|blob)/);
     expect(page.headers.get('referrer-policy')).toBe('no-referrer');
   });
 

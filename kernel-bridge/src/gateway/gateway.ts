@@ -36,6 +36,7 @@ import { BaseUrl } from '../http/base-url.js';
 import { addBridgeRoutes, addIdentityRoute } from './bridge-routes.js';
 import { addDevicesRoutes } from '../devices/devices-routes.js';
 import { addRunsRoutes } from '../telemetry/runs-routes.js';
+import { addFrontendRoutes } from './frontend-routes.js';
 import { addHoldersRoutes } from './holders-routes.js';
 import { checkpointOnNotice } from './notice-checkpoint.js';
 import type { RouteEntry } from '../http/error-answers.js';
@@ -277,6 +278,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addJupyterRoutes(app, registry, startedAt, base);
   addKernelSpecRoutes(app, specs, base);
   addKernelRoutes(app, registry, base);
+  addFrontendRoutes(app, registry, specs);
   addResolvePathRoutes(app, registry, rootDir);
   addSessionRoutes(app, sessions, base);
   addOutputsRoutes(app, outputs, registry);

@@ -13,13 +13,14 @@ const LIBRARIES = [
   'https://cdn.bokeh.org',
   'https://cdn.holoviz.org',
   'https://code.jquery.com',
+  'https://esm.sh',
   'https://netdna.bootstrapcdn.com',
   'https://maxcdn.bootstrapcdn.com'
 ].join(' ');
 
 /**
  * `unsafe-eval` is for chart libraries that compile their expressions. Nothing goes to the gateway: `'self'` is in no rule.
- * Pictures come from anywhere, as the tiles of a map do.
+ * Pictures, sound and film come from any https address, as in the page itself: the tiles of a map do.
  */
 export const FRAME_POLICY = [
   'sandbox allow-scripts',
@@ -28,7 +29,7 @@ export const FRAME_POLICY = [
   `style-src 'unsafe-inline' ${LIBRARIES}`,
   `font-src data: ${LIBRARIES}`,
   'img-src data: blob: https:',
-  'media-src data: blob:',
+  'media-src data: blob: https:',
   `connect-src data: blob: ${LIBRARIES}`,
   'worker-src blob:',
   "form-action 'none'",
@@ -36,21 +37,20 @@ export const FRAME_POLICY = [
   "frame-ancestors 'self'"
 ].join('; ');
 
-/** Written anew for each output, so that scripts run in their order, and each after what it loads. */
+/** Says that it is there, and runs the script that the page sends, which makes its document of what is sent with it. */
 export const FRAME = `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><title>Output</title></head>
 <body><script>
-addEventListener('message', ({ source, data }) => {
-  if (source !== parent || typeof data?.html !== 'string') return;
-  document.open();
-  document.write('<!doctype html>' + data.html);
-  document.close();
-  const root = document.documentElement;
-  const tell = () => parent.postMessage({ tpulabFrameHeight: Math.ceil(root.getBoundingClientRect().height) }, '*');
-  new ResizeObserver(tell).observe(root);
-  tell();
+addEventListener('message', ({ source, data, ports }) => {
+  if (source !== parent || typeof data?.boot !== 'string') return;
+  globalThis.tpulabFrame = { content: data.content, port: ports[0] };
+  document.body.replaceChildren();
+  const script = document.createElement('script');
+  script.textContent = data.boot;
+  document.head.append(script);
 }, { once: true });
+parent.postMessage({ tpulabFrame: 'ready' }, '*');
 </script></body>
 </html>
 `;

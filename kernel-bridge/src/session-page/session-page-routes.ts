@@ -13,13 +13,16 @@ import { PageFiles } from './page-files.js';
 
 /** Below this all names are assets: their names hold a hash of their content. */
 const ASSETS = '_page/';
-/** The page's own scripts only: no inline script, no form elsewhere, no frame but those of the gateway. `blob:` is for widgets whose module the kernel sends. */
+/**
+ * The page's own scripts only: no inline script, none of a notebook, no form elsewhere, no frame but those of the gateway. Pictures, sound
+ * and film come from any https address: such an address can carry nothing of the page, where no script of a notebook runs.
+ */
 const POLICY = [
   "default-src 'self'",
-  "script-src 'self' blob:",
+  "script-src 'self'",
   "style-src 'self' 'unsafe-inline'",
-  "img-src 'self' data: blob:",
-  "media-src 'self' data: blob:",
+  "img-src 'self' data: blob: https:",
+  "media-src 'self' data: blob: https:",
   "font-src 'self' data:",
   "connect-src 'self'",
   "object-src 'none'",

@@ -1,0 +1,54 @@
+/** What the page and the frame of an output send to each other. */
+
+export interface FrameContent {
+  readonly html: string;
+  readonly css: string;
+  /** Run after the HTML is in place. */
+  readonly scripts: readonly string[];
+  /** For scripts of this page's own, which also get the channel. */
+  readonly data?: unknown;
+}
+
+export type State = Record<string, unknown>;
+
+/** What an output says may be anything: whoever reads it makes it what it needs. */
+export type FromFrame =
+  | { readonly kind: 'height'; readonly height: number }
+  | { readonly kind: 'link'; readonly href: unknown; readonly download: unknown }
+  | { readonly kind: 'missing'; readonly address: unknown }
+  | { readonly kind: 'refused'; readonly address: unknown; readonly directive: unknown }
+  | { readonly kind: 'error'; readonly message: unknown }
+  /** The view cannot be shown. */
+  | { readonly kind: 'failed'; readonly message: unknown }
+  /** A widget's model, or a file of its package. */
+  | {
+      readonly kind: 'ask';
+      readonly what: 'model' | 'file';
+      readonly name: unknown;
+      readonly question: number;
+    }
+  | { readonly kind: 'update'; readonly id: string; readonly state: State }
+  | {
+      readonly kind: 'custom';
+      readonly id: string;
+      readonly content: unknown;
+      readonly buffers: readonly (ArrayBuffer | ArrayBufferView)[];
+    };
+
+export interface SentModel {
+  readonly name: string;
+  readonly module: string;
+  readonly version: string;
+  readonly state: State;
+}
+
+export type ToFrame =
+  | { readonly kind: 'answer'; readonly question: number; readonly answer: SentModel | string | null }
+  | { readonly kind: 'update'; readonly id: string; readonly state: State }
+  | {
+      readonly kind: 'custom';
+      readonly id: string;
+      readonly content: unknown;
+      readonly buffers: readonly (ArrayBuffer | ArrayBufferView)[];
+    }
+  | { readonly kind: 'closed'; readonly id: string };

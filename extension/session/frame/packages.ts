@@ -1,0 +1,153 @@
+/**
+ * The front ends of widget packages, as their Python packages install them: a module for RequireJS below `nbextensions`, or chunks of
+ * webpack below `labextensions`. Both come through the page, as text.
+ */
+import * as base from '@jupyter-widgets/base';
+import * as controls from '@jupyter-widgets/controls';
+import * as coreutils from '@lumino/coreutils';
+import * as messaging from '@lumino/messaging';
+import * as luminoWidgets from '@lumino/widgets';
+
+/** Where files and other modules are from. */
+export interface Source {
+  file(name: string): Promise<string | null>;
+  moduleOf(name: string): Promise<unknown> | object;
+}
+
+type Factory = (...modules: unknown[]) => unknown;
+type Container = {
+  init(scope: object): Promise<void>;
+  get(name: string): Promise<() => { default?: unknown } & Record<string, unknown>>;
+};
+
+/** No page is there: a chunk that is asked for below it is taken from the package. */
+const INSTALLED = 'https://installed.invalid/';
+const loaded = new Map<string, Promise<unknown>>();
+const defined: { needs: readonly string[]; factory: Factory | object } = { needs: [], factory: {} };
+
+export function loadPackage(name: string, source: Source): Promise<unknown> {
+  let found = loaded.get(name);
+  if (found === undefined) {
+    found = load(name, source);
+    loaded.set(name, found);
+  }
+  return found;
+}
+
+async function load(name: string, source: Source): Promise<unknown> {
+  const text = await source.file(`nbextensions/${name}/index.js`);
+  if (text !== null) return amdModule(text, source, `${INSTALLED}nbextensions/${name}/index.js`);
+  const description = await source.file(`labextensions/${name}/package.json`);
+  if (description !== null) return federatedModule(name, description, source);
+  throw new Error(`the environment of the kernel has no front end of ${name}`);
+}
+
+/** RequireJS as far as widgets use it. */
+export function addDefine(source: Source): void {
+  const define = (...given: unknown[]): void => {
+    const factory = given.pop() as Factory | object;
+    const needs = given.find(Array.isArray) as string[] | undefined;
+    Object.assign(defined, { needs: needs ?? [], factory });
+  };
+  const require = (names: string[] | string, then?: Factory): unknown => {
+    if (typeof names === 'string') return undefined;
+    return Promise.all(names.map(async name => source.moduleOf(name))).then(modules => then?.(...modules));
+  };
+  const config = { config: () => undefined };
+  Object.assign(globalThis, {
+    define: Object.assign(define, { amd: {} }),
+    require: Object.assign(require, config),
+    requirejs: Object.assign(require, config)
+  });
+}
+
+async function amdModule(text: string, source: Source, address: string): Promise<unknown> {
+  Object.assign(defined, { needs: [], factory: {} });
+  const script = document.createElement('script');
+  // What looks for its own address finds it.
+  Object.defineProperty(script, 'src', { value: address });
+  script.textContent = text;
+  document.head.append(script);
+  const { needs, factory } = { ...defined };
+  const exports = {};
+  const module = { exports };
+  const modules = await Promise.all(
+    needs.map(async need =>
+      need === 'exports'
+        ? exports
+        : need === 'module'
+          ? module
+          : need === 'require'
+            ? null
+            : source.moduleOf(need)
+    )
+  );
+  if (typeof factory !== 'function') return factory;
+  return (await (factory as Factory)(...modules)) ?? module.exports;
+}
+
+/** A labextension: its container is asked for the plugins, which register the module where JupyterLab has a registry of widgets. */
+async function federatedModule(name: string, description: string, source: Source): Promise<unknown> {
+  const { jupyterlab } = JSON.parse(description) as {
+    jupyterlab?: { _build?: { load?: string; extension?: string } };
+  };
+  const { load: entry = '', extension = './extension' } = jupyterlab?._build ?? {};
+  const folder = `${INSTALLED}labextensions/${name}/`;
+  takeChunks(source);
+  await new Promise<void>((resolve, reject) => {
+    const script = document.createElement('script');
+    script.src = `${folder}${entry}`;
+    script.addEventListener('load', () => resolve());
+    script.addEventListener('error', () => reject(new Error(`${name}: ${entry} is missing`)));
+    document.head.append(script);
+  });
+  const container = (globalThis as { _JUPYTERLAB?: Record<string, Container> })._JUPYTERLAB?.[name];
+  if (container === undefined) throw new Error(`${name} is no extension of JupyterLab`);
+  await container.init(sharedModules());
+  const plugins = (await container.get(extension))().default;
+  let exports: unknown = null;
+  const registry = { registerWidget: (data: { exports: unknown }) => (exports = data.exports) };
+  for (const plugin of [plugins].flat() as { activate?: (app: object, ...needs: object[]) => unknown }[])
+    await plugin.activate?.({}, registry);
+  return typeof exports === 'function' ? (exports as () => unknown)() : exports;
+}
+
+function sharedModules(): object {
+  const shared = (version: string, module: object): object => ({
+    [version]: { get: async () => () => module, from: 'tpulab', loaded: 1, eager: true }
+  });
+  return {
+    '@jupyter-widgets/base': shared(base.JUPYTER_WIDGETS_VERSION, base),
+    '@jupyter-widgets/controls': shared(controls.JUPYTER_CONTROLS_VERSION, controls),
+    '@lumino/coreutils': shared('2.2.2', coreutils),
+    '@lumino/messaging': shared('2.0.4', messaging),
+    '@lumino/widgets': shared('2.7.2', luminoWidgets)
+  };
+}
+
+let takesChunks = false;
+
+/** webpack loads a chunk as a script with an address below that of the first one. */
+function takeChunks(source: Source): void {
+  if (takesChunks) return;
+  takesChunks = true;
+  const { src } = Object.getOwnPropertyDescriptors(HTMLScriptElement.prototype);
+  Object.defineProperty(HTMLScriptElement.prototype, 'src', {
+    ...src,
+    set(this: HTMLScriptElement, address: string) {
+      if (!address.startsWith(INSTALLED)) {
+        src.set?.call(this, address);
+        return;
+      }
+      // What looks for its own address finds it.
+      Object.defineProperty(this, 'src', { value: address });
+      void source.file(address.slice(INSTALLED.length)).then(text => {
+        if (text === null) this.dispatchEvent(new Event('error'));
+        else {
+          this.textContent = text;
+          this.dispatchEvent(new Event('load'));
+        }
+      });
+    }
+  });
+}

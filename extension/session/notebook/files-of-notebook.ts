@@ -1,0 +1,182 @@
+/** The files and links that a notebook names: relative to its folder, in Markdown, in outputs and in their frames. */
+import { PathExt } from '@jupyterlab/coreutils';
+import { showErrorMessage } from '@jupyterlab/apputils';
+import type { IRenderMime } from '@jupyterlab/rendermime';
+import { sure } from '../page/file-actions.js';
+import { download } from '../page/download.js';
+import { messageOf, trans } from '../text.js';
+
+const TYPES: Readonly<Record<string, string>> = {
+  ...{ png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' },
+  ...{ svg: 'image/svg+xml', avif: 'image/avif', bmp: 'image/bmp', ico: 'image/x-icon' },
+  ...{
+    wav: 'audio/wav',
+    mp3: 'audio/mpeg',
+    ogg: 'audio/ogg',
+    oga: 'audio/ogg',
+    flac: 'audio/flac',
+    m4a: 'audio/mp4'
+  },
+  ...{ mp4: 'video/mp4', webm: 'video/webm', ogv: 'video/ogg', mov: 'video/quicktime' },
+  ...{ css: 'text/css', vtt: 'text/vtt' }
+};
+/** Whatever a frame loads by an address. */
+const LOADS = /<(?:img|audio|video|source|track|iframe|script|link)\b/i;
+const MAX_DEPTH = 2;
+
+export interface FilesOptions {
+  /** Of the notebook. */
+  readonly path: () => string;
+  /** @throws when there is no such file */
+  readonly bytes: (path: string) => Promise<Blob>;
+  readonly openNotebook: (path: string, hash: string) => void;
+}
+
+/** An address of a file for what cannot send a token: its content, for what is shown; else null. */
+export async function shownAddress(
+  path: string,
+  bytes: (path: string) => Promise<Blob>
+): Promise<string | null> {
+  const type = TYPES[PathExt.extname(path).slice(1).toLowerCase()];
+  if (type === undefined) return null;
+  try {
+    return await dataAddress(new Blob([await bytes(path)], { type }));
+  } catch (error) {
+    // In its place stands the alternative text.
+    // oxlint-disable-next-line no-console -- whoever looks why finds the name of the file
+    console.warn(`${path}: ${messageOf(error)}`);
+    return 'data:,';
+  }
+}
+
+export class Files implements IRenderMime.ILinkHandler {
+  constructor(private readonly options: FilesOptions) {}
+
+  handleLink(anchor: HTMLElement, path: string, hash = ''): void {
+    anchor.addEventListener('click', event => {
+      event.preventDefault();
+      void this.open(path, hash);
+    });
+  }
+
+  /** A link in a frame, which can open nothing itself. */
+  readonly follow = (href: string, name: string | null): void => {
+    const local = this.localPath(href);
+    if (local !== null) void this.open(local.path, local.hash);
+    else if (/^(data|blob):/i.test(href)) this.save(href, name);
+    else if (/^(https?|mailto):/i.test(href)) void this.openElsewhere(href);
+  };
+
+  /** HTML for a frame, which reaches no file: those of the notebook's folder are put into it. */
+  async inlined(html: string, folder = PathExt.dirname(this.options.path()), depth = 0): Promise<string> {
+    if (!LOADS.test(html)) return html;
+    const template = document.createElement('template');
+    template.innerHTML = html;
+    const elements = [...template.content.querySelectorAll('[src], link[href], [poster]')];
+    await Promise.all(elements.map(element => this.inline(element, folder, depth)));
+    return template.innerHTML;
+  }
+
+  private async inline(element: Element, folder: string, depth: number): Promise<void> {
+    for (const name of ['src', 'href', 'poster']) {
+      const address = element.getAttribute(name);
+      if (address === null || (name === 'href' && element.localName !== 'link')) continue;
+      const local = this.localPath(address, folder);
+      if (element.localName === 'iframe') {
+        await this.inlineFrame(element, local?.path ?? null, address, depth);
+      } else if (local !== null && element.localName === 'script') {
+        element.removeAttribute('src');
+        element.textContent = await this.text(local.path);
+      } else if (local !== null) {
+        element.setAttribute(name, (await shownAddress(local.path, this.options.bytes)) ?? address);
+      }
+    }
+  }
+
+  private async inlineFrame(
+    frame: Element,
+    path: string | null,
+    address: string,
+    depth: number
+  ): Promise<void> {
+    if (path === null) {
+      if (!/^https?:/i.test(address)) return;
+      const link = document.createElement('a');
+      link.href = address;
+      link.textContent = address;
+      const line = document.createElement('p');
+      line.append(trans.__('The session page shows no other sites: '), link);
+      frame.replaceWith(line);
+      return;
+    }
+    try {
+      const text = await (await this.options.bytes(path)).text();
+      frame.removeAttribute('src');
+      const inner = depth < MAX_DEPTH ? await this.inlined(text, PathExt.dirname(path), depth + 1) : text;
+      frame.setAttribute('srcdoc', inner);
+    } catch (error) {
+      frame.replaceWith(messageOf(error));
+    }
+  }
+
+  private async text(path: string): Promise<string> {
+    try {
+      return await (await this.options.bytes(path)).text();
+    } catch (error) {
+      return `console.error(${JSON.stringify(`${path}: ${messageOf(error)}`)})`;
+    }
+  }
+
+  private async open(path: string, hash: string): Promise<void> {
+    try {
+      if (path.endsWith('.ipynb')) {
+        await this.options.bytes(path);
+        this.options.openNotebook(path, hash);
+      } else {
+        download(path, await this.options.bytes(path));
+      }
+    } catch (error) {
+      await showErrorMessage(trans.__('%1 cannot be opened', PathExt.basename(path)), messageOf(error));
+    }
+  }
+
+  private save(href: string, name: string | null): void {
+    const link = document.createElement('a');
+    link.href = href;
+    link.download = name === null || name === '' ? 'output' : name;
+    link.click();
+  }
+
+  private async openElsewhere(href: string): Promise<void> {
+    const isAgreed = await sure(
+      trans.__('Open this link?'),
+      trans.__('The output leads to %1', href),
+      trans.__('Open')
+    );
+    if (isAgreed) window.open(href, '_blank', 'noopener,noreferrer');
+  }
+
+  /** Below the root folder; null: an address of something else. */
+  private localPath(
+    href: string,
+    folder = PathExt.dirname(this.options.path())
+  ): { readonly path: string; readonly hash: string } | null {
+    if (href === '' || /^([a-z][a-z0-9+.-]*:|\/|#)/i.test(href)) return null;
+    const base = `file:///${folder.split('/').map(encodeURIComponent).join('/')}/`;
+    try {
+      const { pathname, hash } = new URL(href, base);
+      return { path: decodeURIComponent(pathname).replace(/^\/+/, ''), hash };
+    } catch {
+      return null;
+    }
+  }
+}
+
+function dataAddress(blob: Blob): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.addEventListener('load', () => resolve(reader.result as string));
+    reader.addEventListener('error', () => reject(reader.error ?? new Error('unreadable')));
+    reader.readAsDataURL(blob);
+  });
+}

@@ -1,0 +1,158 @@
+/** The frame of one output: an opaque origin, which gets what it shows through a channel, and says through it how high it is. */
+import bootAddress from '../frame/boot.ts?frame';
+import type { FrameContent, FromFrame, ToFrame } from '../frame/messages.js';
+import { trans } from '../text.js';
+
+/** A taller output scrolls in its frame. */
+const MAX_HEIGHT_PX = 4_000;
+const MAX_LINES = 5;
+
+export interface FrameHost {
+  readonly content: () => Promise<FrameContent>;
+  readonly onLink: (href: string, download: string | null) => void;
+  /** What the page and the script of the frame say beside that. */
+  readonly onMessage?: (message: FromFrame, answer: (message: ToFrame) => void) => void;
+  /** A channel to a new document begins. */
+  readonly onLoad?: () => void;
+}
+
+const texts = new Map<string, Promise<string>>();
+
+/** Of a script of this page that runs in frames. */
+export function frameScript(address: string): Promise<string> {
+  let text = texts.get(address);
+  if (text === undefined) {
+    text = fetch(new URL(address, document.baseURI)).then(async answer => {
+      if (!answer.ok) throw new Error(trans.__('The gateway answered %1 to %2.', answer.status, address));
+      return answer.text();
+    });
+    // Asked for again with the next output.
+    text.catch(() => texts.delete(address));
+    texts.set(address, text);
+  }
+  return text;
+}
+
+export class OutputFrame {
+  readonly node = document.createElement('div');
+  private readonly frame = document.createElement('iframe');
+  private readonly lines = new Set<string>();
+  private readonly ended = new AbortController();
+  private port: MessagePort | null = null;
+  private isReady = false;
+
+  constructor(private readonly host: FrameHost) {
+    const { frame } = this;
+    this.node.className = 'tpl-FramedOutput';
+    frame.className = 'tpl-OutputFrame';
+    frame.title = trans.__('Output with scripts');
+    // Never `allow-same-origin`: with it, the frame could act as this page.
+    frame.setAttribute('sandbox', 'allow-scripts');
+    frame.referrerPolicy = 'no-referrer';
+    frame.src = new URL('_frame', document.baseURI).href;
+    const { signal } = this.ended;
+    window.addEventListener(
+      'message',
+      ({ source, data }: MessageEvent<{ readonly tpulabFrame?: unknown } | null>) => {
+        // At each load: a cell that is moved takes its frame out of the page, and the frame comes back empty.
+        if (source === frame.contentWindow && data?.tpulabFrame === 'ready') {
+          this.isReady = true;
+          void this.send();
+        }
+      },
+      { signal }
+    );
+    frame.addEventListener('load', () => this.onLoad(), { signal });
+    this.node.append(frame);
+  }
+
+  readonly answer = (message: ToFrame): void => this.port?.postMessage(message);
+
+  /** A line below the output, once. */
+  say(text: string): void {
+    if (this.lines.has(text) || this.lines.size >= MAX_LINES) return;
+    this.lines.add(text);
+    this.node.append(outputLine(text));
+  }
+
+  dispose(): void {
+    this.ended.abort();
+    this.port?.close();
+    this.node.remove();
+  }
+
+  private async send(): Promise<void> {
+    const target = this.frame.contentWindow;
+    try {
+      const [boot, content] = await Promise.all([frameScript(bootAddress), this.host.content()]);
+      if (this.ended.signal.aborted || target !== this.frame.contentWindow) return;
+      this.port?.close();
+      const { port1, port2 } = new MessageChannel();
+      this.port = port1;
+      port1.addEventListener('message', ({ data }: MessageEvent<FromFrame | null>) => {
+        if (data !== null) this.receive(data);
+      });
+      port1.start();
+      this.host.onLoad?.();
+      // It has no origin that could be named, and gets nothing but its own output.
+      target?.postMessage({ boot, content }, '*', [port2]);
+    } catch (error) {
+      this.say(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  /** Whatever else the output has loaded in place of itself says nothing, and the browser has refused it. */
+  private onLoad(): void {
+    if (this.isReady) {
+      this.isReady = false;
+      return;
+    }
+    this.say(trans.__('This output tried to open another page in its place, which outputs cannot do.'));
+    this.frame.src = new URL('_frame', document.baseURI).href;
+  }
+
+  private receive(message: FromFrame): void {
+    switch (message.kind) {
+      case 'height':
+        if (message.height >= 0) this.frame.style.height = `${Math.min(message.height, MAX_HEIGHT_PX)}px`;
+        return;
+      case 'link':
+        // Only a person clicks.
+        if (navigator.userActivation.isActive)
+          this.host.onLink(
+            String(message.href),
+            typeof message.download === 'string' ? message.download : null
+          );
+        return;
+      case 'missing':
+        this.say(trans.__('This output needs the network: %1 did not come.', shortened(message.address)));
+        return;
+      case 'refused':
+        this.say(refusal(String(message.address), String(message.directive)));
+        return;
+      default:
+        this.host.onMessage?.(message, this.answer);
+    }
+  }
+}
+
+function refusal(address: string, directive: string): string {
+  const host = URL.canParse(address) ? new URL(address).host : address;
+  return directive.startsWith('script')
+    ? trans.__('This output loads code from %1, which the session page does not allow.', host)
+    : directive === 'frame-src'
+      ? trans.__('The session page shows no other sites: %1', shortened(address))
+      : trans.__('This output asks for %1, which the session page does not allow.', shortened(address));
+}
+
+const shortened = (address: unknown): string => {
+  const text = String(address);
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+};
+
+export function outputLine(text: string, ...more: HTMLElement[]): HTMLElement {
+  const line = document.createElement('p');
+  line.className = 'tpl-ScriptsNote';
+  line.append(text, ...more);
+  return line;
+}

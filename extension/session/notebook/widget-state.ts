@@ -1,0 +1,70 @@
+/** The state of widgets in the metadata of a notebook, and which models belong together. Without the code that shows them. */
+import type { INotebookModel } from '@jupyterlab/notebook';
+
+export const VIEW = 'application/vnd.jupyter.widget-view+json';
+export const STATE = 'application/vnd.jupyter.widget-state+json';
+const MODEL = /^(?:IPY_MODEL_|anywidget:)(.+)$/;
+
+export interface SavedModel {
+  readonly model_name: string;
+  readonly model_module: string;
+  readonly model_module_version: string;
+  readonly state: Record<string, unknown>;
+}
+
+export type SavedModels = Readonly<Record<string, SavedModel>>;
+
+/** What a file says of widgets. Anybody may have written it. */
+export function savedModels(widgets: unknown): SavedModels {
+  const { state } = ((widgets as Record<string, unknown> | undefined)?.[STATE] ?? {}) as { state?: unknown };
+  return typeof state === 'object' && state !== null ? (state as SavedModels) : {};
+}
+
+export function hasSavedState(notebook: INotebookModel, id: string): boolean {
+  return Object.hasOwn(savedModels(notebook.getMetadata('widgets')), id);
+}
+
+/** Ids of the models that a value refers to, however deep. */
+export function* modelsIn(value: unknown): Generator<string> {
+  if (typeof value === 'string') {
+    const id = MODEL.exec(value)?.[1];
+    if (id !== undefined) yield id;
+  } else if (Array.isArray(value)) {
+    for (const each of value) yield* modelsIn(each);
+  } else if (typeof value === 'object' && value !== null && !ArrayBuffer.isView(value)) {
+    for (const each of Object.values(value)) yield* modelsIn(each);
+  }
+}
+
+/** These models, those that they refer to, and the links between them. */
+export function together(
+  ids: Iterable<string>,
+  stateOf: (id: string) => unknown,
+  links: SavedModels = {}
+): Set<string> {
+  const found = new Set<string>();
+  const open = [...ids];
+  const add = (): void => {
+    for (let id = open.pop(); id !== undefined; id = open.pop()) {
+      const state = found.has(id) ? undefined : stateOf(id);
+      if (state === undefined) continue;
+      found.add(id);
+      open.push(...modelsIn(state));
+    }
+  };
+  add();
+  for (const [id, { model_name, state }] of Object.entries(links)) {
+    if (/LinkModel$/.test(model_name) && [...modelsIn(state)].some(each => found.has(each))) open.push(id);
+  }
+  add();
+  return found;
+}
+
+/** Of the widgets that stand in outputs, as a file or a model has them. */
+export function* shownModels(outputs: Iterable<unknown>): Generator<string> {
+  for (const output of outputs) {
+    const view = (output as { data?: Record<string, unknown> } | null)?.data?.[VIEW];
+    const id = (view as { model_id?: unknown } | undefined)?.model_id;
+    if (typeof id === 'string') yield id;
+  }
+}

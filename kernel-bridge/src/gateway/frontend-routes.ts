@@ -1,0 +1,63 @@
+/**
+ * `/bridge/v1/kernels/ID/frontend/PATH`: what the Python packages of a kernel's environment have installed for browsers. The session page
+ * shows their widgets with it, in frames that have no way to the gateway.
+ */
+import path from 'node:path';
+import { Type } from '@sinclair/typebox';
+import { FileNotFoundError } from '../files/file-errors.js';
+import { RootFolder } from '../files/root-folder.js';
+import { failure, notJson } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import type { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
+
+const Params = Type.Object({ kernelId: Type.String(), '*': Type.String() });
+/** Of Jupyter's data folder, the ones that are for pages. */
+const FOLDERS = /^(nbextensions|labextensions)\/./;
+
+export function addFrontendRoutes(app: App, registry: KernelRegistry, specs: KernelSpecCatalog): void {
+  app.get(
+    '/bridge/v1/kernels/:kernelId/frontend/*',
+    {
+      schema: {
+        summary: 'A file that a package of the environment of a kernel has installed for browsers',
+        operationId: 'get_kernel_frontend',
+        params: Params,
+        response: {
+          200: notJson('the file', 'application/octet-stream'),
+          404: failure('No kernel has this id, or its environment has no such file.')
+        }
+      }
+    },
+    async ({ params }, reply) => {
+      const { '*': asked } = params;
+      const spec = await specs.find(registry.get(params.kernelId).snapshot.specName);
+      for (const folder of FOLDERS.test(asked) && spec ? dataFolders(spec) : []) {
+        const found = await new RootFolder(folder).read(asked).catch(() => null);
+        if (found !== null)
+          return reply
+            .headers({
+              'content-type': 'application/octet-stream',
+              'content-disposition': 'attachment',
+              'x-content-type-options': 'nosniff'
+            })
+            .send(found.bytes);
+      }
+      throw new FileNotFoundError(asked);
+    }
+  );
+}
+
+/** Jupyter's data folders of an environment: beside its Python, and where its kernelspec was found (`share/jupyter/kernels/NAME`). */
+function dataFolders({
+  argv,
+  resourceDir
+}: {
+  readonly argv: readonly string[];
+  readonly resourceDir: string | null;
+}): string[] {
+  const [program = ''] = argv;
+  const beside = path.isAbsolute(program) ? path.resolve(program, '../../share/jupyter') : null;
+  const above = resourceDir === null ? null : path.resolve(resourceDir, '../..');
+  return [...new Set([beside, above])].filter(folder => folder !== null);
+}
