@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -59,3 +61,45 @@ def test_a_wave_that_would_clip_is_not_written(tmp_path: Path) -> None:
 def test_fitted_cuts_or_adds_silence() -> None:
     assert fitted(np.arange(1.0, 6.0), 3).tolist() == [1, 2, 3]
     assert fitted(np.arange(1.0, 3.0), 4).tolist() == [1, 2, 0, 0]
+
+
+def _wav(samples: bytes, says: int | None = None, riff: int | None = None) -> bytes:
+    """A WAV of 16 bits at 8 kHz whose header says these sizes."""
+    head = struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16_000, 2, 16)
+    size = len(samples) if says is None else says
+    body = b"WAVEfmt " + head + b"data" + struct.pack("<I", size) + samples
+    return b"RIFF" + struct.pack("<I", len(body) if riff is None else riff) + body
+
+
+def test_a_wav_that_is_cut_off_is_named_and_a_stream_is_read_to_its_end(tmp_path: Path) -> None:
+    """Case D07."""
+    samples = struct.pack("<4000h", *range(4000))
+    for name, size in (("zero", 0), ("ff", 0xFFFFFFFF)):
+        (tmp_path / f"{name}.wav").write_bytes(_wav(samples, size, size))
+        assert len(load(tmp_path / f"{name}.wav", 8000)) == 4000
+    (tmp_path / "cut.wav").write_bytes(_wav(samples)[:-2000])
+    with pytest.raises(
+        DataError, match=r"cut\.wav is cut off: its header says 0\.50 s and the file has 0\.38 s"
+    ):
+        load(tmp_path / "cut.wav", 8000)
+    (tmp_path / "claims.wav").write_bytes(_wav(samples, 16_000))
+    with pytest.raises(DataError, match=r"says 1\.00 s and the file has 0\.50 s"):
+        load(tmp_path / "claims.wav", 8000)
+    (tmp_path / "none.wav").write_bytes(_wav(b""))
+    with pytest.raises(DataError, match="has no samples"):
+        load(tmp_path / "none.wav", 8000)
+
+
+def test_what_is_no_sound_is_named_as_what_it_is_and_as_the_user_knows_it(tmp_path: Path) -> None:
+    """Case D07: an open file was called `<... object at 0x...>`."""
+    page = io.BytesIO(b"<!doctype html><title>404</title>")
+    with pytest.raises(DataError, match=r"^audio/a\.wav is an HTML page"):
+        load(page, 8000, shown="audio/a.wav")
+    with pytest.raises(DataError, match=r"^audio/a\.wav cannot be read as sound: [^<]*$"):
+        load(io.BytesIO(bytes(2000)), 8000, shown="audio/a.wav")
+    (tmp_path / "folder.wav").mkdir()
+    with pytest.raises(DataError, match=r"folder\.wav cannot be read as sound: Is a directory"):
+        load(tmp_path / "folder.wav", 8000)
+    soundfile.write(tmp_path / "nan.wav", np.full(100, np.nan), 8000, subtype="FLOAT")
+    with pytest.raises(DataError, match="not finite"):
+        load(tmp_path / "nan.wav", 8000)

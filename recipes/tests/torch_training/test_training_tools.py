@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
+import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tpulab_recipes.common.errors import StorageError  # noqa: E402
+from tpulab_recipes.common.storage import Folder  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.torch_training import (  # noqa: E402
     CheckpointError,
@@ -118,7 +123,75 @@ def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(tmp_pat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(StorageError, match="no space is left; free some"):
         save_checkpoint(CPU, tmp_path, 2, {"s": 2})
     assert [file.name for file in tmp_path.iterdir()] == ["step-00000001.pt"]
     assert np.array_equal(load_checkpoint(tmp_path)[1]["s"], 1)
+
+
+def _killed(at: str, folder: Path) -> int:
+    """Writes a checkpoint in a process of its own, which is killed at a point; its exit status."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+
+    def die(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def half(_: object, file: object) -> None:
+        file.write(b"PK\x03\x04 half of it")
+        file.flush()
+        die()
+
+    place, after = (torch, half) if at == "save" else (os, die)
+    setattr(place, at, after)
+    Folder.remove = die if at == "old ones" else Folder.remove
+    save_checkpoint(CPU, folder, 4, {"s": 4, "w": torch.ones(1000)})
+    os._exit(0)
+
+
+@pytest.mark.parametrize("at", ["save", "fsync", "replace", "old ones"])
+def test_a_process_that_is_killed_anywhere_leaves_whole_checkpoints(at: str, tmp_path: Path) -> None:
+    for step in (1, 2, 3):
+        save_checkpoint(CPU, tmp_path, step, {"s": step})
+    assert _killed(at, tmp_path) == signal.SIGKILL
+    step, state = load_checkpoint(tmp_path)
+    assert step == state["s"] == (4 if at == "old ones" else 3)
+    save_checkpoint(CPU, tmp_path, 5, {"s": 5})
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names == [f"step-{n:08d}.pt" for n in ((3, 4, 5) if at == "old ones" else (2, 3, 5))]
+
+
+def test_a_bucket_holds_checkpoints_as_a_folder_does(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Case R4: they were written to a local folder `gs:`."""
+    monkeypatch.chdir(tmp_path)
+    place = "memory://bucket/run"
+    for step in (1, 2, 3, 4):
+        name = save_checkpoint(CPU, place, step, {"w": torch.full((3,), float(step))}).name
+    assert name == "step-00000004.pt"
+    assert list(tmp_path.iterdir()) == []
+    assert Folder(place).names() == [f"step-{n:08d}.pt" for n in (2, 3, 4)]
+    Folder(place).put("step-00000005.pt", b"PK\x03\x04 torn")
+    step, state = load_checkpoint(place)
+    assert (step, state["w"].tolist()) == (4, [4.0] * 3)
+    assert "passed over: memory://bucket/run/step-00000005.pt cannot be read" in capsys.readouterr().err
+
+
+def test_torn_checkpoints_are_named_and_only_a_whole_one_is_gone_on_from(tmp_path: Path, capsys) -> None:
+    """Case D17."""
+    for step in (1, 2):
+        (tmp_path / f"step-0000000{step}.pt").write_bytes(b"PK\x03\x04 torn")
+    with pytest.raises(CheckpointError) as refused:
+        load_checkpoint(tmp_path)
+    assert str(refused.value).startswith(f"{tmp_path}: none of its 2 checkpoint(s) can be read.")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_disk_that_is_too_full_is_named_before_anything_is_written(tmp_path: Path, monkeypatch) -> None:
+    """Case D17."""
+    save_checkpoint(CPU, tmp_path, 1, {"s": 1})
+    full = type(shutil.disk_usage(tmp_path))(2**30, 2**30 - 2**20, 2**20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    with pytest.raises(StorageError, match="has 1 MiB left and a checkpoint needs 8; make room"):
+        save_checkpoint(CPU, tmp_path, 2, {"w": torch.zeros(2**21)})
+    assert [file.name for file in tmp_path.iterdir()] == ["step-00000001.pt"]

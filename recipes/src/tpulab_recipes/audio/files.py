@@ -5,37 +5,75 @@ torchaudio is not used: since 2.9 it reads files through torchcodec and FFmpeg, 
 
 from __future__ import annotations
 
+import io
+import struct
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.inputs import foreign_kind
+
+#: Sizes that a program writes into the header of a WAV that it cannot rewind, such as a pipe.
+_UNKNOWN = (0, 0xFFFFFFFF)
 
 
-def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1) -> np.ndarray:
+def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, shown: str = "") -> np.ndarray:
     """Float32[sample] of a WAV, FLAC, OGG or MP3 file, a path or an open one: channels averaged, resampled to
     `sample_rate` Hz. With `channels` 2, Float32[channel, sample]; a mono file gives both.
 
-    Raises `DataError` for a file that is missing, unreadable or empty.
+    Raises `DataError` that names the file (`shown`) if it is missing, unreadable, cut off or empty, or has
+    samples that are not finite.
     """
     import soundfile
 
+    shown = shown or (str(path) if isinstance(path, str | Path) else str(getattr(path, "name", "the file")))
     try:
-        source = str(path) if isinstance(path, str | Path) else path
-        wave, rate = soundfile.read(source, dtype="float32", always_2d=True)
-    except (OSError, soundfile.SoundFileError) as error:
-        raise DataError(f"{_shown(path)} cannot be read as sound: {error}") from error
+        data = Path(path).read_bytes() if isinstance(path, str | Path) else path.read()
+    except OSError as error:
+        raise DataError(f"{shown} cannot be read as sound: {error.strerror or error}.") from error
+    if kind := foreign_kind(data):
+        raise DataError(f"{shown} {kind}.")
+    try:
+        wave, rate = soundfile.read(io.BytesIO(_whole(data, shown)), dtype="float32", always_2d=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        said = str(error).partition("BytesIO object")[2].partition(": ")[2] or str(error)
+        raise DataError(f"{shown} cannot be read as sound: {said.rstrip('.')}.") from error
     if len(wave) == 0:
-        raise DataError(f"{_shown(path)} has no samples.")
+        raise DataError(f"{shown} has no samples.")
+    if not np.isfinite(wave).all():
+        raise DataError(f"{shown} has samples that are not finite.")
     if channels == 1:
         return resample(wave.mean(axis=1), rate, sample_rate)
     both = wave[:, :2] if wave.shape[1] > 1 else np.repeat(wave, 2, axis=1)
     return np.stack([resample(one, rate, sample_rate) for one in both.T])
 
 
-def _shown(path: str | Path | IO[bytes]) -> str:
-    return str(path) if isinstance(path, str | Path) else str(getattr(path, "name", "the file"))
+def _whole(data: bytes, shown: str) -> bytes:
+    """A WAV file with the sizes that it has, if its header does not know them. Raises `DataError` where the
+    header says more than there is. Other formats end with an error of their own when they are cut off."""
+    if not (data.startswith(b"RIFF") and data[8:12] == b"WAVE"):
+        return data
+    place, bytes_a_second = 12, 0
+    while place + 8 <= len(data):
+        name, size = data[place : place + 4], struct.unpack_from("<I", data, place + 4)[0]
+        if name == b"fmt " and place + 20 <= len(data):
+            bytes_a_second = struct.unpack_from("<I", data, place + 16)[0]
+        if name == b"data":
+            left = len(data) - place - 8
+            if size in _UNKNOWN and left and (size or data[4:8] in (bytes(4), b"\xff" * 4)):
+                sizes = struct.pack("<I", len(data) - 8), struct.pack("<I", left)
+                return data[:4] + sizes[0] + data[8 : place + 4] + sizes[1] + data[place + 8 :]
+            if size > left and left and bytes_a_second:
+                promised, there = size / bytes_a_second, left / bytes_a_second
+                raise DataError(
+                    f"{shown} is cut off: its header says {promised:.2f} s and the file has {there:.2f} s; "
+                    "copy it again."
+                )
+            break
+        place += 8 + size + size % 2
+    return data
 
 
 def resample(wave: np.ndarray, rate: int, to: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import posixpath
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
@@ -39,9 +40,7 @@ class Folder:
         exist, unless it `may_be_absent`: a bucket knows no folder without files, even after `make`."""
         with explained(self.url):
             try:
-                entries = (
-                    self._fs.ls(self._root, detail=True, refresh=True) if self._remote else self._local()
-                )
+                entries = self._fs.ls(self._root, detail=True, refresh=True) if self.remote else self._local()
             except FileNotFoundError:
                 if not may_be_absent:
                     raise
@@ -112,7 +111,7 @@ class Folder:
         """The bytes of (file, first byte, length) for each; fewer where a file ends. A bucket is asked for
         all of them at once: it answers each in tens of milliseconds, however many are under way."""
         with explained(self.url):
-            if self._remote:
+            if self.remote:
                 paths, firsts, lengths = zip(*((self.path(n), a, k) for n, a, k in ranges), strict=True)
                 ends = [first + length for first, length in zip(firsts, lengths, strict=True)]
                 found = self._fs.cat_ranges(list(paths), list(firsts), ends, on_error="raise")
@@ -129,7 +128,7 @@ class Folder:
     def write(self, name: str) -> Iterator[IO[bytes]]:
         """A file that is there whole, or not at all."""
         shown = posixpath.join(self.url, name)
-        if self._remote:
+        if self.remote:
             # Object stores show an object only when its upload is complete, and closing the file completes
             # it, however much has been written.
             with explained(shown):
@@ -160,7 +159,7 @@ class Folder:
 
     def append_line(self, name: str, line: str) -> None:
         """Adds a line. In a bucket the object is written anew, so keep such files small."""
-        if self._remote:
+        if self.remote:
             old = b""
             if self.exists(name):
                 with self.read(name) as file:
@@ -170,8 +169,21 @@ class Folder:
         with explained(posixpath.join(self.url, name)), open(self.path(name), "a", encoding="utf-8") as text:
             text.write(line + "\n")
 
+    def remove(self, name: str) -> None:
+        """Deletes a file, if it is there."""
+        with explained(posixpath.join(self.url, name)), contextlib.suppress(FileNotFoundError):
+            self._fs.rm(self.path(name))
+
+    def remove_unfinished(self, start: str) -> None:
+        """Deletes what `write` left of files whose names begin so, in a process that was killed."""
+        if self.remote:
+            return
+        for name in os.listdir(self._root):
+            if re.fullmatch(rf"\.{re.escape(start)}.*\.[0-9a-f]{{8}}", name):
+                self.remove(name)
+
     @property
-    def _remote(self) -> bool:
+    def remote(self) -> bool:
         return not isinstance(self._fs.protocol, tuple) or "file" not in self._fs.protocol
 
     def _local(self) -> list[dict[str, Any]]:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import tyro
 
-from tpulab_recipes.common.config_files import read_object, require_known
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.inputs import read_json, require_known
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
 
@@ -138,7 +138,7 @@ def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places,
     `data.config` names a model file, relative to the training file, whose lengths count; the sizes are the
     checkpoint's. Raises `ConfigError` for a file that cannot be read and for keys that do not exist.
     """
-    written = read_object(file, "train_config")
+    written = read_json(file, "train_config")
     for section, values in written.items():
         require_known(section, KEYS, file)
         if KEYS[section]:
@@ -149,7 +149,7 @@ def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places,
     data, output = written.get("data", {}), written.get("output", {})
     changes: dict[str, object] = dict(written.get("training", {}))
     if data.get("config"):
-        lengths = read_object(Path(file).parent / data["config"], "data.config").get("data", {})
+        lengths = read_json(Path(file).parent / data["config"], "data.config").get("data", {})
         changes |= {key: lengths[key] for key in ("audio_length", "text_length") if key in lengths}
     if written.get("flags", {}).get("scratch"):
         changes["model"] = ""

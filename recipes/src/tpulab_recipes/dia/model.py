@@ -9,7 +9,6 @@ so `rule_of` says what runs, and a model cannot have both.
 from __future__ import annotations
 
 import copy
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +31,7 @@ from transformers.models.dia.modeling_dia import DiaCrossAttention, eager_attent
 
 from tpulab_recipes.audio.codec import tiny_codec
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.inputs import read_json
 from tpulab_recipes.torch_training.pretrained import fetch_checkpoint, read_weights
 
 RULES = ("0626", "v0.1")
@@ -151,7 +151,7 @@ def load_model(place: str, rule: str = "") -> DiaForConditionalGeneration:
         return tiny_model()
     folder = fetch_checkpoint(place)
     config_file = folder / "config.json"
-    config, found = read_config(json.loads(config_file.read_text()) if config_file.exists() else {}, place)
+    config, found = read_config(read_json(config_file, "model") if config_file.exists() else {}, place)
     problem = ""
     if found and rule and found != rule:
         problem = f"is a {found} checkpoint by its config.json and {rule} was asked for; leave the rule out"

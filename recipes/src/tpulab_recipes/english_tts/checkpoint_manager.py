@@ -8,15 +8,18 @@ A checkpoint has `epoch`, `step`, `model_state_dict`, `optimizer_state_dict`, `s
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tpulab_recipes.common.errors import CheckpointError, StorageError
+from tpulab_recipes.common.errors import CheckpointError, ConfigError
+from tpulab_recipes.common.inputs import read_json
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.english_tts.data import PhonemeProcessor
 from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training import checkpoint
+from tpulab_recipes.torch_training.checkpoint import check_disk_space as check_disk_space
+from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 #: Below the folder of the checkpoints: the one of the lowest validation loss.
 BEST = "best"
@@ -45,13 +48,10 @@ def save_checkpoint(
     seed = {_NAMES.get(name, name): value for name, value in state.items()}
     seed |= {"epoch": epoch, "loss": loss, "scaler": state.get("scaler", {})}
     place = Path(folder) / BEST if best else Path(folder)
-    check_disk_space(folder, 2 * _bytes_of(seed))
-    try:
-        return checkpoint.save_checkpoint(
-            backend, place, int(state["step"]), seed, keep=1 if best else keep_last_n
-        )
-    except OSError as error:
-        raise StorageError(f"the checkpoint cannot be written to {place}: {error}") from error
+    written = checkpoint.save_checkpoint(
+        backend, place, int(state["step"]), seed, keep=1 if best else keep_last_n
+    )
+    return Path(written)
 
 
 def load_checkpoint(place: str | Path, backend: Backend | None = None) -> dict[str, Any] | None:
@@ -63,7 +63,7 @@ def load_checkpoint(place: str | Path, backend: Backend | None = None) -> dict[s
         return read
     path, ours = Path(place), {name: key for key, name in _NAMES.items()}
     if path.suffix == ".pt" or path.is_file():
-        found = checkpoint.read_checkpoint(path)
+        found = checkpoint.read_checkpoint(Folder(path.parent), path.name)
     elif (newest := checkpoint.load_checkpoint(path)) is not None:
         found = newest[1]
     else:
@@ -85,19 +85,6 @@ def cleanup_old_checkpoints(folder: str | Path, keep_last_n: int) -> list[Path]:
     return old
 
 
-def check_disk_space(folder: str | Path, needed_bytes: int) -> None:
-    """Raises `StorageError` when the disk of `folder` has less than that."""
-    place = Path(folder).absolute()
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    if free < needed_bytes:
-        raise StorageError(
-            f"{folder} has {free / 2**20:.0f} MiB left and a checkpoint needs {needed_bytes / 2**20:.0f}; "
-            "make room, or give another output_dir."
-        )
-
-
 def save_phoneme_processor(folder: str | Path, processor: PhonemeProcessor) -> Path:
     """Writes its symbols as JSON."""
     place = Path(folder) / "phonemes.json"
@@ -110,8 +97,8 @@ def load_phoneme_processor(folder: str | Path) -> PhonemeProcessor:
     """Raises `CheckpointError` where there is none."""
     place = Path(folder) / "phonemes.json"
     try:
-        return PhonemeProcessor(json.loads(place.read_text())["symbols"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return PhonemeProcessor(read_json(place)["symbols"])
+    except (ConfigError, KeyError, TypeError) as error:
         raise CheckpointError(f"{place} cannot be read as a table of symbols ({error}).") from error
 
 
@@ -130,25 +117,17 @@ def save_final_model(folder: str | Path, model: Any, config: Any, processor: Pho
 def load_final_model(folder: str | Path) -> tuple[Any, Any, PhonemeProcessor]:
     """Model, settings and symbols of `save_final_model`. Raises `CheckpointError` for keys that are missing
     or left over."""
-    from safetensors.torch import load_file
-
     from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
     from tpulab_recipes.english_tts.model import KokoroModel
 
     place = Path(folder)
+    if not place.is_dir():
+        raise CheckpointError(f"{place} is no folder of an exported voice; train one first.")
     processor = load_phoneme_processor(place)
     try:
-        config = EnglishTrainingConfig.from_dict(json.loads((place / "config.json").read_text()))
+        config = EnglishTrainingConfig.from_dict(read_json(place / "config.json", "model"))
         model = KokoroModel(config, len(processor))
-        model.load_state_dict(load_file(place / "model.safetensors"))
-    except (OSError, ValueError, RuntimeError) as error:
+        model.load_state_dict(read_tensors(place / "model.safetensors"))
+    except (TypeError, RuntimeError) as error:
         raise CheckpointError(f"{place} has no voice that can be read: {error}") from error
     return model, config, processor
-
-
-def _bytes_of(tree: Any) -> int:
-    if isinstance(tree, Mapping):
-        return sum(map(_bytes_of, tree.values()))
-    if isinstance(tree, list | tuple):
-        return sum(map(_bytes_of, tree))
-    return tree.numel() * tree.element_size() if hasattr(tree, "element_size") else 0

@@ -20,10 +20,10 @@ from tpulab_recipes.common.command_line import (
     print_training_result,
     read_subcommand,
 )
-from tpulab_recipes.common.config_files import read_object
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
+from tpulab_recipes.common.inputs import read_json
 from tpulab_recipes.common.progress import Terminal
-from tpulab_recipes.gpt_sovits.config import FULL_SIZE, SMALL, Config, Places, read_s2_config, tuples
+from tpulab_recipes.gpt_sovits.config import FULL_SIZE, SMALL, Config, Places, config_from, read_s2_config
 
 _ABOUT = "GPT-SoVITS, a voice from a minute of sound: fine-tuning, conversion and speech on XLA devices."
 PRESETS = {"small": SMALL, "full-size": FULL_SIZE}
@@ -175,7 +175,7 @@ class _Speaking(SovitsCommand):
         config, _ = self.settings()
         beside = self.voice.parent / SETTINGS
         if beside.exists() and not self.config_file:
-            config = Config(**tuples(read_object(beside, "voice")))
+            config = config_from(read_json(beside, "voice"), beside)
         generator = load_voice(self.voice, config)
         config = config.but(version=generator.version)
         waves = [files.load(each, config.sampling_rate) for each in self.ref_wav]

@@ -7,7 +7,6 @@ object of the original's own class, which is read here without running that clas
 
 from __future__ import annotations
 
-import pickle
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,13 @@ from tpulab_recipes.gpt_sovits.discriminator import MultiPeriodDiscriminator
 from tpulab_recipes.gpt_sovits.models import SYMBOL_COUNTS, SynthesizerTrn
 from tpulab_recipes.gpt_sovits.utils import fold_weight_norm, unfold_weight_norm
 from tpulab_recipes.runtime.trees import tree_map
+from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 State = dict[str, torch.Tensor]
 _LATER = {b"02": "v3", b"03": "v3 (LoRA)", b"04": "v4 (LoRA)", b"05": "v2Pro", b"06": "v2ProPlus"}
+
+#: The original's class of configurations, from wherever a file was written.
+_HPARAMS = ("utils.HParams", "GPT_SoVITS.utils.HParams", "__main__.HParams")
 
 
 class _Plain(dict[str, Any]):
@@ -33,26 +36,6 @@ class _Plain(dict[str, Any]):
         self.update(state)
 
 
-class _Unpickler(pickle.Unpickler):
-    """Builds tensors and containers, and `_Plain` for HParams. Anything else is refused."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        allowed = {("collections", "OrderedDict"), ("torch._utils", "_rebuild_tensor_v2")}
-        allowed |= {("torch._utils", "_rebuild_parameter"), ("torch", "Size"), ("_codecs", "encode")}
-        if (module, name) in allowed or (module == "torch" and name.endswith("Storage")):
-            return super().find_class(module, name)
-        if name == "HParams":
-            return _Plain
-        raise pickle.UnpicklingError(f"{module}.{name}")
-
-
-class _Reader:
-    """The pickle module that `torch.load` is given."""
-
-    Unpickler = _Unpickler
-    load, loads = pickle.load, pickle.loads
-
-
 def read_container(file: str | Path) -> tuple[State, dict[str, Any]]:
     """State dict in float32, and what else the file holds as plain values. Runs no code of the file.
 
@@ -60,16 +43,12 @@ def read_container(file: str | Path) -> tuple[State, dict[str, Any]]:
     """
     try:
         with Path(file).open("rb") as opened:
-            head = opened.read(2)
-            opened.seek(0)
-            if head in _LATER:
-                raise CheckpointError(f"{file} is a {_LATER[head]} voice; v1 and v2 can be read here.")
-            held = torch.load(opened, map_location="cpu", pickle_module=_Reader, weights_only=False)
-    except CheckpointError:
-        raise
-    except Exception as error:
-        # What a damaged or foreign file raises has no common class.
-        raise CheckpointError(f"{file} cannot be read as a checkpoint of GPT-SoVITS: {error}") from error
+            later = _LATER.get(opened.read(2))
+    except OSError as error:
+        raise CheckpointError(f"{file} cannot be read as a checkpoint: {error.strerror}.") from error
+    if later:
+        raise CheckpointError(f"{file} is a {later} voice; v1 and v2 can be read here.")
+    held = read_tensors(file, stand_ins=dict.fromkeys(_HPARAMS, _Plain))
     state = held.get("weight", held.get("model")) if isinstance(held, dict) else None
     if not isinstance(state, dict) or not state:
         raise CheckpointError(
@@ -120,8 +99,14 @@ def start_models(config: Config, s2g: str = "", s2d: str = "") -> Any:
     """As `make_models`, with the weights of these files where they are given."""
     models = make_models(config)
     for model, file in zip(models, (s2g, s2d), strict=True):
-        if file:
-            load_weights(model, read_container(file)[0], file, may_lack="enc_q.")
+        if not file:
+            continue
+        state, _ = read_container(file)
+        if model is models[0] and (found := version_of(state)) != config.version:
+            raise CheckpointError(
+                f"{file} is a {found} voice and the settings are {config.version}'s; give --version {found}."
+            )
+        load_weights(model, state, file, may_lack="enc_q.")
     return models
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import tyro
 
 from tpulab_recipes.audio.mel import MelSettings
-from tpulab_recipes.common.config_files import read_object, require_known
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.inputs import read_json, require_known
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
 
@@ -226,7 +226,7 @@ def read_s2_config(file: str | Path, config: Config) -> tuple[Config, Places, tu
 
     Raises `ConfigError` for a file that cannot be read and for keys that do not exist.
     """
-    written = read_object(file, "config_file")
+    written = read_json(file, "config_file")
     changes: dict[str, Any] = {}
     places: dict[str, str] = {}
     idle = []
@@ -252,6 +252,17 @@ def read_s2_config(file: str | Path, config: Config) -> tuple[Config, Places, tu
                 changes[name] = tuples(value)
     try:
         return config.but(**changes), Places(**places), tuple(idle)
+    except TypeError as error:
+        raise ConfigError("", f"{file}: a value has the wrong type ({error}).") from error
+
+
+def config_from(written: Mapping[str, Any], file: str | Path) -> Config:
+    """The settings that a training wrote. Raises `ConfigError` for a key that does not exist or a value of a
+    wrong type."""
+    for key in written:
+        require_known(key, [field.name for field in fields(Config)], file)
+    try:
+        return Config(**tuples(dict(written)))
     except TypeError as error:
         raise ConfigError("", f"{file}: a value has the wrong type ({error}).") from error
 

@@ -1,54 +1,66 @@
-"""Checkpoints in PyTorch: written whole or not at all, from the host, readable on any backend."""
+"""Checkpoints in PyTorch, in a folder here or in a bucket: written whole or not at all, from the host, readable
+on any backend."""
 
 from __future__ import annotations
 
-import os
 import re
+import shutil
 import sys
-from pathlib import Path
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
-from tpulab_recipes.common.errors import CheckpointError
+from tpulab_recipes.common.errors import CheckpointError, StorageError
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.runtime import Backend
+from tpulab_recipes.runtime.trees import tree_map
+from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 _NAME = re.compile(r"^step-(\d{8})\.pt$")
 
 
 def save_checkpoint(
-    backend: Backend, folder: Path | str, step: int, state: dict[str, Any], *, keep: int = 3
-) -> Path:
+    backend: Backend, folder: Path | str, step: int, state: Mapping[str, Any], *, keep: int = 3
+) -> PurePath:
     """Writes `state` (nested dicts of tensors and plain values) as the checkpoint of `step`.
 
-    Keeps the newest `keep`. In several processes only the main one writes; all wait for the transfer.
+    Keeps the newest `keep`. In several processes only the main one writes; all wait for the transfer. Raises
+    `StorageError` where it does not fit or cannot be written; the older ones are then still there.
     """
     import torch
 
-    on_host = backend.to_host(state)
-    place = Path(folder) / f"step-{step:08d}.pt"
+    def moved(leaf: Any) -> Any:
+        # What is on the host is written before anything changes it, and needs no second copy.
+        on_host = type(leaf) is torch.Tensor and leaf.device.type == "cpu"
+        return leaf.detach() if on_host else backend.to_host(leaf)
+
+    on_host = tree_map(moved, dict(state))
+    place, name = Folder(folder), f"step-{step:08d}.pt"
+    written = PurePosixPath(name) if place.remote else Path(folder) / name
     if not backend.world().is_main:
-        return place
-    place.parent.mkdir(parents=True, exist_ok=True)
-    for left in place.parent.glob("step-*.writing"):
-        # Of a run that was killed while it wrote.
-        left.unlink(missing_ok=True)
-    partial = place.with_suffix(".writing")
+        return written
+    place.make().remove_unfinished("step-")
+    check_disk_space(folder, bytes_of(on_host))
     try:
-        with partial.open("wb") as file:
+        with place.write(name) as file:
             torch.save(on_host, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, place)
-    finally:
-        partial.unlink(missing_ok=True)
-    for old in checkpoints(folder)[: -max(keep, 1)]:
-        old.unlink()
-    return place
+    except RuntimeError as error:
+        # What PyTorch makes of an error of the file below it.
+        raise StorageError(f"{folder}: the checkpoint {name} cannot be written ({error}).") from error
+    for old in checkpoint_names(place)[: -max(keep, 1)]:
+        place.remove(old)
+    return written
+
+
+def checkpoint_names(folder: Folder) -> list[str]:
+    """Names of the checkpoints in a folder, oldest step first."""
+    return [name for name in folder.names(".pt", may_be_absent=True) if _NAME.match(name)]
 
 
 def checkpoints(folder: Path | str) -> list[Path]:
-    """The checkpoints of a folder, oldest step first."""
-    found = [file for file in Path(folder).glob("step-*.pt") if _NAME.match(file.name)]
-    return sorted(found, key=lambda file: file.name)
+    """The checkpoints of a local folder, oldest step first."""
+    return [Path(folder) / name for name in checkpoint_names(Folder(folder))]
 
 
 def load_checkpoint(folder: Path | str, backend: Backend | None = None) -> tuple[int, dict[str, Any]] | None:
@@ -63,28 +75,61 @@ def load_checkpoint(folder: Path | str, backend: Backend | None = None) -> tuple
     if backend is not None:
         found: tuple[int, dict[str, Any]] | None = backend.from_main(lambda: load_checkpoint(folder))
         return found
-    problem = None
-    for file in reversed(checkpoints(folder)):
+    place, problems = Folder(folder), []
+    for name in reversed(checkpoint_names(place)):
         try:
-            return int(_NAME.match(file.name)[1]), read_checkpoint(file)  # type: ignore[index]
+            state = read_checkpoint(place, name)
         except CheckpointError as error:
-            print(f"passed over: {error}", file=sys.stderr, flush=True)
-            problem = problem or error
-    if problem is not None:
-        raise problem
+            problems.append(f"{error}")
+            continue
+        for problem in problems:
+            print(f"passed over: {problem}", file=sys.stderr, flush=True)
+        return int(name[5:13]), state
+    if problems:
+        raise CheckpointError(
+            f"{folder}: none of its {len(problems)} checkpoint(s) can be read. The newest: {problems[0]} Remove "
+            "them to start from the beginning."
+        )
     return None
 
 
-def read_checkpoint(file: Path) -> dict[str, Any]:
+def read_checkpoint(folder: Folder, name: str) -> dict[str, Any]:
     """The state in a file, on the host. Raises `CheckpointError` for one that cannot be read."""
-    import torch
-
+    shown = f"{folder.url.rstrip('/')}/{name}"
     try:
-        # Tensors and plain values only: a checkpoint from elsewhere cannot run code.
-        state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise CheckpointError(
-            f"The checkpoint {file} cannot be read ({type(error).__name__}); remove it to go on from the one "
-            "before."
-        ) from error
-    return state
+        with folder.read(name) as file:
+            if not folder.remote:
+                state: dict[str, Any] = read_tensors(file, shown)
+                return state
+            # A bucket would be asked for each tensor by itself.
+            with tempfile.TemporaryFile() as copy:
+                shutil.copyfileobj(file, copy, 2**24)
+                copy.seek(0)
+                state = read_tensors(copy, shown)
+                return state
+    except StorageError as error:
+        raise CheckpointError(str(error)) from error
+
+
+def check_disk_space(folder: str | Path, needed_bytes: int) -> None:
+    """Raises `StorageError` when the disk of a local `folder` has less than that."""
+    if Folder(folder).remote:
+        return
+    place = Path(folder).absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < needed_bytes:
+        raise StorageError(
+            f"{folder} has {free / 2**20:.0f} MiB left and a checkpoint needs {needed_bytes / 2**20:.0f}; "
+            "make room, or give another output folder."
+        )
+
+
+def bytes_of(tree: Any) -> int:
+    """Of all tensors of a tree, and the little that a file needs beside them."""
+    if isinstance(tree, Mapping):
+        return sum(map(bytes_of, tree.values())) + 1024
+    if isinstance(tree, list | tuple):
+        return sum(map(bytes_of, tree))
+    return tree.numel() * tree.element_size() if hasattr(tree, "element_size") else 0
