@@ -125,21 +125,23 @@ def _trained(folder: Path) -> tuple[int, list[Any], dict[str, Any], float]:
     return began, losses, trainer.scaler.state_dict(), trainer.best
 
 
-#: As `_trained`; the process is killed while it writes the checkpoint whose path begins with the argument.
+#: As `_trained`; the process is killed while it writes the checkpoint whose path begins with the argument. Until
+#: it is whole, its name has a dot before it.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 import torch
 from english_tts.test_training import _trained
 written = torch.save
+place = Path(sys.argv[1])
 def save(state, file):
-    if file.name.startswith(sys.argv[1]):
+    if file.name.startswith(str(place.with_name("." + place.name))):
         file.write(b"half of a checkpoint")
         file.flush()
         os.kill(os.getpid(), signal.SIGKILL)
     written(state, file)
 torch.save = save
-_trained(Path(sys.argv[1]).parent)
+_trained(place.parent)
 """
 
 

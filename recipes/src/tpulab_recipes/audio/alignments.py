@@ -17,11 +17,18 @@ def read_text_grid(path: Path, tier: str = "phones") -> list[tuple[str, float, f
 
     try:
         grid = textgrid.openTextgrid(str(path), includeEmptyIntervals=True)
-        entries = grid.getTier(tier).entries
+        # Aligners of several speakers put the speaker before it, as in `anna - phones`.
+        named = [name for name in grid.tierNames if name == tier or name.endswith(f" - {tier}")]
+        if len(named) != 1:
+            there = ", ".join(map(repr, grid.tierNames)) or "none"
+            raise DataError(f"{path} has no single tier {tier!r}; its tiers: {there}.")
+        entries = grid.getTier(named[0]).entries
     except FileNotFoundError as error:
         raise DataError(f"{path} is missing; align the corpus first.") from error
+    except DataError:
+        raise
     except Exception as error:  # praatio has no common class for files that are torn.
-        raise DataError(f"{path} has no tier {tier!r} that can be read ({error}).") from error
+        raise DataError(f"{path} cannot be read as a TextGrid ({error}).") from error
     if not entries:
         raise DataError(f"{path} has no intervals in its tier {tier!r}.")
     return [(entry.label, float(entry.start), float(entry.end)) for entry in entries]

@@ -10,6 +10,8 @@ from torch.nn.utils import parametrize, remove_weight_norm
 from torch.nn.utils.weight_norm import WeightNorm
 
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.preparation import digest
+from tpulab_recipes.torch_training.pretrained import refuse_lost_folder
 
 
 class Codec:
@@ -26,6 +28,10 @@ class Codec:
     def to(self, device: torch.device) -> Codec:
         self.model.to(device)
         return self
+
+    def fingerprint(self) -> str:
+        """Of its weights: codes of another codec mean nothing to a model that was trained on this one's."""
+        return digest(*(each.detach().cpu().numpy().tobytes() for each in self.model.parameters()))
 
     def samples(self, seconds: float) -> int:
         """The length in samples, a whole number of frames, that holds so many seconds."""
@@ -65,6 +71,7 @@ def load_codec(name: str = "") -> Codec:
         return tiny_codec()
     from transformers import DacModel
 
+    refuse_lost_folder("codec", name)
     try:
         return Codec(DacModel.from_pretrained(name))
     except (OSError, ValueError) as error:

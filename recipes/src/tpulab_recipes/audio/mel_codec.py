@@ -15,6 +15,7 @@ import torch
 from tpulab_recipes.audio.files import fitted
 from tpulab_recipes.audio.griffin_lim import wave_of
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
+from tpulab_recipes.common.preparation import digest
 
 #: Natural logarithm below which a mel band is silent: finer differences would take up the first codebooks.
 _FLOOR = -7.0
@@ -33,6 +34,9 @@ class MelCodec:
     def to(self, device: torch.device) -> MelCodec:
         self.mel, self.books = self.mel.to(device), self.books.to(device)
         return self
+
+    def fingerprint(self) -> str:
+        return digest(self.books.cpu().numpy().tobytes())
 
     def samples(self, seconds: float) -> int:
         """The length in samples, a whole number of frames, that holds so many seconds."""

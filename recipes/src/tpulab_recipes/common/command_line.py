@@ -36,6 +36,8 @@ class Command:
     """Require the host CPU or a TPU; the command fails without it. None: whatever is available."""
     spmd: bool = False
     """One program over all devices."""
+    given: tyro.conf.SuppressFixed[tyro.conf.Fixed[frozenset[str]]] = frozenset()
+    """Names of the flags on the command line."""
 
     def use_backend(self) -> runtime.Backend:
         """The backend that was asked for, after a line that says what it runs on. Raises `DeviceRuntimeError`
@@ -75,7 +77,8 @@ def read_command(
     # tyro itself refuses a preset that there is not.
     name = asked if asked in presets else "small"
     default = with_defaults(command, preset=name, config=presets[name])
-    return tyro.cli(command, prog=f"python -m tpulab_recipes.{recipe}", default=default, args=argv)
+    found = tyro.cli(command, prog=f"python -m tpulab_recipes.{recipe}", default=default, args=argv)
+    return dataclasses.replace(found, given=given_flags(argv))
 
 
 def read_subcommand(
@@ -91,7 +94,8 @@ def read_subcommand(
     small letters. `preset` is the one of a command that names none."""
     asked = asked_preset(argv) or preset
     name = asked if asked in presets else preset
-    return choose_command(commands, recipe, about, argv, preset=name, config=presets[name])
+    found = choose_command(commands, recipe, about, argv, preset=name, config=presets[name])
+    return dataclasses.replace(found, given=given_flags(argv))
 
 
 def choose_command(
@@ -148,13 +152,25 @@ def with_defaults(command: type[T], **known: Any) -> T:
     return command(**missing | {field.name: known[field.name] for field in fields if field.name in known})
 
 
-def flags_over_file(config: Any, preset: Any, idle: Collection[str]) -> dict[str, Any]:
-    """The settings that flags have changed: they replace those of a configuration file, whose keys without
-    effect (`idle`) are named on stderr."""
+def given_flags(argv: Sequence[str]) -> frozenset[str]:
+    """Names of the settings whose flags stand in `argv`, whatever their values are."""
+    names = (word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--"))
+    return frozenset(part for name in names for part in (name, name.removeprefix("no_")))
+
+
+def flags_over_file(
+    config: Any, from_file: Any, preset: Any, given: Collection[str], idle: Collection[str]
+) -> Any:
+    """The settings: flags that were given beat the file, and the file beats the preset. Prints which come
+    from where; keys of the file without effect (`idle`) are named on stderr."""
     if idle:
         print(f"without effect here: {', '.join(idle)}", file=sys.stderr)
     names = [field.name for field in dataclasses.fields(config)]
-    return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(preset, name)}
+    flags = {name: getattr(config, name) for name in names if name in given}
+    changed = [name for name in names if getattr(from_file, name) != getattr(preset, name)]
+    read = [name for name in changed if name not in flags]
+    print(f"settings of the file: {', '.join(read) or 'none'}; of flags: {', '.join(flags) or 'none'}")
+    return dataclasses.replace(from_file, **flags)
 
 
 def print_table(rows: Sequence[Mapping[str, object]]) -> None:

@@ -35,9 +35,17 @@ class Folder:
     def path(self, name: str) -> str:
         return posixpath.join(str(self._root), name)
 
-    def names(self, suffix: str = "", *, may_be_absent: bool = False) -> list[str]:
-        """Files directly in the folder whose names end so, sorted. Raises `StorageError` when it does not
-        exist, unless it `may_be_absent`: a bucket knows no folder without files, even after `make`."""
+    def same_as(self, url: str | os.PathLike[str]) -> bool:
+        """Whether another name means the same folder."""
+        other = Folder(url)
+        if self.remote or other.remote:
+            return self.remote == other.remote and str(self._root) == str(other._root)
+        return os.path.realpath(self._root) == os.path.realpath(other._root)
+
+    def names(self, suffix: str = "", *, may_be_absent: bool = False, kind: str = "file") -> list[str]:
+        """Files (or `kind` "directory") directly in the folder whose names end so, sorted. Raises
+        `StorageError` when it does not exist, unless it `may_be_absent`: a bucket knows no folder without
+        files, even after `make`."""
         with explained(self.url):
             try:
                 entries = self._fs.ls(self._root, detail=True, refresh=True) if self.remote else self._local()
@@ -45,7 +53,7 @@ class Folder:
                 if not may_be_absent:
                     raise
                 entries = []
-        files = (posixpath.basename(str(e["name"])) for e in entries if e["type"] == "file")
+        files = (posixpath.basename(str(e["name"])) for e in entries if e["type"] == kind)
         return sorted(name for name in files if name.endswith(suffix) and not name.startswith("."))
 
     def tree(self) -> list[str]:

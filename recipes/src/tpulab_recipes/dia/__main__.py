@@ -71,6 +71,7 @@ class Encode(DiaCommand):
         # The delays of mono and stereo checkpoints end alike, and so the same frames fit.
         frames = self.config.audio_length - Layout(tuple(range(16)), 0, 0, 0).overhead
         window = {"frames": frames, "channels": codec.codebooks * (2 if self.stereo else 1)}
+        window["text_length"] = self.config.text_length
         output = self.output or self.audio_folder
         done, skipped = encode(self.audio_folder, output, codec, backend, **window, progress=Terminal())
         print_result(encoded=done, left_out=len(skipped.reasons), device=backend.describe())
@@ -106,7 +107,7 @@ class Finetune(DiaCommand):
         if self.train_config:
             preset = PRESETS[self.preset]
             config, places, idle = read_train_config(self.train_config, preset)
-            config = config.but(**flags_over_file(self.config, preset, idle))
+            config = flags_over_file(self.config, config, preset, self.given, idle)
             folder, output = folder or places.audio_folder, output or places.output_dir
             save_every = save_every or places.save_every
         if not (folder and output):

@@ -13,18 +13,20 @@ looks, so that the padded length changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from tpulab_recipes.audio.encoding import encode as encode
-from tpulab_recipes.audio.sources import PROMPT, Skipped
-from tpulab_recipes.common.errors import DataError, StorageError
+from tpulab_recipes.audio.sources import read_prompts
+from tpulab_recipes.common.errors import CheckpointError, DataError, StorageError
+from tpulab_recipes.common.preparation import Skipped
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.dia.config import Config
+from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 #: Positions with this label are not trained; torch's `ignore_index`.
 IGNORED = -100
@@ -100,36 +102,38 @@ def read_clips(
 ) -> tuple[list[Clip], Skipped]:
     """The encoded clips of a folder in the order of their names. Those that do not fit the lengths are left
     out: half a text, or a clip without its end, would be learnt wrongly. Raises `DataError` without any."""
-    skipped, clips = Skipped(), []
+    skipped = Skipped()
     folder, prompts = Folder(f"{place}/encoded_audio"), Folder(f"{place}/audio_prompts")
     try:
-        names = folder.names(".pt")
+        names = [name.removesuffix(".pt") for name in folder.names(".pt")]
     except StorageError as error:
         raise DataError(f"{place} is not encoded yet ({error}) Run the command encode first.") from error
     most = config.audio_length - layout.overhead
-    for file in names:
-        name = file.removesuffix(".pt")
+
+    def read(named: tuple[str, str]) -> Clip | str:
+        name, written = named
         try:
-            with prompts.read(name + PROMPT) as prompt:
-                text = np.asarray(tokenize(prompt.read().decode("utf-8", "replace").strip()), np.int32)
-            with folder.read(file) as stored:
-                codes = torch.load(stored, map_location="cpu", weights_only=True).numpy().astype(np.int16)
-        except StorageError as error:
-            skipped.add(str(error))
-            continue
-        except Exception as error:  # torch.load has no common class for files that are torn.
-            skipped.add(f"{file} cannot be read as codes ({type(error).__name__}); encode it again.")
-            continue
+            with folder.read(f"{name}.pt") as stored:
+                codes = read_tensors(stored, f"{name}.pt").numpy().astype(np.int16)
+        except (CheckpointError, StorageError, AttributeError) as error:
+            return f"{name}.pt cannot be read as codes; encode it again ({error})"
         if codes.ndim != 2 or codes.shape[1] != len(layout.delay):
             raise DataError(
-                f"{file} has the shape {codes.shape}; the model has {len(layout.delay)} channels."
+                f"{name}.pt has the shape {codes.shape}; the model has {len(layout.delay)} channels."
             )
+        text = np.asarray(tokenize(written), np.int32)
         if not 0 < len(text) <= config.text_length:
-            skipped.add(f"{name}: a text of {len(text)} bytes (from 1 to {config.text_length} fit).")
-        elif len(codes) > most:
-            skipped.add(f"{name}: {len(codes)} frames (at most {most} fit).")
-        else:
-            clips.append(Clip(name, text, codes))
+            return f"{name}: a text of {len(text)} bytes (from 1 to {config.text_length} fit)."
+        if len(codes) > most:
+            return f"{name}: {len(codes)} frames (at most {most} fit)."
+        return Clip(name, text, codes)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(read, read_prompts(prompts, names, skipped)))
+    for reason in found:
+        if isinstance(reason, str):
+            skipped.add(reason)
+    clips = [each for each in found if isinstance(each, Clip)]
     if not clips:
         raise DataError(f"{place} has no clips to train on ({len(skipped.reasons)} were left out).")
     return clips, skipped

@@ -67,15 +67,14 @@ class Train(TtsCommand):
 
     def run(self) -> None:
         from tpulab_recipes.english_tts.checkpoint_manager import save_final_model
-        from tpulab_recipes.english_tts.data import prepare
+        from tpulab_recipes.english_tts.data import ensure_prepared
         from tpulab_recipes.english_tts.memory import refuse_too_large
 
         config, backend = self.config, self.use_backend()
         refuse_too_large(config, backend)
         if self.resume is not None:
             config = config.but(resume_checkpoint=self.resume)
-        if not (Path(config.output_dir) / "statistics.json").exists():
-            prepare(config.data_dir, config.output_dir, config, Terminal())
+        ensure_prepared(config, Terminal(), built_in="corpus_count" in self.given)
         trainer = _trainer(config, backend)
         if step := trainer.setup_checkpoint_resumption():
             print(f"going on after step {step}", flush=True)

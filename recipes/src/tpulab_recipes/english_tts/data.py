@@ -8,6 +8,7 @@ A data folder has `metadata.csv` (`NAME|text|normalised text`), `wavs/NAME.wav` 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,9 +23,11 @@ from numpy.typing import NDArray
 from tpulab_recipes.audio import files
 from tpulab_recipes.audio.alignments import frames_of, read_text_grid
 from tpulab_recipes.audio.phonemes import PRONUNCIATIONS
-from tpulab_recipes.audio.sources import Skipped
-from tpulab_recipes.common.errors import ConfigError, DataError
+from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.inputs import name_within, read_json, read_lines
+from tpulab_recipes.common.preparation import Ledger, Skipped, digest, local_folder, split_by_name
 from tpulab_recipes.common.progress import Progress, Silent
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
 
 PAD, UNKNOWN, SILENCE = "<pad>", "<unk>", "<sil>"
@@ -43,6 +46,9 @@ SYMBOLS: tuple[str, ...] = (
 #: What aligners write for silence, and for noise that is no speech.
 _SILENT = {"", "sil", "sp", "<eps>", "silence"}
 _NOISE = {"spn", "<unk>", "unk"}
+_HEADERS = {"file_name", "filename", "file", "id", "name", "wav", "audio", "path"}
+#: In the output folder while it is being prepared; it names the data folder.
+PREPARING = "preparing.json"
 
 
 class PhonemeProcessor:
@@ -121,9 +127,7 @@ def read_utterance(
     """One utterance of a data folder. Raises `DataError` that names the file and what is wrong with it."""
     import torch
 
-    sound = next(
-        (found for part in ("wavs", "audio") if (found := folder / part / f"{name}.wav").exists()), None
-    )
+    sound = _sound_of(folder, name)
     if sound is None:
         raise DataError(f"wavs/{name}.wav is missing.")
     wave = files.load(sound, c.sample_rate)
@@ -137,6 +141,9 @@ def read_utterance(
     frames = -(-len(wave) // c.hop_length)
     wave = files.fitted(wave, max(frames * c.hop_length, c.n_fft))
     try:
+        marks = [label for label, _, _ in intervals if label.strip() in PUNCTUATION]
+        if marks:
+            raise DataError(f"{marks[0]!r} is punctuation, and no phone of an alignment.")
         phonemes = processor.ids([label for label, _, _ in intervals])
         durations = frames_of([end for _, _, end in intervals], c.frame_seconds, frames)
     except DataError as error:
@@ -149,49 +156,41 @@ def read_utterance(
 def prepare(
     data_dir: str, output_dir: str, c: EnglishTrainingConfig, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Writes `features/` and `statistics.json` into `output_dir`, and answers the statistics.
+    """Writes `features/` and `statistics.json` into `output_dir`, and returns the statistics.
 
     An empty `data_dir` is the synthetic corpus, one voice, written beside them. Files that cannot be used are
-    left out or stop it (`on_bad_file`); both name them. Raises `DataError`.
+    left out or stop it (`on_bad_file`); both name them. What is unchanged since the last time is not computed
+    again. Raises `DataError`.
     """
     from tpulab_recipes.audio.mel import MelSpectrogram
 
-    output, progress = Path(output_dir), progress or Silent()
+    output, progress = local_folder("output_dir", output_dir), progress or Silent()
     folder = Path(data_dir) if data_dir else write_lesson_corpus(output / "corpus", c)
-    features = output / "features"
-    features.mkdir(parents=True, exist_ok=True)
-    try:
-        rows = (folder / "metadata.csv").read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise DataError(f"{folder} has no metadata.csv that can be read ({error}).") from error
-    processor, mel_of, skipped = PhonemeProcessor(), MelSpectrogram(c.mel), Skipped()
+    skipped = Skipped()
+    rows = read_metadata(folder, skipped, refuse=c.on_bad_file == "refuse")
+    features = Folder(output / "features").make()
+    # Until the end nobody takes an unfinished preparation for a whole one, and training knows how to go on.
+    Folder(output).remove("statistics.json")
+    Folder(output).put(PREPARING, json.dumps({"data_dir": str(folder.resolve())}))
+    ledger, made_by = Ledger(features), [*_sound_settings(c), c.alignment_tolerance]
+    processor, mel_of = PhonemeProcessor(), MelSpectrogram(c.mel)
     names, frames, count = [], 0, np.zeros(len(processor), np.int64)
     total, squares = np.zeros(c.n_mels), np.zeros(c.n_mels)
     progress.start("preparing", len(rows))
-    for row in filter(str.strip, rows):
-        name, *texts = row.split("|")
+    for name, text in rows:
         try:
-            if not texts:
-                raise DataError(f"metadata.csv has a row without a text: {row!r}.")
-            one = read_utterance(folder, name, texts[-1], c, processor, mel_of)
+            one = _prepared(folder, name, text, c, features, ledger, made_by, processor, mel_of)
             if bucket_of(one, c) is None:
                 longest = max(c.frame_buckets)
                 raise DataError(
                     f"{name}: {len(one.mel)} frames and {len(one.phonemes)} phonemes (at most {longest} and "
-                    f"{c.phonemes_of(longest)} fit)."
+                    f"{c.phonemes_of(longest)} fit the longest of frame_buckets)."
                 )
         except DataError as error:
             if c.on_bad_file == "refuse":
                 raise
             skipped.add(str(error))
         else:
-            np.savez(
-                features / f"{name}.npz",
-                text=np.asarray(one.text),
-                phonemes=one.phonemes,
-                durations=one.durations,
-                mel=one.mel,
-            )
             names.append(name)
             frames += len(one.mel)
             total += one.mel.sum(0, dtype=np.float64)
@@ -205,15 +204,114 @@ def prepare(
     statistics = {
         "names": names,
         "left_out": skipped.reasons,
+        "data_dir": str(folder.resolve()),
         "frames": frames,
         "seconds": round(frames * c.frame_seconds, 3),
         "mel_mean": mean.tolist(),
         "mel_std": np.sqrt(np.maximum(squares / frames - mean**2, 1e-4)).tolist(),
         "symbols": {processor.symbols[each]: int(count[each]) for each in np.flatnonzero(count)},
-        "mel": [c.sample_rate, c.n_fft, c.hop_length, c.win_length, c.n_mels, c.f_min, c.f_max],
+        "mel": _sound_settings(c),
     }
-    (output / "statistics.json").write_text(json.dumps(statistics))
+    Folder(output).put("statistics.json", json.dumps(statistics))
+    Folder(output).remove(PREPARING)
     return statistics
+
+
+def ensure_prepared(c: EnglishTrainingConfig, progress: Progress, *, built_in: bool) -> None:
+    """Prepares what training needs: the data folder that is given, or the one whose preparation was
+    interrupted. `built_in`: the synthetic corpus was asked for by name. Raises `DataError` rather than train
+    on other data than meant."""
+    output = local_folder("output_dir", c.output_dir)
+    data_dir, marker = c.data_dir, output / PREPARING
+    if data_dir and not Path(data_dir).is_dir():
+        raise DataError(f"the data folder {data_dir} does not exist.")
+    if not data_dir and marker.exists():
+        data_dir = str(read_json(marker)["data_dir"])
+        print(f"going on with the preparation of {data_dir}, which was interrupted.", flush=True)
+    elif not data_dir and (output / "statistics.json").exists():
+        return
+    elif not data_dir and not built_in:
+        raise DataError(
+            f"{output} is not prepared: name your data with --data-dir, or ask for the built-in sentences "
+            "with --corpus-count 200."
+        )
+    prepare(data_dir, str(output), c, progress)
+
+
+def read_metadata(folder: Path, skipped: Skipped, *, refuse: bool = False) -> list[tuple[str, str]]:
+    """Name and text of each row of metadata.csv: the last column that is not empty. Rows that cannot be used
+    are left out by line, or refused. A header is passed over."""
+    rows: dict[str, str] = {}
+    file = folder / "metadata.csv"
+    for number, row in read_lines(file):
+        first, *texts = row.split("|")
+        try:
+            text = next((each.strip() for each in reversed(texts) if each.strip()), "")
+            name = name_within(first, rows, ".wav")
+            if number == 1 and name.lower() in _HEADERS and _sound_of(folder, name) is None:
+                continue
+            if not text:
+                raise DataError(f"it has no text: {row!r}.")
+        except DataError as error:
+            if refuse:
+                raise DataError(f"{file}, line {number}: {error}") from error
+            skipped.add(f"metadata.csv, line {number}: {error}")
+        else:
+            rows[name] = text
+    if not rows:
+        raise DataError(f"{file} has no row `NAME|text` that can be used.")
+    return list(rows.items())
+
+
+def _sound_of(folder: Path, name: str) -> Path | None:
+    places = (
+        folder / part / f"{name}{end}" for part in ("wavs", "audio") for end in (".wav", ".WAV", ".flac")
+    )
+    return next((each for each in places if each.exists()), None)
+
+
+def _prepared(
+    folder: Path,
+    name: str,
+    text: str,
+    c: EnglishTrainingConfig,
+    features: Folder,
+    ledger: Ledger,
+    made_by: list[float],
+    processor: PhonemeProcessor,
+    mel_of: Any,
+) -> Utterance:
+    """An utterance, from `features/NAME.npz` if that was made of the same files and settings."""
+    target = Path(features.path(f"{name}.npz"))
+    sound, grid = _sound_of(folder, name), folder / "TextGrid" / f"{name}.TextGrid"
+    made_of: dict[str, Any] = {"text": text, "by": made_by}
+    for kind, file in (("sound", sound), ("grid", grid)):
+        if file is not None and file.is_file():
+            made_of[kind] = digest(file.read_bytes())
+    row = ledger.row(name)
+    if row is not None and target.exists() and row == {"name": name, **made_of}:
+        with contextlib.suppress(DataError):
+            return _stored(target, name)
+    one = read_utterance(folder, name, text, c, processor, mel_of)
+    ledger.begin(name, [(features, f"{name}.npz")], **made_of)
+    with Folder(target.parent).make().write(target.name) as file_:
+        np.savez(
+            file_, text=np.asarray(one.text), phonemes=one.phonemes, durations=one.durations, mel=one.mel
+        )
+    return one
+
+
+def _stored(file: Path, name: str) -> Utterance:
+    try:
+        with np.load(file) as stored:
+            parts = {key: stored[key] for key in ("phonemes", "durations", "mel")}
+            return Utterance(name, str(stored["text"]), **parts)
+    except Exception as error:  # numpy has no common class for files that are torn.
+        raise DataError(f"features/{name}.npz cannot be read ({error}); prepare again.") from error
+
+
+def _sound_settings(c: EnglishTrainingConfig) -> list[float]:
+    return [c.sample_rate, c.n_fft, c.hop_length, c.win_length, c.n_mels, c.f_min, c.f_max]
 
 
 def write_lesson_corpus(folder: Path, c: EnglishTrainingConfig) -> Path:
@@ -222,7 +320,8 @@ def write_lesson_corpus(folder: Path, c: EnglishTrainingConfig) -> Path:
 
     settings = CorpusSettings(c.corpus_count, sample_rate=c.sample_rate, hop=c.hop_length, speakers=1)
     marker = folder / "corpus.json"
-    if not marker.exists() or json.loads(marker.read_text()) != vars(settings):
+    print(f"the data: {c.corpus_count} built-in synthetic sentences, in {folder}", flush=True)
+    if not marker.exists() or read_json(marker) != vars(settings):
         write_corpus(folder, settings)
     return folder
 
@@ -231,37 +330,22 @@ def read_features(output_dir: str, c: EnglishTrainingConfig) -> tuple[list[Utter
     """The utterances that `prepare` wrote, and its statistics. Raises `DataError` where there are none, and
     where they were made with other settings of sound."""
     output = Path(output_dir)
-    try:
-        statistics = json.loads((output / "statistics.json").read_text())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{output} is not prepared ({error}); run the command prepare first.") from error
-    made = [c.sample_rate, c.n_fft, c.hop_length, c.win_length, c.n_mels, c.f_min, c.f_max]
+    if not (output / "statistics.json").exists():
+        was = "its preparation was interrupted" if (output / PREPARING).exists() else "no such preparation"
+        raise DataError(f"{output} is not prepared ({was}); run the command prepare first.")
+    statistics = read_json(output / "statistics.json")
+    made = _sound_settings(c)
     if statistics["mel"] != made:
         raise DataError(f"{output} was prepared with the settings of sound {statistics['mel']}, not {made}.")
-    found = []
-    for name in statistics["names"]:
-        try:
-            with np.load(output / "features" / f"{name}.npz") as stored:
-                parts = {key: stored[key] for key in ("phonemes", "durations", "mel")}
-                found.append(Utterance(name, str(stored["text"]), **parts))
-        except Exception as error:  # numpy has no common class for files that are torn.
-            raise DataError(f"features/{name}.npz cannot be read ({error}); prepare again.") from error
-    return found, statistics
+    return [_stored(output / "features" / f"{name}.npz", name) for name in statistics["names"]], statistics
 
 
 def split(
     utterances: Sequence[Utterance], c: EnglishTrainingConfig
 ) -> tuple[list[Utterance], list[Utterance]]:
     """Utterances to train on, and those held out: the same for the same names and seed."""
-    kept = max(1, round(len(utterances) * c.validation_split)) if c.validation_split else 0
-    if kept >= len(utterances):
-        raise ConfigError("validation_split", f"of {len(utterances)} utterances none is left to train on.")
-    order = np.random.default_rng([c.seed, 1]).permutation(len(utterances))
-    held = set(order[:kept].tolist())
-    parts: tuple[list[Utterance], list[Utterance]] = ([], [])
-    for number, one in enumerate(utterances):
-        parts[number in held].append(one)
-    return parts
+    names = [one.name for one in utterances]
+    return split_by_name(utterances, names, c.validation_split, "validation_split", c.seed)
 
 
 def bucket_of(one: Utterance, c: EnglishTrainingConfig) -> int | None:

@@ -22,6 +22,7 @@ from tpulab_recipes.common.command_line import (
 )
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
 from tpulab_recipes.common.inputs import read_json
+from tpulab_recipes.common.preparation import local_folder
 from tpulab_recipes.common.progress import Terminal
 from tpulab_recipes.gpt_sovits.config import FULL_SIZE, SMALL, Config, Places, config_from, read_s2_config
 
@@ -44,7 +45,7 @@ class SovitsCommand(Command):
             return self.config, Places()
         preset = PRESETS[self.preset]
         config, places, idle = read_s2_config(self.config_file, preset)
-        return config.but(**flags_over_file(self.config, preset, idle)), places
+        return flags_over_file(self.config, config, preset, self.given, idle), places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +65,17 @@ class Prepare(SovitsCommand):
         from tpulab_recipes.gpt_sovits import checkpoints, data
 
         config, places = self.settings()
-        folder = _needed(self.exp_dir or places.exp_dir, "exp_dir")
+        folder = str(local_folder("exp_dir", _needed(self.exp_dir or places.exp_dir, "exp_dir")))
         features = data.features_for(config, self.cnhubert_base_dir)
         done, reasons = data.prepare(
             self.inp_text, folder, config, features, inp_wav_dir=self.inp_wav_dir, progress=Terminal()
         )
         _say_left_out(reasons)
+        if not done:
+            hint = "" if self.inp_wav_dir else " If the sound files are elsewhere, give --inp-wav-dir."
+            raise DataError(
+                f"nothing is prepared; the first of {len(reasons)}: {next(iter(reasons.values()))}{hint}"
+            )
         generator = self.pretrained_s2G or places.pretrained_s2G
         if generator:
             clips, _ = data.read_clips(folder, config)

@@ -9,10 +9,13 @@ can go on with the other's folder:
     5-wav32k/NAME           the sound, 16 bits
     6-name2semantic.tsv     semantic tokens (with a generator)
     spec-FFT-HOP/NAME.npy   spectrograms, Float32[bin, frame]
+    made.jsonl              what each was made of, so that a corrected text or sound is seen
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +26,14 @@ import torch
 
 from tpulab_recipes.audio import files
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
-from tpulab_recipes.common.errors import ConfigError, DataError
+from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
+from tpulab_recipes.common.inputs import read_lines
+from tpulab_recipes.common.preparation import Ledger, digest, same_file, stamp
 from tpulab_recipes.common.progress import Progress, Silent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.gpt_sovits.config import Config
 from tpulab_recipes.gpt_sovits.text import numbers_of, phonemes_of
+from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 #: Frames of silence that follow each clip at least: the style encoder's convolutions reach so far, so that
 #: the bucket changes nothing.
@@ -118,22 +124,47 @@ def spectrogram(wave: np.ndarray, config: Config) -> np.ndarray:
         return np.asarray(MelSpectrogram(config.mel).magnitude(torch.from_numpy(wave)[None])[0].numpy())
 
 
-def read_list(file: str | Path) -> list[tuple[str, str, str, str]]:
-    """(wav, speaker, language, text) of each line. Raises `DataError` for a file without any."""
-    try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise DataError(f"the list {file} cannot be read: {error}") from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            parts = line.split("|", 3)
-            if len(parts) != 4:
-                raise DataError(f"{file}, line {number}: it must be wav|speaker|language|text.")
-            found.append((parts[0], parts[1], parts[2], parts[3]))
+@dataclass(frozen=True)
+class Listed:
+    """A line of a list."""
+
+    number: int
+    wav: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """The file's own name: paths may be those of another machine."""
+        return re.split(r"[/\\]", self.wav)[-1]
+
+
+def read_list(file: str | Path, reasons: dict[str, str]) -> list[Listed]:
+    """The lines `wav|speaker|language|text`; why others are left out goes into `reasons`. Raises `DataError`
+    for a list without any, and for two files of one name, which would share one result."""
+    found: dict[str, Listed] = {}
+    for number, line in read_lines(file):
+        parts = line.split("|", 3)
+        one = Listed(number, parts[0].strip(), parts[-1].strip())
+        where = f"line {number}"
+        if len(parts) != 4:
+            reasons[where] = f"{file}, line {number}: it must be wav|speaker|language|text."
+        elif not one.name or one.name in (".", ".."):
+            reasons[where] = f"{file}, line {number}: {parts[0]!r} is no file."
+        elif one.name not in found:
+            found[one.name] = one
+        elif found[one.name].wav == one.wav:
+            reasons[where] = (
+                f"{file}, line {number}: {one.wav} is there already, in line {found[one.name].number}."
+            )
+        else:
+            other = found[one.name]
+            raise DataError(
+                f"{file}: {other.wav} (line {other.number}) and {one.wav} (line {number}) have one "
+                "and the same name, by which results are named; rename one of them."
+            )
     if not found:
-        raise DataError(f"the list {file} is empty.")
-    return found
+        raise DataError(next(iter(reasons.values()), f"the list {file} is empty."))
+    return list(found.values())
 
 
 def prepare(
@@ -145,36 +176,72 @@ def prepare(
     inp_wav_dir: str = "",
     progress: Progress | None = None,
 ) -> tuple[int, dict[str, str]]:
-    """Writes the folder of a list, and answers how many clips it has, and why others were left out.
+    """Writes the folder of a list, and returns how many clips it has, and why others were left out.
 
-    What is there already stays: an interrupted run goes on. Wavs are searched in `inp_wav_dir`, else where
+    An interrupted run goes on. What is there already stays, rows of the original's first step included,
+    unless the text, the sound or the settings have changed. Wavs are searched in `inp_wav_dir`, else where
     the list says, relative to it.
     """
     root, told = Path(exp_dir), progress or Silent()
+    reasons: dict[str, str] = {}
+    listed, written = read_list(inp_text, reasons), _read_rows(root)
     for place in _places(root, "any", config):
         place.parent.mkdir(parents=True, exist_ok=True)
-    known = _read_texts(root)
-    rows = read_list(inp_text)
-    reasons: dict[str, str] = {}
-    told.start("preparing", len(rows))
-    for wav, _, _, text in rows:
-        name = Path(wav).name
-        told.advance(1, name)
+    ledger, made_by = Ledger(Folder(root)), _made_by(config)
+    told.start("preparing", len(listed))
+    used = 0
+    for one in listed:
+        told.advance(1, one.name)
         try:
-            phonemes = known.get(name) or phonemes_of(text)
-            numbers_of(phonemes, config.version)
-            place = Path(inp_wav_dir) / name if inp_wav_dir else Path(inp_text).parent / wav
-            targets = _places(root, name, config)
-            if not all(each.exists() for each in targets):
-                _prepare_one(place, targets, config, features)
-            known[name] = phonemes
+            row = _row_of(one, written.get(one.name))
+            numbers_of(row[1].split(" "), config.version)
+            place = Path(inp_wav_dir) / one.name if inp_wav_dir else Path(inp_text).parent / one.wav
+            _prepare_sound(place, one, _places(root, one.name, config), config, features, ledger, made_by)
         except (ConfigError, DataError) as error:
-            reasons[name] = str(error)
+            reasons[one.name] = str(error)
+            written.pop(one.name, None)
+            continue
+        written[one.name] = row
+        used += 1
     told.finish()
-    listed = {Path(wav).name: text for wav, _, _, text in rows}
-    lines = [f"{name}\t{' '.join(known[name])}\tNone\t{listed.get(name, '')}" for name in known]
-    Folder(root).put("2-name2text.txt", "\n".join(lines) + "\n")
-    return sum(name in known and name not in reasons for name in listed), reasons
+    lines = ["\t".join(row) for row in written.values()]
+    Folder(root).put("2-name2text.txt", "".join(f"{line}\n" for line in lines))
+    return used, reasons
+
+
+def _made_by(config: Config) -> list[int]:
+    """Settings that results depend on beside those in the spectrograms' folder."""
+    return [config.sampling_rate, config.filter_length, config.hop_length, config.ssl_channels]
+
+
+def _row_of(one: Listed, row: list[str] | None) -> list[str]:
+    """Columns of 2-name2text.txt: the row that is there if it belongs to this text, else a new one. Raises
+    `DataError` or `ConfigError` if the text has changed and its phonemes cannot be made."""
+    if row is not None and _is_text_of(one.text, row[3]):
+        return row
+    try:
+        phonemes = phonemes_of(one.text)
+    except ConfigError as error:
+        if row is None:
+            raise
+        raise DataError(
+            f"2-name2text.txt has another text for it ({row[3]!r}), and of the one in the list "
+            f"{str(error).partition(': ')[2]}"
+        ) from error
+    if row is not None:
+        print(f"the text of {one.name} has changed.", file=sys.stderr, flush=True)
+    return [one.name, " ".join(phonemes), "None", one.text.replace("\t", " ")]
+
+
+def _is_text_of(text: str, normalised: str) -> bool:
+    """Whether the last column of 2-name2text.txt, in which the original unifies punctuation and spells
+    numbers, belongs to a text of the list."""
+    there = re.sub(r"[\W_]+", "", normalised).casefold()
+    letters = re.sub(r"[\W_]+", "", text).casefold()
+    if letters == there or not re.search(r"\d", letters):
+        return letters == there
+    rest = iter(there)
+    return all(letter in rest for letter in re.sub(r"\d", "", letters))
 
 
 def _places(root: Path, name: str, config: Config) -> tuple[Path, Path, Path]:
@@ -183,13 +250,34 @@ def _places(root: Path, name: str, config: Config) -> tuple[Path, Path, Path]:
     return root / "5-wav32k" / name, root / "4-cnhubert" / f"{name}.pt", spec / f"{name}.npy"
 
 
-def _prepare_one(source: Path, targets: Sequence[Path], config: Config, features: Features) -> None:
+def _prepare_sound(
+    source: Path,
+    one: Listed,
+    targets: tuple[Path, Path, Path],
+    config: Config,
+    features: Features,
+    ledger: Ledger,
+    made_by: list[int],
+) -> None:
+    """Writes the targets of a clip, unless they are there and made of this sound with these settings."""
+    row = ledger.row(one.name)
+    there = all(each.exists() for each in targets)
+    if source.exists() and source.resolve() == targets[0].resolve():
+        raise DataError(f"{source} is in the output folder itself; prepare into another one.")
+    # Without a row they are the original's own.
+    unchanged = row is None or (row["by"] == made_by and (not source.exists() or same_file(row, source)))
+    if there and unchanged:
+        return
     wave = files.load(source, config.sampling_rate)
     seconds = len(wave) / config.sampling_rate
-    if not SHORTEST_S < seconds < LONGEST_S:
-        raise DataError(f"it lasts {seconds:.1f} s, not between {SHORTEST_S} and {LONGEST_S:.0f} s")
+    if not SHORTEST_S <= seconds < LONGEST_S:
+        raise DataError(f"it lasts {seconds:.2f} s, not {SHORTEST_S} to {LONGEST_S:.0f} s")
     if float(np.abs(wave).max()) > 2.2:
         raise DataError("it is louder than 2.2 times full scale")
+    made_of = {"sound": digest(source.read_bytes()), "stamp": stamp(source), "by": made_by}
+    if there and row is not None:
+        print(f"preparing {one.name} again: its sound or the settings have changed.", file=sys.stderr)
+    ledger.begin(one.name, [(Folder(each.parent), each.name) for each in targets], **made_of)
     even = level(wave)
     even = even[: len(even) // config.hop_length * config.hop_length]
     ssl = features(even)
@@ -204,12 +292,12 @@ def _prepare_one(source: Path, targets: Sequence[Path], config: Config, features
         files.save(file, np.clip(even, -1, 1), config.sampling_rate)
 
 
-def _read_texts(root: Path) -> dict[str, list[str]]:
-    """Phonemes by name, from 2-name2text.txt."""
+def _read_rows(root: Path) -> dict[str, list[str]]:
+    """Columns of 2-name2text.txt by name: name, phonemes, phonemes of each word, text."""
     place = root / "2-name2text.txt"
-    lines = place.read_text(encoding="utf-8").splitlines() if place.exists() else []
-    rows = [line.split("\t") for line in lines]
-    return {row[0]: row[1].split(" ") for row in rows if len(row) == 4}
+    lines = read_lines(place) if place.exists() else []
+    rows = [line.split("\t") for _, line in lines]
+    return {row[0]: row for row in rows if len(row) == 4}
 
 
 def write_tokens(exp_dir: str | Path, generator: Any, clips: Sequence[Clip]) -> None:
@@ -226,15 +314,19 @@ def read_clips(exp_dir: str | Path, config: Config) -> tuple[list[Clip], dict[st
     without any."""
     root = Path(exp_dir)
     clips, reasons = [], {}
-    for name, phonemes in sorted(_read_texts(root).items()):
+    for name, row in sorted(_read_rows(root).items()):
         sound, hubert, spec = _places(root, name, config)
         if not (hubert.exists() and sound.exists()):
             reasons[name] = "4-cnhubert or 5-wav32k lacks it"
             continue
         wave = files.load(sound, config.sampling_rate)
         shape = np.load(spec) if spec.exists() else spectrogram(wave, config)
-        ssl = torch.load(hubert, map_location="cpu", weights_only=True)[0].float().numpy()
-        text = np.asarray(numbers_of(phonemes, config.version), np.int64)
+        try:
+            ssl = read_tensors(hubert)[0].float().numpy()
+        except CheckpointError as error:
+            reasons[name] = f"{error} Or remove it and prepare again."
+            continue
+        text = np.asarray(numbers_of(row[1].split(" "), config.version), np.int64)
         clip = Clip(name, text, fitted_features(ssl, shape.shape[1]), shape, wave)
         if reason := _unfit(clip, config):
             reasons[name] = reason

@@ -1,5 +1,5 @@
-"""Checkpoints in PyTorch, in a folder here or in a bucket: written whole or not at all, from the host, readable
-on any backend."""
+"""Checkpoints in PyTorch, in a folder here or in a bucket: written whole or not at all, from the host,
+readable on any backend."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def load_checkpoint(folder: Path | str, backend: Backend | None = None) -> tuple
         return int(name[5:13]), state
     if problems:
         raise CheckpointError(
-            f"{folder}: none of its {len(problems)} checkpoint(s) can be read. The newest: {problems[0]} Remove "
-            "them to start from the beginning."
+            f"{folder}: none of its {len(problems)} checkpoint(s) can be read. The newest: {problems[0]} "
+            "Remove them to start from the beginning."
         )
     return None
 
@@ -99,14 +99,12 @@ def read_checkpoint(folder: Folder, name: str) -> dict[str, Any]:
     try:
         with folder.read(name) as file:
             if not folder.remote:
-                state: dict[str, Any] = read_tensors(file, shown)
-                return state
+                return dict(read_tensors(file, shown))
             # A bucket would be asked for each tensor by itself.
             with tempfile.TemporaryFile() as copy:
                 shutil.copyfileobj(file, copy, 2**24)
                 copy.seek(0)
-                state = read_tensors(copy, shown)
-                return state
+                return dict(read_tensors(copy, shown))
     except StorageError as error:
         raise CheckpointError(str(error)) from error
 

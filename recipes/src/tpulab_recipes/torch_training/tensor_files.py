@@ -27,7 +27,7 @@ def read_tensors(
         stand_ins: classes that are built instead of those of the file, by their full names there.
 
     Raises:
-        CheckpointError: it is missing, damaged, something else, or holds objects whose code would have to run.
+        CheckpointError: it is missing, damaged, something else, or needs code of its own to be read.
     """
     shown = shown or str(place)
     if isinstance(place, str | Path):
@@ -85,8 +85,8 @@ def _read_pickle(file: IO[bytes], shown: str, stand_ins: Mapping[str, type]) -> 
         if name := re.search(r"(?:GLOBAL|global|class|function) ([\w.]+\.\w+)", said):
             raise _unreadable(
                 shown,
-                f"it holds an object of {name[1]}, for which code of the file would have to run; only tensors "
-                "and plain values are read.",
+                f"it holds an object of {name[1]}, for which its code would have to run; only tensors and "
+                "plain values are read.",
             ) from None
         if isinstance(error, EOFError) or "central directory" in said or "unexpected" in said.lower():
             raise _unreadable(shown, "it is cut off or damaged; copy or download it again.") from None

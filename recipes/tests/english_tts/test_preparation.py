@@ -1,0 +1,163 @@
+"""Preparation of a data folder: odd tables and names, interruptions, and never other data than meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("praatio")
+pytest.importorskip("torch")
+
+from preparing import lj_clip, lj_folder, text_grid, wav
+from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.progress import Silent
+from tpulab_recipes.english_tts.config_english import get_lesson_config
+from tpulab_recipes.english_tts.data import ensure_prepared, prepare, read_features
+
+CONFIG = get_lesson_config()
+
+
+def _prepare(folder: Path, output: Path, **changes: Any) -> dict[str, Any]:
+    return prepare(str(folder), str(output), CONFIG.but(**changes))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_table_with_a_mark_has_the_same_names_as_without(encoding: str, tmp_path: Path) -> None:
+    """Case D01: the first name began with the mark."""
+    rows = [f"clip{n}|text {n}|text {n}" for n in range(3)]
+    plain = _prepare(lj_folder(tmp_path / "plain", rows), tmp_path / "a")
+    found = _prepare(lj_folder(tmp_path / "marked", rows, encoding), tmp_path / "b")
+    assert found["names"] == plain["names"] == ["clip0", "clip1", "clip2"]
+    assert found["left_out"] == []
+
+
+def test_a_table_in_another_encoding_is_one_sentence_with_its_line(tmp_path: Path) -> None:
+    """Case D02."""
+    folder = lj_folder(tmp_path, ["clip0|a|a", "clip1|café |naïve "], "cp1252")
+    with pytest.raises(DataError, match=r"metadata\.csv, line 2: byte \d+ is not UTF-8.*cp1252"):
+        _prepare(folder, tmp_path / "out")
+
+
+def test_names_in_folders_outside_twice_and_oddly_written(tmp_path: Path) -> None:
+    """Case D04: results were written outside the output folder, and names counted twice."""
+    sub = lj_folder(tmp_path / "sub", ["spk1/clip1|one|one", "spk2/clip1|two|two"])
+    assert _prepare(sub, tmp_path / "out-sub")["names"] == ["spk1/clip1", "spk2/clip1"]
+    one, two = (np.load(tmp_path / f"out-sub/features/spk{n}/clip1.npz")["mel"] for n in (1, 2))
+    assert not np.array_equal(one, two)
+
+    far = tmp_path / "elsewhere/clip7"
+    wav(far.with_suffix(".wav"))
+    outside = lj_folder(tmp_path / "outside", ["clip0|fine|fine", "../clip5|up|up"])
+    with (outside / "metadata.csv").open("a") as file:
+        file.write(f"{far}|far|far\n")
+    before = set(tmp_path.rglob("*.npz"))
+    found = _prepare(outside, tmp_path / "out-outside")
+    assert found["names"] == ["clip0"]
+    assert [reason.partition(": '")[0] for reason in found["left_out"]] == [
+        "metadata.csv, line 2",
+        "metadata.csv, line 3",
+    ]
+    assert all("leads out of the folder" in reason for reason in found["left_out"])
+    made = set(tmp_path.rglob("*.npz")) - before
+    assert made == {tmp_path / "out-outside/features/clip0.npz"}
+    with pytest.raises(DataError, match=r"line 2: .* leads out of the folder"):
+        _prepare(outside, tmp_path / "refuse", on_bad_file="refuse")
+
+    rows = ["clip0|fine|fine", "clip4|first|first", "clip4|second|second", "clip9|words only here|"]
+    twice = _prepare(lj_folder(tmp_path / "twice", rows), tmp_path / "out-twice")
+    assert twice["names"] == ["clip0", "clip4", "clip9"]
+    assert "line 3: 'clip4' occurs a second time" in twice["left_out"][0]
+    texts = {one.name: one.text for one in read_features(str(tmp_path / "out-twice"), CONFIG)[0]}
+    assert texts == {"clip0": "fine", "clip4": "first", "clip9": "words only here"}
+
+    odd = tmp_path / "odd"
+    for name in ("clip0", "clip2", "clip3", "clip6", "clip8"):
+        lj_clip(odd, name)
+    (odd / "wavs/clip8.wav").rename(odd / "wavs/clip8.WAV")
+    rows = [
+        "file_name|text|normalized_text",
+        "clip0|a|a",
+        " clip3 |b|b",
+        "clip2.wav|c|c",
+        '"clip6"|d|d',
+        "clip8|e|e",
+    ]
+    (odd / "metadata.csv").write_text("\n".join(rows))
+    found = _prepare(odd, tmp_path / "out-odd")
+    assert (found["names"], found["left_out"]) == (["clip0", "clip3", "clip2", "clip6", "clip8"], [])
+
+
+def test_tiers_of_a_speaker_are_used_and_others_are_named(tmp_path: Path) -> None:
+    """Case D05."""
+    folder = lj_folder(tmp_path, [f"{name}|a|a" for name in ("speaker", "other", "quote")])
+    text_grid(folder / "TextGrid/speaker.TextGrid", tier="anna - phones")
+    text_grid(folder / "TextGrid/other.TextGrid", tier="words")
+    text_grid(folder / "TextGrid/quote.TextGrid", ("sil", '"', "L", "sil"))
+    found = _prepare(folder, tmp_path / "out")
+    assert found["names"] == ["speaker"]
+    assert "no single tier 'phones'; its tiers: 'words'" in found["left_out"][0]
+    assert "quote" in found["left_out"][1]
+    assert "is punctuation" in found["left_out"][1]
+
+
+def test_what_is_unchanged_is_not_computed_again_and_corrections_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case D11."""
+    from tpulab_recipes.english_tts import data
+
+    folder, output = lj_folder(tmp_path / "lj", [f"clip{n}|a|a" for n in range(3)]), tmp_path / "out"
+    first = _prepare(folder, output)
+    read, names = data.read_utterance, []
+
+    def counted(place: Path, name: str, *rest: Any) -> Any:
+        names.append(name)
+        return read(place, name, *rest)
+
+    monkeypatch.setattr(data, "read_utterance", counted)
+    assert _prepare(folder, output) == first
+    assert names == []
+    wav(folder / "wavs/clip1.wav", hz=700)
+    (folder / "metadata.csv").write_text("clip0|a|a\nclip1|a|a\nclip2|another|another\n")
+    (output / "features/clip0.npz").write_bytes(b"PK torn")
+    found = _prepare(folder, output)
+    assert names == ["clip0", "clip1", "clip2"]
+    assert found["mel_mean"] != first["mel_mean"]
+
+
+def test_training_goes_on_with_an_interrupted_preparation_and_never_takes_other_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case R2: training silently took the synthetic corpus."""
+    from tpulab_recipes.english_tts import data
+
+    folder, output = lj_folder(tmp_path / "lj", [f"clip{n}|a|a" for n in range(4)]), tmp_path / "voice"
+    read = data.read_utterance
+
+    def interrupted(place: Path, name: str, *rest: Any) -> Any:
+        if name == "clip2":
+            raise KeyboardInterrupt
+        return read(place, name, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(data, "read_utterance", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            _prepare(folder, output)
+    config = CONFIG.but(output_dir=str(output))
+    with pytest.raises(DataError, match="its preparation was interrupted"):
+        read_features(str(output), config)
+    ensure_prepared(config, Silent(), built_in=False)
+    assert f"going on with the preparation of {folder}" in capsys.readouterr().out
+    assert json.loads((output / "statistics.json").read_text())["names"] == [f"clip{n}" for n in range(4)]
+    assert not (output / "corpus").exists()
+    ensure_prepared(config, Silent(), built_in=False)
+
+    with pytest.raises(DataError, match=r"vioce is not prepared: name your data with --data-dir"):
+        ensure_prepared(CONFIG.but(output_dir=str(tmp_path / "vioce")), Silent(), built_in=False)
+    with pytest.raises(DataError, match="the data folder NOTHERE does not exist"):
+        ensure_prepared(config.but(data_dir="NOTHERE"), Silent(), built_in=True)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["lj", "voice"]

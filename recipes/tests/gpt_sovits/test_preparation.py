@@ -1,0 +1,165 @@
+"""Preparation keeps what the original wrote, takes corrections, and never mixes up two clips."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from preparing import clips_list, wav  # noqa: E402
+from tpulab_recipes.common.errors import DataError  # noqa: E402
+from tpulab_recipes.gpt_sovits.__main__ import main  # noqa: E402
+from tpulab_recipes.gpt_sovits.config import Config  # noqa: E402
+from tpulab_recipes.gpt_sovits.data import prepare, small_features  # noqa: E402
+
+CONFIG = Config()
+
+
+def _prepare(listed: Path, root: Path, **options: Any) -> tuple[int, dict[str, str]]:
+    return prepare(listed, root, CONFIG, small_features(CONFIG), **options)
+
+
+def _rows(root: Path) -> dict[str, list[str]]:
+    rows = [line.split("\t") for line in (root / "2-name2text.txt").read_text().splitlines()]
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_rows_of_the_original_stay_until_their_text_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case R8: word alignments were lost, and a text stood beside the phonemes of another."""
+    root, listed = tmp_path / "sov", tmp_path / "clips.list"
+    root.mkdir()
+    zh = "n i3 h ao3 sh ir4 j ie4\t[2, 2, 2, 2]\t你好世界"
+    rows = [f"zh.wav\t{zh}", "en.wav\tHH AH0 L OW1\tNone\thello 12, there", "gone.wav\tB ER1 D\tNone\tbird"]
+    (root / "2-name2text.txt").write_text("\n".join(rows) + "\n")
+    clips_list(listed, {"zh.wav": "你好，世界。", "en.wav": "Hello 12 there!", "new.wav": "{B ER1 D}"})
+    assert _prepare(listed, root) == (3, {})
+    after = (root / "2-name2text.txt").read_text().splitlines()
+    assert after == [*rows, "new.wav\tB ER1 D\tNone\t{B ER1 D}"]
+    clips_list(listed, {"zh.wav": "{B ER1 D}", "en.wav": "Another text.", "new.wav": "{B ER1 D}"})
+    done, reasons = _prepare(listed, root)
+    assert done == 2
+    assert _rows(root)["zh.wav"] == ["B ER1 D", "None", "{B ER1 D}"]
+    assert "2-name2text.txt has another text for it ('hello 12, there')" in reasons["en.wav"]
+    assert "en.wav" not in _rows(root)
+    assert _rows(root)["gone.wav"] == ["B ER1 D", "None", "bird"]
+    assert "the text of zh.wav has changed" in capsys.readouterr().err
+
+
+def test_corrected_text_and_sound_are_taken_and_the_rest_is_left(tmp_path: Path) -> None:
+    """Case D11."""
+    root, listed = tmp_path / "sov", tmp_path / "clips.list"
+    clips_list(listed, dict.fromkeys(("a.wav", "b.wav"), "{AH0}"))
+    assert _prepare(listed, root) == (2, {})
+    before = {file: file.read_bytes() for file in root.rglob("*.*")}
+    stamps = {file: file.stat().st_mtime_ns for file in root.rglob("b.wav*")}
+    assert _prepare(listed, root) == (2, {})
+    assert {file: file.read_bytes() for file in root.rglob("*.*")} == before
+    clips_list(listed, {"a.wav": "{B ER1 D}", "b.wav": "{AH0}"})
+    wav(tmp_path / "a.wav", hz=500, rate=8000)
+    assert _prepare(listed, root) == (2, {})
+    assert _rows(root)["a.wav"] == ["B ER1 D", "None", "{B ER1 D}"]
+    for file in (*root.glob("5-wav32k/a.wav"), *root.glob("4-cnhubert/a.*"), *root.glob("spec*/a.*")):
+        assert file.read_bytes() != before[file]
+    assert {file: file.stat().st_mtime_ns for file in stamps} == stamps
+    # Other settings are other results in the same folder.
+    wide = CONFIG.but(ssl_channels=CONFIG.ssl_channels * 2)
+    assert prepare(listed, root, wide, small_features(wide)) == (2, {})
+    assert torch.load(root / "4-cnhubert/b.wav.pt", weights_only=True).shape[1] == wide.ssl_channels
+
+
+def test_an_interrupted_preparation_ends_as_if_it_had_not_been(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = clips_list(tmp_path / "clips.list", {f"{n}.wav": "{AH0}" for n in range(4)})
+    _prepare(listed, tmp_path / "whole")
+    count, save = 0, np.save
+
+    def interrupted(*given: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise KeyboardInterrupt
+        save(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "save", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            _prepare(listed, tmp_path / "twice")
+    assert _prepare(listed, tmp_path / "twice") == (4, {})
+    files = [file.relative_to(tmp_path / "whole") for file in (tmp_path / "whole").rglob("*.*")]
+    for file in (each for each in files if each.name != "made.jsonl"):
+        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "twice" / file).read_bytes()
+
+
+def test_lists_with_one_name_twice_windows_paths_and_bad_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case D08: the phonemes of one clip stood beside the text of another."""
+    two = tmp_path / "two.list"
+    for part, hz in (("a", 200), ("b", 300)):
+        wav(tmp_path / part / "001.wav", hz=hz, rate=8000)
+    two.write_text("a/001.wav|x|en|{AH0}\nb/001.wav|x|en|{B ER1 D}\n")
+    with pytest.raises(
+        DataError, match=r"a/001\.wav \(line 1\) and b/001\.wav \(line 2\) have one and the same name"
+    ):
+        _prepare(two, tmp_path / "sov")
+    assert not (tmp_path / "sov").exists()
+    windows = tmp_path / "windows.list"
+    windows.write_bytes(b"\xef\xbb\xbfD:\\voice\\001.wav|x|en|{AH0}\r\n\r\nonly|three|columns\r\n")
+    command = ["prepare", "--inp-text", str(windows), "--exp-dir", str(tmp_path / "win")]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert "nothing is prepared" in said
+    assert "give --inp-wav-dir" in said
+    assert "Traceback" not in said
+    assert main([*command, "--inp-wav-dir", str(tmp_path / "a")]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (result["prepared"], result["left_out"]) == (1, 1)
+    assert list(_rows(tmp_path / "win")) == ["001.wav"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_lists_in_other_encodings(encoding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Cases D01 and D02."""
+    text = "{AH0}, café" if encoding == "cp1252" else "{AH0}"
+    listed = clips_list(tmp_path / "clips.list", {"a.wav": text}, encoding)
+    status = main(["prepare", "--inp-text", str(listed), "--exp-dir", str(tmp_path / "sov")])
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    if encoding == "cp1252":
+        assert status == 1
+        assert "clips.list, line 1: byte" in said.err
+    else:
+        assert status == 0
+        assert list(_rows(tmp_path / "sov")) == ["a.wav"]
+
+
+def test_a_clip_of_exactly_the_shortest_length_is_used_and_a_bucket_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cases D09 and R4."""
+    monkeypatch.chdir(tmp_path)
+    wav(tmp_path / "a.wav", 0.6, rate=8000)
+    (tmp_path / "clips.list").write_text("a.wav|x|en|{AH0}\n")
+    assert _prepare(tmp_path / "clips.list", tmp_path / "sov") == (1, {})
+    assert main(["prepare", "--inp-text", "clips.list", "--exp-dir", "gs://my-bucket/sov"]) == 1
+    assert "exp_dir: gs://my-bucket/sov is a bucket" in capsys.readouterr().err
+    assert not list(tmp_path.glob("gs:*"))
+
+
+def test_sound_in_the_output_folder_itself_is_not_written_over(tmp_path: Path) -> None:
+    place = tmp_path / "5-wav32k"
+    wav(place / "a.wav", rate=8000)
+    before = (place / "a.wav").read_bytes()
+    (tmp_path / "clips.list").write_text("5-wav32k/a.wav|x|en|{AH0}\n")
+    _, reasons = _prepare(tmp_path / "clips.list", tmp_path)
+    assert "is in the output folder itself" in reasons["a.wav"]
+    assert (place / "a.wav").read_bytes() == before
