@@ -19,6 +19,7 @@ os.environ["CPU_NUM_DEVICES"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
+from tpulab_recipes.audio import sampling
 from tpulab_recipes.dia import generation
 from tpulab_recipes.dia.model import make_static, tiny_model
 from tpulab_recipes.runtime.selection import make
@@ -28,7 +29,7 @@ TEXT = list(b"\x01 The quick brown fox jumps over the lazy dog.")
 ROWS = 1_024
 PLACES = (10, 100, 1_000)
 GROUP = 4
-generation.STEPS_PER_LOOK = GROUP
+sampling.STEPS_PER_CHECK = GROUP
 
 
 def around(groups: list[tuple[int, float]]) -> dict[str, float]:

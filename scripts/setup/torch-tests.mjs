@@ -13,31 +13,33 @@ import { lockOf, makePythonEnvironment, pythonIn } from './python-environment.mj
 
 export const torchPythons = Object.freeze({
   torchXla: pythonIn(path.join(checkout.testEnvs, 'torch')),
-  torchTpu: pythonIn(path.join(checkout.testEnvs, 'torch-tpu'))
+  torchTpu: pythonIn(path.join(checkout.testEnvs, 'torch-tpu')),
+  real: pythonIn(path.join(checkout.testEnvs, 'real'))
 });
 
 /**
  * @param {string} name of the test environment
  * @param {string} seen the kernel environment whose packages it sees
+ * @param {string} own what it has beside them
  * @returns {import('./stage.mjs').Stage}
  */
-function testsIn(name, seen) {
+function testsIn(name, seen, own = 'test-torch') {
   const place = path.join(checkout.testEnvs, name);
   return {
     id: `test-${name}`,
     title: `Python for tests in ${seen}`,
-    fingerprint: () => fingerprint({ files: [lockOf('test-torch')], texts: [checkout.root, seen] }),
+    fingerprint: () => fingerprint({ files: [lockOf(own)], texts: [checkout.root, seen] }),
     isThere: async () => existsSync(pythonIn(place)),
     make: context =>
       makePythonEnvironment(
         {
-          name: 'test-torch',
+          name: own,
           place,
           async finish(building) {
             const packages = await sitePackages(path.join(checkout.envs, seen));
-            const own = path.join(await sitePackages(building), `${seen}.pth`);
+            const link = path.join(await sitePackages(building), `${seen}.pth`);
             // Not the path alone: `addsitedir` also reads the path files there, which lead to the agent and the recipes.
-            await writeFile(own, `import site; site.addsitedir(${JSON.stringify(packages)})\n`);
+            await writeFile(link, `import site; site.addsitedir(${JSON.stringify(packages)})\n`);
           }
         },
         context
@@ -53,4 +55,5 @@ async function sitePackages(environment) {
 }
 
 export const TORCH_XLA_STAGES = Object.freeze([torchXlaEnvironment, testsIn('torch', 'torch-xla')]);
+export const REAL_STAGES = Object.freeze([torchXlaEnvironment, testsIn('real', 'torch-xla', 'test-real')]);
 export const TORCH_TPU_STAGES = Object.freeze([torchTpuEnvironment, testsIn('torch-tpu', 'torch-tpu')]);

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("transformers.models.dia")
 
+from preparing import dia_folder  # noqa: E402
 from tpulab_recipes import runtime  # noqa: E402
 from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus  # noqa: E402
 from tpulab_recipes.common.errors import ConfigError  # noqa: E402
@@ -69,6 +70,8 @@ def test_the_original_s_command_trains_and_transformers_loads_the_result(
     assert main(command) == 0
     first = _result(capsys)
     assert (first["steps"], first["epochs"], first["left_out"]) == (2, 1, 0), "a flag wins over the file"
+    figures = [json.loads(line) for line in (out / "logs/metrics.jsonl").read_text().splitlines()]
+    assert {"step", "loss", "learning_rate", "epoch"} <= figures[0].keys()
     assert main(command) == 0, "the same command goes on: nothing is left to do"
     assert _result(capsys)["steps"] == 2
     plain = transformers.DiaForConditionalGeneration.from_pretrained(out / "model")
@@ -168,3 +171,138 @@ def test_another_number_of_devices_is_refused(corpus: Path, capsys: pytest.Captu
     assert "num_cores: 8 devices asked for, XLA has 1" in capsys.readouterr().err
     assert main(["finetune"]) == 1
     assert "Give --audio-folder and --output-dir" in capsys.readouterr().err
+
+
+def test_the_rest_is_encoded_and_what_is_left_out_is_counted_each_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case D11: nothing more was encoded as soon as one clip was."""
+    place = dia_folder(tmp_path / "dia", {f"clip{n}": "[S1] Hello." for n in range(8)} | {"long": "x" * 200})
+    command = ["finetune", "--audio-folder", str(place), "--output-dir", str(tmp_path / "a"), "--epochs", "1"]
+    assert main(command) == 0
+    for file in sorted((place / "encoded_audio").glob("*.pt"))[3:]:
+        file.unlink()
+    capsys.readouterr()
+    again = tmp_path / "b"
+    assert main([*command[:4], str(again), *command[5:]]) == 0
+    shown = capsys.readouterr()
+    assert "7 clips to train on, 1 held out" in shown.out
+    assert "a tiny random model for trials" in shown.out
+    assert f"{place}, 7 clips (1 left out)" in shown.out
+    result = json.loads(shown.out.splitlines()[-1])
+    assert (result["left_out"], result["steps"]) == (1, 3)
+    assert "shortened to 0; give --warmup-steps, or more --epochs" in shown.err
+    # Corrected: the run goes on, and says that its data are others.
+    (place / "audio_prompts/clip0_prompt.txt").write_text("[S1] Another text.")
+    assert main([*command[:4], str(again), "--epochs", "2"]) == 0
+    shown = capsys.readouterr()
+    assert "going on after step 3" in shown.out
+    assert "the data have changed since that checkpoint" in shown.err
+
+
+def test_the_rate_comes_from_the_flag_then_the_file_then_the_preset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case R5: a flag with the preset's own value lost against the file."""
+    place = dia_folder(tmp_path / "dia", {f"clip{n}": "[S1] Hello." for n in range(4)})
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps({"training": {"epochs": 1, "learning_rate": 1e-3}}))
+    for number, (flags, epochs) in enumerate(((["--epochs=4"], 4), (["--epochs", "3"], 3), ([], 1))):
+        command = ["finetune", "--train-config", str(file), "--audio-folder", str(place)]
+        assert main([*command, "--output-dir", str(tmp_path / str(number)), *flags]) == 0
+        shown = capsys.readouterr().out
+        assert json.loads(shown.splitlines()[-1])["epochs"] == epochs
+        of_file = "learning_rate" if flags else "epochs, learning_rate"
+        typed = "epochs" if flags else "none"
+        assert f"settings of the file: {of_file}; of flags: {typed}" in shown.replace(
+            "learning_rate, epochs", "epochs, learning_rate"
+        )
+
+
+def test_outputs_in_a_bucket_are_in_the_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case R4: they were in a local folder of its name."""
+    import fsspec
+
+    place = dia_folder(tmp_path / "dia", {f"clip{n}": "[S1] Hello." for n in range(4)})
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    command = [
+        "finetune",
+        "--audio-folder",
+        str(place),
+        "--output-dir",
+        "memory://bucket/run",
+        "--epochs",
+        "1",
+    ]
+    assert main(command) == 0
+    files = {name.rsplit("/run/", 1)[1] for name in fsspec.filesystem("memory").find("/bucket/run")}
+    assert {"step-00000001.pt", "logs/metrics.jsonl", "model/model.safetensors", "model/config.json"} <= files
+    assert list(work.iterdir()) == []
+
+
+def test_values_without_sense_are_refused_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case D09."""
+    place = dia_folder(tmp_path / "dia", {"one": "[S1] Hello."})
+    command = ["finetune", "--audio-folder", str(place), "--output-dir", str(tmp_path / "run")]
+    for flags, said in (
+        (["--held-out", "nan"], "held_out: nan is not from 0 to below 1; give --held-out"),
+        (["--held-out", "-0.5"], "held_out: -0.5 is not"),
+        (["--held-out", "2"], "held_out: 2.0 is not"),
+        (["--log-every", "0"], "log_every: 0 is not possible; give --log-every at least 1"),
+        (["--save-minutes", "nan"], "save_minutes: nan is not a number"),
+        (["--learning-rate", "nan"], "learning_rate: nan is not a number above 0"),
+    ):
+        assert main([*command, *flags]) == 1
+        assert said in capsys.readouterr().err
+    assert sorted(each.name for each in place.iterdir()) == ["audio", "audio_prompts"]
+    assert main(command) == 1
+    assert "of 1 clip(s) none is left to train on, 1 held out; add some, or give --held-out 0" in (
+        capsys.readouterr().err
+    )
+
+
+def test_v0_1_is_refused_at_the_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was trained, and then could not be written in any form."""
+    from tpulab_recipes.dia import model as models
+
+    place = dia_folder(tmp_path / "dia", {"one": "[S1] Hello."})
+    loaded = tiny_model()
+    loaded.set_attn_implementation(models._STATIC["v0.1"])
+    command = ["--audio-folder", str(place), "--output-dir", str(tmp_path / "run")]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(models, "load_model", lambda *_: loaded)
+        assert main(["finetune", *command]) == 1
+    assert "finetune: this model has the rule v0.1" in capsys.readouterr().err
+    assert sorted(each.name for each in place.iterdir()) == ["audio", "audio_prompts"]
+
+
+def test_the_seed_s_command_means_the_full_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It trained a tiny random model, and no line said so."""
+    import runpy
+    import sys
+
+    recipes = Path(__file__).parents[2]
+    asked: list[str] = []
+
+    def load_model(place: str, _rule: str = "") -> Any:
+        asked.append(place)
+        raise ConfigError("model", "stop here")
+
+    monkeypatch.setattr("tpulab_recipes.dia.model.load_model", load_model)
+    monkeypatch.chdir(recipes)
+    command = "dia_tpu/finetune.py --train_config configs/train/default.json --audio_folder x"
+    monkeypatch.setattr(sys, "argv", [*command.split(), "--output_dir", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(recipes / "dia_tpu/finetune.py"), run_name="__main__")
+    assert ended.value.code == 1
+    assert asked == ["nari-labs/Dia-1.6B-0626"]
+    assert "model: stop here" in capsys.readouterr().err
+    plain = ["finetune", *command.split()[1:], "--output_dir", str(tmp_path / "out"), "--preset", "small"]
+    assert main(plain) == 1
+    assert asked[1:] == [""], "a toy by name"

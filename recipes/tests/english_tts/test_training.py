@@ -125,8 +125,8 @@ def _trained(folder: Path) -> tuple[int, list[Any], dict[str, Any], float]:
     return began, losses, trainer.scaler.state_dict(), trainer.best
 
 
-#: As `_trained`; the process is killed while it writes the checkpoint whose path begins with the argument. Until
-#: it is whole, its name has a dot before it.
+#: As `_trained`; the process is killed while it writes the checkpoint whose path begins with the argument.
+#: Until it is whole, its name has a dot before it.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -158,14 +158,16 @@ def test_a_run_that_is_killed_while_it_saves_goes_on_with_the_same_losses(tmp_pa
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL
-    assert [file.name for file in folder.glob("*.writing")] == [f"step-{4 * per:08d}.writing"]
+    unfinished = [file.name for file in folder.glob(".step-*")]
+    assert len(unfinished) == 1
+    assert unfinished[0].startswith(f".step-{4 * per:08d}.pt.")
     # The newest whole one is torn too, as by a disk that was full: it is passed over.
     (folder / f"step-{3 * per:08d}.pt").write_bytes(b"torn")
     began, losses, scaler, best = _trained(folder)
     assert began == 2 * per
     assert losses == all_losses[2:]
     assert (scaler, best) == (all_scaler, all_best)
-    assert not list(folder.glob("*.writing"))
+    assert not list(folder.glob(".step-*"))
 
 
 def test_other_settings_are_refused_by_name_and_more_epochs_are_none(new_trainer: New) -> None:

@@ -75,6 +75,7 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
     assert sorted(file.name for file in run.glob("*")) == [
         "D_latest.pth",
         "G_latest.pth",
+        "logs",
         "settings.json",
         "step-00000002.pt",
         "voice.pth",

@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
+
+from tpulab_recipes.runtime import Backend
+
+#: Steps between two checks of whether all rows have ended: each waits for the device.
+STEPS_PER_CHECK = 16
+
+
+def decode(
+    backend: Backend, step: Callable[[], Any], limit: int, on_check: Callable[[int], None] | None = None
+) -> int:
+    """Calls a compiled step against static caches, which returns whether all rows have ended, until they have
+    or `limit` steps are done. Returns the number of steps, which may be a few more than were needed.
+
+    `on_check` gets the number of steps at each check.
+    """
+    every = STEPS_PER_CHECK
+    for number in range(1, limit + 1):
+        ended = step()
+        if number % every == 0 or number == limit:
+            if on_check is not None:
+                on_check(number)
+            if int(backend.to_host(ended)):
+                return number
+    return limit
 
 
 def best(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:

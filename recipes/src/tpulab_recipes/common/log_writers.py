@@ -3,16 +3,25 @@ equal keys."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import os
+import re
+import tempfile
 import time
+import zlib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
-from tpulab_recipes.common.errors import MissingPackage
+from tpulab_recipes.common.errors import ConfigError, MissingPackage
 from tpulab_recipes.common.storage import Folder
+
+#: Seconds between two writes of figures to a bucket.
+_BUCKET_SECONDS = 60
+_WANDB_MODES = ("online", "offline", "shared", "disabled", "dryrun", "run")
 
 
 class LogWriter(Protocol):
@@ -20,6 +29,10 @@ class LogWriter(Protocol):
 
     def figures(self, step: int, values: Mapping[str, float]) -> None: ...
     def picture(self, step: int, name: str, image: np.ndarray) -> None: ...
+    def flush(self) -> None:
+        """Writes what is kept back."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -28,13 +41,21 @@ class JsonLines:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder.make()
+        self._lines: list[str] = []
+        self._written = time.monotonic()
 
     def figures(self, step: int, values: Mapping[str, float]) -> None:
         # JSON has no infinity: what is not finite is written as null.
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        self._folder.append_line(
-            "metrics.jsonl", json.dumps({"step": step, "time": round(time.time(), 3), **finite})
-        )
+        self._lines.append(json.dumps({"step": step, "time": round(time.time(), 3), **finite}))
+        # An object in a bucket is written again as a whole.
+        if not self._folder.remote or time.monotonic() - self._written > _BUCKET_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._lines:
+            self._folder.append_line("metrics.jsonl", "\n".join(self._lines))
+        self._lines, self._written = [], time.monotonic()
 
     def picture(self, step: int, name: str, image: np.ndarray) -> None:
         from tpulab_recipes.common.pictures import png
@@ -43,7 +64,7 @@ class JsonLines:
             file.write(png(image))
 
     def close(self) -> None:
-        return
+        self.flush()
 
 
 class TensorBoard:
@@ -63,6 +84,9 @@ class TensorBoard:
     def picture(self, step: int, name: str, image: np.ndarray) -> None:
         self._writer.add_image(name, np.clip((image + 1) / 2, 0, 1), step, dataformats="HWC")
 
+    def flush(self) -> None:
+        self._writer.flush()
+
     def close(self) -> None:
         self._writer.close()
 
@@ -71,14 +95,20 @@ class WeightsAndBiases:
     """A run at Weights & Biases. Without an account: `WANDB_MODE=offline`."""
 
     def __init__(self, project: str, run: str | None, folder: str, config: Mapping[str, Any]) -> None:
+        self._wandb: Any = checked_wandb()
+        # An id has fewer characters than a name; the same name again goes on with its run.
+        made = run and f"{re.sub('[^A-Za-z0-9_-]+', '-', run)[:50]}-{zlib.crc32(run.encode()):08x}"
+        if run and re.fullmatch("[A-Za-z0-9_-]{1,60}", run):
+            made = run
         try:
-            import wandb
-        except ImportError as error:
-            raise MissingPackage("wandb", "Logging to Weights & Biases") from error
-        self._wandb: Any = wandb
-        self._run: Any = wandb.init(
-            project=project, name=run, dir=folder, config=dict(config), resume="allow", id=run
-        )
+            self._run: Any = self._wandb.init(
+                project=project, name=run, dir=folder, config=dict(config), resume="allow", id=made
+            )
+        except self._wandb.errors.Error as error:
+            said = " ".join(str(error).split())
+            raise ConfigError(
+                "wandb", f"Weights & Biases refuses the run ({said}); WANDB_MODE=offline logs without it."
+            ) from error
 
     def figures(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
@@ -87,8 +117,52 @@ class WeightsAndBiases:
         picture = self._wandb.Image(np.uint8(np.clip((image + 1) * 127.5, 0, 255)))
         self._run.log({name: picture}, step=step)
 
+    def flush(self) -> None:
+        return
+
     def close(self) -> None:
         self._run.finish()
+
+
+def checked_wandb() -> Any:
+    """The package, able to log. Raises `MissingPackage` or `ConfigError` otherwise: before hours of work."""
+    try:
+        import wandb
+    except ImportError as error:
+        raise MissingPackage("wandb", "Logging to Weights & Biases") from error
+    mode = os.environ.get("WANDB_MODE", "online")
+    if mode not in _WANDB_MODES:
+        raise ConfigError("WANDB_MODE", f"{mode!r} is none of {', '.join(_WANDB_MODES)}.")
+    try:
+        signed_in = mode != "online" or wandb.login()
+    except Exception:  # UsageError where nobody can be asked; others where the server is not reached.
+        signed_in = False
+    if not signed_in:
+        raise ConfigError(
+            "wandb",
+            "Weights & Biases has no key here: run `wandb login`, or set WANDB_API_KEY, or set "
+            "WANDB_MODE=offline to log without an account.",
+        )
+    return wandb
+
+
+def open_writers(
+    output: str, tensorboard: bool, wandb_project: str, wandb_run: str, config: Any, folder: str = "logs"
+) -> list[LogWriter]:
+    """JSON lines always, and the others that were asked for, in a folder of the output folder, which may be
+    in a bucket. Raises `MissingPackage`, `ConfigError`."""
+    place = f"{output.rstrip('/')}/{folder}"
+    logs = Folder(place)
+    writers: list[LogWriter] = [JsonLines(logs)]
+    if tensorboard:
+        if logs.remote:
+            raise ConfigError("tensorboard", f"event files cannot be written to {place}; metrics.jsonl is.")
+        writers.append(TensorBoard(place))
+    if wandb_project:
+        local = tempfile.mkdtemp(prefix="wandb-") if logs.remote else place
+        values = dataclasses.asdict(config) if dataclasses.is_dataclass(config) else dict(config)  # type: ignore[arg-type]
+        writers.append(WeightsAndBiases(wandb_project, wandb_run or None, local, values))
+    return writers
 
 
 def read_json_lines(folder: str) -> list[dict[str, Any]]:

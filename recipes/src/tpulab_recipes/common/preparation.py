@@ -61,11 +61,13 @@ class Ledger:
         self._folder.append_line(self._name, json.dumps(self._rows[name]))
 
 
-def digest(*parts: bytes | str) -> str:
-    """A fingerprint of data."""
+def digest(*parts: Any) -> str:
+    """A fingerprint of data: bytes, texts and arrays."""
     found = hashlib.sha256()
     for part in parts:
-        found.update(part.encode() if isinstance(part, str) else part)
+        found.update(
+            part.encode() if isinstance(part, str) else part.tobytes() if hasattr(part, "tobytes") else part
+        )
         found.update(b"\0")
     return found.hexdigest()[:24]
 

@@ -9,8 +9,10 @@ import os
 import posixpath
 import re
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 from tpulab_recipes.common.errors import MissingPackage, StorageError
@@ -86,7 +88,7 @@ class Folder:
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
         """Whole files by name. A bucket is asked for all of them at once."""
-        if not self._remote:
+        if not self.remote:
             return {name: self.get(name) for name in names}
         with explained(self.url):
             found = self._fs.cat([self.path(name) for name in names], on_error="raise") if names else {}
@@ -98,7 +100,7 @@ class Folder:
     def require_room(self, needed: int, purpose: str) -> None:
         """Raises `StorageError` when a local disk has fewer bytes left than `purpose` needs, before a write
         fails halfway."""
-        if self._remote:
+        if self.remote:
             return
         place = os.path.abspath(self._root)
         while not os.path.isdir(place):
@@ -198,6 +200,21 @@ class Folder:
         if not os.path.isdir(self._root):
             raise FileNotFoundError(errno.ENOENT, "there is no such folder", self.url)
         return list(self._fs.ls(self._root, detail=True))
+
+
+@contextlib.contextmanager
+def written_folder(url: str | os.PathLike[str]) -> Iterator[Path]:
+    """A local folder to write to: `url` itself or, for a bucket, a temporary one that is uploaded at the
+    end."""
+    folder = Folder(url)
+    if not folder.remote:
+        folder.make()
+        yield Path(url)
+        return
+    with tempfile.TemporaryDirectory() as local:
+        yield Path(local)
+        with explained(folder.url):
+            folder._fs.put(f"{local}/", f"{str(folder._root).rstrip('/')}/", recursive=True)
 
 
 def store_fault(what: str, error: Exception) -> StorageError | None:

@@ -22,10 +22,21 @@ from tpulab_recipes.common.command_line import (
     read_subcommand,
 )
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.inputs import checked_share
+from tpulab_recipes.common.preparation import require_output_file
 from tpulab_recipes.common.progress import Terminal
-from tpulab_recipes.dia.config import FULL_SIZE, Config, Sampling, read_train_config
+from tpulab_recipes.dia.config import (
+    FULL_SIZE,
+    Config,
+    Sampling,
+    config_from,
+    named_preset,
+    read_train_config,
+)
+from tpulab_recipes.torch_training.fit import Loop, OmittedLoop
 
-_ABOUT = "Dia, text to speech: fine-tuning on XLA devices. Folders may be local or gs://bucket/path."
+_TOY = "a tiny random model for trials (for speech: --preset full-size)"
+_ABOUT = "Dia, text to speech: fine-tuning on XLA devices."
 PRESETS = {"small": Config(), "full-size": FULL_SIZE}
 
 
@@ -44,7 +55,7 @@ class DiaCommand(Command):
         if found != self.num_cores:
             raise ConfigError(
                 "num_cores",
-                f"{self.num_cores} devices asked for, XLA has {found}; give that number, or none.",
+                f"{self.num_cores} devices asked for, XLA has {found}; give --num-cores {found}, or none.",
             )
         return backend
 
@@ -84,77 +95,105 @@ class Finetune(DiaCommand):
     audio_folder: str = ""
     """Folder or gs://bucket/path with the clips (docs/dia.md)."""
     output_dir: str = ""
-    """Folder for checkpoints and, at the end, the model as transformers reads it (`model/`)."""
+    """Folder or gs://bucket/path for checkpoints, figures (`logs/`) and, at the end, the model as
+    transformers reads it (`model/`)."""
     train_config: str = ""
     """Training file of dia-finetuning (JSON); its values replace the preset's, and flags replace both."""
-    save_every: int = 0
-    """Steps between two checkpoints; 0: one at the end of each epoch."""
     held_out: float = 0.05
-    """Share of clips kept for evaluation after each epoch."""
+    """Share of clips kept for evaluation, chosen by a hash of their names."""
     codec: str = ""
     """See encode."""
+    loop: OmittedLoop = field(default_factory=Loop)
+
+    def __post_init__(self) -> None:
+        checked_share("held_out", self.held_out)
 
     def run(self) -> None:
         from tpulab_recipes.audio.codec import Codec, load_codec
+        from tpulab_recipes.common.preparation import digest, split_by_name
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.dia.data import encode, steps_per_epoch, train_batches
         from tpulab_recipes.dia.memory import refuse_too_large
-        from tpulab_recipes.dia.model import export_model
+        from tpulab_recipes.dia.model import export_model, refuse_v0_1
         from tpulab_recipes.dia.trainer import Trainer
-        from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint
+        from tpulab_recipes.torch_training.fit import Training, fit, require_rows
 
-        config, folder, output, save_every = self.config, self.audio_folder, self.output_dir, self.save_every
+        config, folder, output, loop = self.config, self.audio_folder, self.output_dir, self.loop
         if self.train_config:
             preset = PRESETS[self.preset]
             config, places, idle = read_train_config(self.train_config, preset)
             config = flags_over_file(self.config, config, preset, self.given, idle)
             folder, output = folder or places.audio_folder, output or places.output_dir
-            save_every = save_every or places.save_every
+            loop = replace(loop, save_every=loop.save_every or places.save_every)
+            loop = replace(loop, sample_every=loop.sample_every or places.demo_every)
         if not (folder and output):
             raise ConfigError("", "Give --audio-folder and --output-dir, or a --train-config that has them.")
+        loop.check(output)
         backend = self.use_backend()
+        require_rows(config.batch_size, backend)
         backend.seed(config.seed)
-        model, processor, layout = _model(config)
+        model, processor, layout = _model(config, self.codec)
+        refuse_v0_1(model, "finetune")
         refuse_too_large(model.config, config, backend)
-        if not Folder(f"{folder}/encoded_audio").names(".pt", may_be_absent=True):
-            codec = load_codec(self.codec) if self.codec else Codec(processor.audio_tokenizer)
+        codec = load_codec(self.codec) if self.codec else Codec(processor.audio_tokenizer)
+        left_out: list[str] = []
+        if Folder(f"{folder}/audio").names(may_be_absent=True) or folder.startswith("hf://"):
             window = {"frames": config.audio_length - layout.overhead, "channels": len(layout.delay)}
-            encode(folder, folder, codec, backend, **window, progress=Terminal())
+            coded = f"{output}/data" if folder.startswith("hf://") else folder
+            _, skipped = encode(
+                folder, coded, codec, backend, **window, text_length=config.text_length, progress=Terminal()
+            )
+            folder, left_out = coded, skipped.reasons
         clips, skipped = _clips(folder, config, layout, processor)
-        kept = max(1, round(len(clips) * self.held_out)) if self.held_out else 0
-        train, test = clips[kept:], clips[:kept]
-        in_epoch = steps_per_epoch(train, config)
+        left_out += [each for each in skipped.reasons if each not in left_out]
+        train, test = split_by_name(clips, [clip.name for clip in clips], self.held_out)
+        in_epoch = steps_per_epoch(train, config, len(test))
         trainer = Trainer(config, model, backend, config.epochs * in_epoch)
-        found = load_checkpoint(output, backend)
-        if found is not None:
-            trainer.load_state(found[1])
-            print(f"going on after step {found[0]}", flush=True)
         print(f"{len(train)} clips to train on, {len(test)} held out, {in_epoch} steps an epoch", flush=True)
 
-        result: dict[str, object] = {}
-        began, loss = time.perf_counter(), None
-        for batch in backend.batches(
-            map(backend.own_rows, train_batches(train, config, layout, trainer.steps_done))
-        ):
-            loss = trainer.train_step(batch)
-            done, at_end = trainer.steps_done, trainer.steps_done % in_epoch == 0
-            if at_end or (save_every and done % save_every == 0):
-                save_checkpoint(backend, output, done, trainer.state())
-            if at_end:
-                value = backend.reduce_metrics({"loss": loss})["loss"]
-                step_ms = 1e3 * (time.perf_counter() - began) / in_epoch
-                result = {"epochs": done // in_epoch, "loss": value, "step_ms": step_ms}
-                said = ""
-                if test:
-                    result["held_out_loss"] = trainer.evaluate(test)
-                    said = f", held out {result['held_out_loss']:.3f}"
-                print(
-                    f"epoch {done // in_epoch}: loss {value:.3f}{said}, {step_ms:.0f} ms a step", flush=True
-                )
-                began = time.perf_counter()
+        def sample() -> str:
+            return self.write_sample(trainer, codec, (test or train)[0], output)
+
+        result = fit(
+            Training(
+                name=f"Dia, {config.model or _TOY}",
+                trainer=trainer,
+                batches=lambda first: train_batches(train, config, layout, first),
+                in_epoch=in_epoch,
+                epochs=config.epochs,
+                output=output,
+                data=f"{folder}, {len(train)} clips ({len(left_out)} left out); ",
+                fingerprint=digest(*(part for one in clips for part in (one.name, one.text, one.codes))),
+                warmup_steps=config.warmup_steps,
+                evaluate=(lambda: {"held_out_loss": trainer.evaluate(test)}) if test else None,
+                sample=sample if loop.sample_every and backend.world().is_main else None,
+            ),
+            loop,
+        )
         if backend.world().is_main:
-            export_model(trainer.trained, processor, Path(output) / "model")
-        print_training_result(backend, steps=trainer.steps_done, left_out=len(skipped.reasons), **result)
+            export_model(trainer.trained, processor, f"{output}/model")
+        print_training_result(backend, steps=trainer.steps_done, left_out=len(left_out), **result)
+
+    @staticmethod
+    def write_sample(trainer: Any, codec: Any, clip: Any, output: str) -> str:
+        """Speaks the text of a clip to OUTPUT/samples."""
+        import torch
+
+        from tpulab_recipes.audio import files
+        from tpulab_recipes.common.storage import Folder
+        from tpulab_recipes.dia.generation import generate
+
+        config = trainer.config
+        sampling = Sampling(max_tokens=config.audio_length, text_length=config.text_length, seed=config.seed)
+        codes = torch.as_tensor(generate(trainer.trained, trainer.backend, [clip.text], sampling)[0])
+        name = f"{trainer.steps_done:08d}_{clip.name}.wav"
+        if len(codes) == 0:
+            return f"{name}: the model says nothing yet"
+        codec.to(torch.device("cpu"))
+        sound = codec.decode(codes.T[None].clamp(0, 1023).long())[0].numpy()
+        with Folder(f"{output}/samples").make().write(name) as file:
+            files.save(file, sound / max(1.0, float(abs(sound).max())), codec.sample_rate)
+        return f"samples/{name}, {len(sound) / codec.sample_rate:.1f} s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,12 +202,14 @@ class Evaluate(DiaCommand):
 
     audio_folder: str
     """Folder with encoded clips."""
+    codec: str = ""
+    """See encode."""
 
     def run(self) -> None:
         from tpulab_recipes.dia.trainer import Trainer
 
         backend = self.use_backend()
-        model, processor, layout = _model(self.config)
+        model, processor, layout = _model(self.config, self.codec)
         clips, skipped = _clips(self.audio_folder, self.config, layout, processor)
         loss = Trainer(self.config, model, backend, 1).evaluate(clips)
         print_result(loss=loss, clips=len(clips), left_out=len(skipped.reasons), device=backend.describe())
@@ -185,6 +226,8 @@ class Generate(DiaCommand):
     """Sound file with a voice to clone."""
     prompt_text: str = ""
     """Text of that sound."""
+    codec: str = ""
+    """See encode."""
     sampling: tyro.conf.OmitArgPrefixes[Sampling] = field(default_factory=lambda: Sampling(max_tokens=1024))
 
     def run(self) -> None:
@@ -197,8 +240,11 @@ class Generate(DiaCommand):
 
         if self.prompt and not self.prompt_text:
             raise ConfigError("prompt_text", "Give the words of the prompt; without them the voice is lost.")
+        require_output_file(self.output)
         backend: Any = self.use_backend()
-        model, processor, _ = _model(self.config)
+        if not self.config.model:
+            print("note: without --model a tiny random model speaks, and says noise.", file=sys.stderr)
+        model, processor, _ = _model(self.config, self.codec)
         codec = Codec(processor.audio_tokenizer)
         prompts: list[Any] | None = None
         if self.prompt:
@@ -226,26 +272,30 @@ class Export(DiaCommand):
     """Exports a checkpoint (of this recipe, nari-labs' 0626 or transformers) for transformers."""
 
     output: str
-    """Output folder."""
+    """Output folder, or gs://bucket/path."""
     checkpoints: str = ""
-    """Output folder of finetune, to use its newest checkpoint. Empty: the model itself."""
+    """Output folder of finetune, to use its newest checkpoint with its settings. Empty: the model itself."""
+    codec: str = ""
+    """See encode."""
 
     def run(self) -> None:
-        from tpulab_recipes.dia.model import export_model
+        from tpulab_recipes.common.preparation import require_writable
+        from tpulab_recipes.dia.model import export_model, refuse_v0_1
         from tpulab_recipes.dia.trainer import Trainer
         from tpulab_recipes.torch_training import CheckpointError, load_checkpoint
 
-        backend = runtime.use("cpu")
-        model, processor, _ = _model(self.config)
-        if self.checkpoints:
-            found = load_checkpoint(self.checkpoints)
-            if found is None:
-                raise CheckpointError(f"{self.checkpoints} has no checkpoint; run finetune first.")
-            config = Config(**found[1]["config"])
-            trainer = Trainer(config.but(shard=False), model, backend, 1)
-            trainer.model.load_state_dict(found[1]["model"])
-            if trainer.average is not None:
-                trainer.average.load_state_dict(found[1]["average"])
+        require_writable(self.output)
+        backend, config = runtime.use("cpu"), self.config
+        found = load_checkpoint(self.checkpoints) if self.checkpoints else None
+        if self.checkpoints and found is None:
+            raise CheckpointError(f"{self.checkpoints} has no checkpoint; run finetune first.")
+        if found is not None:
+            config = config_from(found[1]["config"]).but(shard=False)
+        model, processor, _ = _model(config, self.codec)
+        refuse_v0_1(model, "export")
+        if found is not None:
+            trainer = Trainer(config, model, backend, 1)
+            trainer.load_weights(found[1])
             model = trainer.trained
         export_model(model, processor, self.output)
         print_result(exported=self.output)
@@ -281,13 +331,13 @@ class Memory(DiaCommand):
 COMMANDS = (Encode, Finetune, Evaluate, Generate, Export, Memory)
 
 
-def _model(config: Config) -> tuple[Any, Any, Any]:
+def _model(config: Config, codec: str = "") -> tuple[Any, Any, Any]:
     """Model, processor and layout."""
     from tpulab_recipes.dia.data import Layout
     from tpulab_recipes.dia.model import load_model, load_processor
 
     model = load_model(config.model, config.rule)
-    return model, load_processor(config.model), Layout.of(model.config)
+    return model, load_processor(config.model, codec), Layout.of(model.config)
 
 
 def _clips(folder: str, config: Config, layout: Any, processor: Any) -> tuple[list[Any], Any]:
@@ -299,7 +349,11 @@ def _clips(folder: str, config: Config, layout: Any, processor: Any) -> tuple[li
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; answers the exit status (`exit_status`)."""
     asked = sys.argv[1:] if argv is None else argv
-    return exit_status(lambda: read_subcommand(COMMANDS, "dia", _ABOUT, PRESETS, asked).run())
+    return exit_status(
+        lambda: read_subcommand(
+            COMMANDS, "dia", _ABOUT, PRESETS, asked, preset=named_preset(asked, tuple(PRESETS))
+        ).run()
+    )
 
 
 if __name__ == "__main__":

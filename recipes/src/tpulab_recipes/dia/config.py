@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import tyro
@@ -38,6 +39,11 @@ class Config:
     epochs: int = 4
     learning_rate: float = 5e-3
     """Peak rate: reached after the warm-up, then along a cosine down to zero."""
+    lora_learning_rate: float = 0.0
+    """Peak rate of adapters; 0: `learning_rate`."""
+    first_channel_weight: float = 1.0
+    """How much each label of the first of the nine channels counts; one of the others counts 1. The original
+    takes 4."""
     warmup_steps: int = 20
     unconditional_frac: float = 0.15
     """Share of clips trained without their text; guidance needs it."""
@@ -60,6 +66,9 @@ class Config:
         for name in ("audio_length", "text_length"):
             rounded = -(-max(1, getattr(self, name)) // LENGTH_STEP) * LENGTH_STEP
             object.__setattr__(self, name, rounded)
+        for name in ("learning_rate", "first_channel_weight"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(name, f"{getattr(self, name)} is not a number above 0.")
         if min(self.batch_size, self.grad_accum_steps, self.epochs) < 1:
             raise ConfigError("", "batch_size, grad_accum_steps and epochs must be at least 1.")
         if self.batch_size % self.grad_accum_steps:
@@ -73,6 +82,11 @@ class Config:
             raise ConfigError("", "warmup_steps, lora_rank and clip_norm cannot be negative.")
         check_precision(self.precision)
 
+    @property
+    def peak(self) -> float:
+        """Peak learning rate."""
+        return (self.lora_rank and self.lora_learning_rate) or self.learning_rate
+
     def but(self, **changes: object) -> Config:
         return replace(self, **changes)  # type: ignore[arg-type]
 
@@ -84,6 +98,9 @@ FULL_SIZE = Config(
     batch_size=8,
     epochs=1,
     learning_rate=1e-5,
+    # As users of peft train adapters; the rate of the whole model would leave them as they are.
+    lora_learning_rate=1e-4,
+    first_channel_weight=4.0,
     warmup_steps=500,
     weight_decay=0.1,
     remat=True,
@@ -115,6 +132,7 @@ _TRAINING = "batch_size grad_accum_steps epochs learning_rate warmup_steps uncon
 #: Sections and keys of a training file; a key that is no setting of ours stands for a place (`Places`).
 KEYS: Mapping[str, tuple[str, ...]] = {
     "experiment_id": (),
+    "preset": (),
     "data": ("audio_folder", "preencoded_dir", "config"),
     "training": tuple(_TRAINING.split()),
     "output": ("output_dir", "run_name", "save_every"),
@@ -130,6 +148,28 @@ class Places:
     audio_folder: str = ""
     output_dir: str = ""
     save_every: int = 0
+    demo_every: int = 0
+
+
+def config_from(written: Mapping[str, object]) -> Config:
+    """The settings in a checkpoint. Raises `ConfigError` for a key that does not exist here."""
+    for key in written:
+        require_known(key, [field.name for field in fields(Config)], "the checkpoint")
+    return Config(**written)  # type: ignore[arg-type]
+
+
+def named_preset(argv: Sequence[str], presets: Sequence[str]) -> str:
+    """The preset that the training file of a command line names (`preset`), else the first."""
+    words = [word.replace("-", "_") for word in argv]
+    for number, word in enumerate(words):
+        _, equals, value = argv[number].partition("=")
+        if word.partition("=")[0] == "__train_config":
+            file = value if equals else "".join(argv[number + 1 : number + 2])
+            named = read_json(file, "train_config").get("preset", presets[0])
+            if named not in presets:
+                raise ConfigError("preset", f"{file}: {named!r} is none of {', '.join(presets)}.")
+            return str(named)
+    return presets[0]
 
 
 def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places, tuple[str, ...]]:
@@ -155,8 +195,10 @@ def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places,
         changes["model"] = ""
     folder = data.get("preencoded_dir") or data.get("audio_folder") or ""
     target = "/".join(part for part in (output.get("output_dir"), output.get("run_name")) if part)
-    idle = [f"eval.{key}" for key in written.get("eval", {})]
+    idle = [f"eval.{key}" for key in written.get("eval", {}) if key != "demo_every"]
+    demos = written.get("eval", {}).get("demo_every")
     try:
-        return config.but(**changes), Places(folder, target, int(output.get("save_every") or 0)), tuple(idle)
+        places = Places(folder, target, int(output.get("save_every") or 0), int(demos or 0))
+        return config.but(**changes), places, tuple(idle)
     except TypeError as error:
         raise ConfigError("training", f"{file}: a value has the wrong type ({error}).") from error

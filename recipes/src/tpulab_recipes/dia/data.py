@@ -168,11 +168,13 @@ def rows(
     return {"input_ids": text, "attention_mask": mask, "decoder_input_ids": inputs, "labels": labels}
 
 
-def steps_per_epoch(clips: Sequence[Clip], config: Config) -> int:
+def steps_per_epoch(clips: Sequence[Clip], config: Config, held_out: int = 0) -> int:
     """Raises `DataError` when there is not one whole batch."""
     if len(clips) < config.batch_size:
+        held = f" ({held_out} held out; --held-out 0 holds out none)" if held_out else ""
         raise DataError(
-            f"{len(clips)} clips are less than one batch of {config.batch_size}; make it smaller."
+            f"{len(clips)} clips are less than one batch of {config.batch_size}{held}; add some, or make "
+            "batch_size smaller."
         )
     return len(clips) // config.batch_size
 

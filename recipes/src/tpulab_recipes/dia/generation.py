@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
-from tpulab_recipes.audio.sampling import best, drawn, nucleus
+from tpulab_recipes.audio.sampling import best, decode, drawn, nucleus
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.dia.config import Sampling as Sampling
 from tpulab_recipes.dia.data import Layout, delayed, reverted
@@ -23,8 +23,6 @@ from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training import core_of
 
 OPEN = -1
-#: Steps between two looks at whether all texts have ended: each look waits for the device.
-STEPS_PER_LOOK = 16
 
 
 def choose(
@@ -189,13 +187,7 @@ class _Decoder:
         self.table, text, self.mask = self.backend.to_device([table, text, mask])
         start, step = self.backend.compile(self.start), self.backend.compile(self.step)
         start(text)
-        for row in range(1, self.max_tokens + 1):
-            done = step()
-            if row % STEPS_PER_LOOK == 0 or row == self.max_tokens:
-                if on_look is not None:
-                    on_look(row)
-                if int(self.backend.to_host(done)):
-                    break
+        decode(self.backend, step, self.max_tokens, on_look)
         table, ended = self.backend.to_host([self.table, self.ended])
         return torch.as_tensor(table), torch.as_tensor(ended)
 

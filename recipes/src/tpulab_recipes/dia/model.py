@@ -29,9 +29,10 @@ from transformers import (
 from transformers.masking_utils import eager_mask
 from transformers.models.dia.modeling_dia import DiaCrossAttention, eager_attention_forward, rotate_half
 
-from tpulab_recipes.audio.codec import tiny_codec
+from tpulab_recipes.audio.codec import load_codec, tiny_codec
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.inputs import read_json
+from tpulab_recipes.common.storage import written_folder
 from tpulab_recipes.torch_training.pretrained import fetch_checkpoint, read_weights
 
 RULES = ("0626", "v0.1")
@@ -238,10 +239,17 @@ def tiny_processor() -> DiaProcessor:
     return DiaProcessor(DiaFeatureExtractor(), DiaTokenizer(), tiny_codec().model)
 
 
-def load_processor(place: str) -> DiaProcessor:
-    """The processor in a folder or at Hugging Face; empty: `tiny_processor`. Raises `ConfigError`."""
+def load_processor(place: str, codec_place: str = "") -> DiaProcessor:
+    """The processor in a folder or at Hugging Face; empty: `tiny_processor`. The original's own form has
+    none: it is transformers' with the codec of `codec_place`. Raises `ConfigError`."""
     if not place:
         return tiny_processor()
+    if Path(place).is_dir() and not any(Path(place).glob("*processor_config.json")):
+        if not codec_place:
+            raise ConfigError(
+                "codec", f"{place!r} has no processor; give --codec, for example descript/dac_44khz."
+            )
+        return DiaProcessor(DiaFeatureExtractor(), DiaTokenizer(), load_codec(codec_place).model)
     codec = Path(place) / _AUDIO_TOKENIZER
     try:
         if not codec.is_dir():
@@ -264,27 +272,43 @@ def export_model(
     """Writes what `from_pretrained` of plain transformers reads; adapters of peft are merged, or, with
     `adapter_only`, written alone for plain peft. Raises `ConfigError` for v0.1: transformers would read it by
     the rule of 0626."""
+    refuse_v0_1(model, "export")
+    with written_folder(folder) as place:
+        host = on_host(model)
+        if hasattr(host, "merge_and_unload") and not adapter_only:
+            host = host.merge_and_unload()
+        _save(host, place)
+        if processor is None or adapter_only:
+            return
+        processor = copy.copy(processor)
+        codec = processor.audio_tokenizer
+        if not codec.name_or_path:
+            codec = on_host(codec)
+            _save(codec, place / _AUDIO_TOKENIZER)
+            codec.name_or_path = str((place / _AUDIO_TOKENIZER).resolve())
+            processor.audio_tokenizer = codec
+        processor.save_pretrained(place)
+
+
+def on_host(model: Any) -> Any:
+    """A copy on the host; on the device none is made, which may not hold two."""
+    copies = {
+        id(each): torch.nn.Parameter(each.detach().cpu().clone(), requires_grad=each.requires_grad)
+        for each in model.parameters()
+    }
+    copies |= {id(each): each.detach().cpu().clone() for each in model.buffers()}
+    return copy.deepcopy(model, copies).cpu()
+
+
+def refuse_v0_1(model: Any, command: str) -> None:
+    """Raises `ConfigError` for a model of the rule v0.1: it speaks, and there is no form to write it in after
+    training."""
     if rule_of(model) == "v0.1":
         raise ConfigError(
-            "export",
+            command,
             "this model has the rule v0.1 (rotated cross-attention), which transformers' Dia does "
-            "not compute; its weights in that form would be read wrongly. Export a 0626 checkpoint.",
+            "not compute; its weights in that form would be read wrongly. Use a 0626 checkpoint.",
         )
-    place = Path(folder)
-    on_host = copy.deepcopy(model).cpu()
-    if hasattr(on_host, "merge_and_unload") and not adapter_only:
-        on_host = on_host.merge_and_unload()
-    _save(on_host, place)
-    if processor is None or adapter_only:
-        return
-    processor = copy.copy(processor)
-    codec = processor.audio_tokenizer
-    if not codec.name_or_path:
-        codec = copy.deepcopy(codec).cpu()
-        _save(codec, place / _AUDIO_TOKENIZER)
-        codec.name_or_path = str((place / _AUDIO_TOKENIZER).resolve())
-        processor.audio_tokenizer = codec
-    processor.save_pretrained(place)
 
 
 def _save(model: Any, place: Path) -> None:

@@ -18,14 +18,17 @@ from tpulab_recipes.torch_training import (
     backward_in_parts,
     compiled_step,
     core_of,
+    load_saved_weights,
     make_adamw,
+    saved_weights,
     set_learning_rate,
     warmup_cosine,
 )
 
 
-def loss_sum(model: Any, batch: dict[str, Any]) -> Any:
-    """Cross-entropy, summed over all labels that count. Norms and the head compute in float32."""
+def loss_sum(model: Any, batch: dict[str, Any], first_weight: float = 1.0) -> Any:
+    """Cross-entropy, summed over all labels that count, those of the first channel `first_weight` times.
+    Norms and the head compute in float32."""
     core = core_of(model)
     hidden = core.model(
         input_ids=batch["input_ids"],
@@ -37,7 +40,17 @@ def loss_sum(model: Any, batch: dict[str, Any]) -> Any:
         logits = core.logits_dense(hidden.float())
     labels = batch["labels"].long()
     logits = logits.reshape(labels.numel(), -1)
-    return torch.nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=IGNORED, reduction="sum")
+    entropy = torch.nn.functional.cross_entropy
+    if first_weight == 1:
+        return entropy(logits, labels.flatten(), ignore_index=IGNORED, reduction="sum")
+    losses = entropy(logits, labels.flatten(), ignore_index=IGNORED, reduction="none").view(labels.shape)
+    return losses.sum() + (first_weight - 1) * losses[..., 0].sum()
+
+
+def label_count(labels: Any, first_weight: float = 1.0) -> Any:
+    """How much the labels that count count together, Float[]."""
+    counted = (labels != IGNORED).float()
+    return counted.sum() + (first_weight - 1) * counted[..., 0].sum()
 
 
 class Trainer(Resumable):
@@ -45,7 +58,7 @@ class Trainer(Resumable):
 
     def __init__(self, config: Config, model: Any, backend: Any, total_steps: int) -> None:
         self.config, self.backend, self.total_steps, self.steps_done = config, backend, total_steps, 0
-        self.peak: float = config.learning_rate
+        self.peak: float = config.peak
         self.layout = Layout.of(model.config)
         model = make_static(model)
         if config.remat:
@@ -59,31 +72,36 @@ class Trainer(Resumable):
         self.optimizer = make_adamw(
             backend,
             self.model,
-            learning_rate=config.learning_rate,
+            learning_rate=config.peak,
             weight_decay=config.weight_decay,
             betas=(0.9, 0.95),
             clip_norm=config.clip_norm,
         )
         self.average: Any = None
         if config.ema:
-            twin = copy.deepcopy(self.model).requires_grad_(False)
+            # Frozen parameters are the same in both.
+            frozen = {id(each): each for each in self.model.parameters() if not each.requires_grad}
+            twin = copy.deepcopy(self.model, frozen).requires_grad_(False)
             self.average = backend.prepare(twin, shard=config.shard)
         self._count = backend.compile(self.losses, name="eval_step")
         backend.sync()
 
     def before_step(self) -> None:
         """The rate is written into a tensor, and so is no constant of the program."""
-        share = warmup_cosine(self.steps_done, self.config.warmup_steps, self.total_steps)
-        set_learning_rate(self.backend, self.optimizer, self.peak * share)
+        self.rate = self.peak * warmup_cosine(self.steps_done, self.config.warmup_steps, self.total_steps)
+        set_learning_rate(self.backend, self.optimizer, self.rate)
 
     @compiled_step
     def train_step(self, batch: Any) -> Any:
         """One update with a batch on the device; answers its mean loss, still on the device."""
-        counted = (batch["labels"] != IGNORED).sum().clamp(min=1)
+        weight = self.config.first_channel_weight
+        # Of all processes: the mean over all labels is not the mean of their means.
+        counted = self.backend.mean_over_processes(label_count(batch["labels"], weight))  # type: ignore[attr-defined]
+        counted = counted.clamp(min=1)
 
         def share_of_loss(part: dict[str, Any]) -> Any:
             with self.backend.precision(self.config.precision):
-                return loss_sum(self.model, part) / counted
+                return loss_sum(self.model, part, weight) / counted
 
         loss = backward_in_parts(share_of_loss, batch, self.config.grad_accum_steps)
         self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
@@ -91,7 +109,8 @@ class Trainer(Resumable):
         if self.average is not None:
             with torch.no_grad():
                 for kept, new in zip(self.average.parameters(), self.model.parameters(), strict=True):
-                    kept.lerp_(new, 1 - self.config.ema)
+                    if kept is not new:
+                        kept.lerp_(new, 1 - self.config.ema)
         return loss
 
     @property
@@ -113,12 +132,20 @@ class Trainer(Resumable):
             return loss_sum(self.trained, batch), (batch["labels"] != IGNORED).sum()
 
     def state(self) -> dict[str, Any]:
-        average = {} if self.average is None else {"average": self.backend.to_host(self.average.state_dict())}
+        average = {}
+        if self.average is not None:
+            average = {"average": self.backend.to_host(saved_weights(self.average))}
         return super().state() | {"peak": self.peak} | average
 
     def load_state(self, state: dict[str, Any]) -> None:
         super().load_state(state)
         self.peak = float(state["peak"])
         if self.average is not None:
-            self.average.load_state_dict(state["average"])
+            load_saved_weights(self.average, state["average"])
             self.backend.sync()
+
+    def load_weights(self, state: dict[str, Any]) -> None:
+        """Takes the weights of a checkpoint alone, to export them."""
+        load_saved_weights(self.model, state["model"])
+        if self.average is not None:
+            load_saved_weights(self.average, state["average"])

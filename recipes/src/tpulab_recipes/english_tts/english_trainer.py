@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulab_recipes.audio.vocoders import Vocoder, griffin_lim_vocoder
-from tpulab_recipes.common import steering
-from tpulab_recipes.common.log_writers import JsonLines, LogWriter, TensorBoard, WeightsAndBiases
+from tpulab_recipes.common import log_writers, steering
+from tpulab_recipes.common.log_writers import LogWriter
 from tpulab_recipes.common.steering import PlainRun, Run, around
-from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
 from tpulab_recipes.english_tts.generation import Speech, speak
 from tpulab_recipes.english_tts.trainer import KokoroTrainer
@@ -83,13 +82,10 @@ class EnglishTrainer(KokoroTrainer):
 
 def open_writers(c: EnglishTrainingConfig) -> list[LogWriter]:
     """JSON lines always. Raises `MissingPackage`."""
-    folder = str(Path(c.output_dir) / c.log_dir)
-    writers: list[LogWriter] = [JsonLines(Folder(folder))]
-    if c.use_tensorboard:
-        writers.append(TensorBoard(folder))
-    if c.use_wandb:
-        writers.append(WeightsAndBiases(c.wandb_project, c.wandb_run_name or None, folder, c.to_dict()))
-    return writers
+    project = c.wandb_project if c.use_wandb else ""
+    return log_writers.open_writers(
+        c.output_dir, c.use_tensorboard, project, c.wandb_run_name, c.to_dict(), c.log_dir
+    )
 
 
 def open_run(config: EnglishTrainingConfig, name: str = "English TTS") -> Run:

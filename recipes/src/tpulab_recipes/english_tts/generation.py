@@ -2,7 +2,7 @@
 each bucket of length.
 
 `start` reads the phonemes; `step` says the next frame of every utterance and looks whether they end;
-`finish` runs the PostNet. The host looks at the stop mask every `STEPS_PER_LOOK` frames.
+`finish` runs the PostNet. The host looks at the stop mask every few frames (`audio.sampling.decode`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tpulab_recipes.audio.sampling import decode
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.english_tts.model import KokoroModel, _mask, sinusoids
 from tpulab_recipes.runtime import Backend
 
-#: Each look waits for the device.
-STEPS_PER_LOOK = 16
 #: Frames beyond the predicted length after which an utterance ends without its stop token.
 SLACK = 8
 
@@ -130,10 +129,7 @@ class _Speaker:
         )
         start()
         limit = int(min(durations.sum(1).max() + SLACK, frames))
-        for frame in range(1, limit + 1):
-            done = step()
-            if (frame % STEPS_PER_LOOK == 0 or frame == limit) and int(self.backend.to_host(done)):
-                break
+        frame = decode(self.backend, step, limit)
         # No frame after the last that was said.
         self.ended = torch.minimum(self.ended, place(np.asarray(frame, np.int64)))
         mel, ended, logits = self.backend.to_host([finish(), self.ended, self.logits])

@@ -336,8 +336,13 @@ class Losses(NamedTuple):
     stop: torch.Tensor
 
 
-def losses(c: EnglishTrainingConfig, spoken: Spoken, batch: dict[str, torch.Tensor]) -> Losses:
-    """Means over what is no padding, so that padding and buckets change nothing.
+def losses(
+    c: EnglishTrainingConfig,
+    spoken: Spoken,
+    batch: dict[str, torch.Tensor],
+    mean_over_processes: Callable[[torch.Tensor], torch.Tensor] = lambda count: count,
+) -> Losses:
+    """Means over what is no padding, in all processes, so that padding and buckets change nothing.
 
     Mel: L1, before and after the PostNet. Durations: squared error of log(max(frames, 1e-5)). Stop: binary
     cross-entropy, 1 at the last frame of each utterance.
@@ -348,14 +353,15 @@ def losses(c: EnglishTrainingConfig, spoken: Spoken, batch: dict[str, torch.Tens
     """
     mel, lengths = batch["mel"], batch["mel_lengths"]
     valid = _mask(lengths, mel.shape[1]).float()
-    frames = valid.sum().clamp(min=1)
+    frames = mean_over_processes(valid.sum()).clamp(min=1)
     said = _mask(batch["phoneme_lengths"], batch["durations"].shape[1]).float()
 
     def distance(found: torch.Tensor) -> torch.Tensor:
         return ((found.float() - mel).abs().mean(-1) * valid).sum() / frames
 
     wanted = batch["durations"].float().clamp(min=1e-5).log()
-    duration = ((spoken.log_durations.float() - wanted) ** 2 * said).sum() / said.sum().clamp(min=1)
+    duration = ((spoken.log_durations.float() - wanted) ** 2 * said).sum()
+    duration = duration / mean_over_processes(said.sum()).clamp(min=1)
     ends = (torch.arange(mel.shape[1], device=mel.device) == lengths[:, None] - 1).float()
     weight = valid * (1 + (c.stop_positive_weight - 1) * ends)
     stop = functional.binary_cross_entropy_with_logits(

@@ -42,6 +42,7 @@ from tpulab_recipes.torch_training import (
     warmup_cosine,
 )
 from tpulab_recipes.torch_training.compiled_step import compiled_step
+from tpulab_recipes.torch_training.learning_rate import fitting_warmup
 
 
 class OutOfMemory(RecipeError):
@@ -63,7 +64,8 @@ def rate_at(c: EnglishTrainingConfig, step: int, steps_per_epoch: int) -> float:
             past, length = past - length, length * c.lr_T_mult
         return low + (high - low) * cosine(past / length)
     share = warmup_cosine(step, c.warmup_steps, c.num_epochs * steps_per_epoch)
-    return high * share if step < c.warmup_steps else low + (high - low) * share
+    warming = step < fitting_warmup(c.warmup_steps, c.num_epochs * steps_per_epoch)
+    return high * share if warming else low + (high - low) * share
 
 
 class KokoroTrainer(Resumable):
@@ -146,7 +148,7 @@ class KokoroTrainer(Resumable):
     def train_step(self, batch: Any) -> Losses:
         """One update with a batch on the device; answers its losses, still on the device."""
         with self.get_autocast_context():
-            found = self._losses(batch)
+            found = self._losses(batch, self._torch.mean_over_processes)
         self.scaler.scale(found.total).backward()
         # Gradients are clipped in the optimizer's own step, which comes after they are unscaled.
         self.scaler.unscale_(self.optimizer)
@@ -158,7 +160,7 @@ class KokoroTrainer(Resumable):
         self.optimizer.zero_grad(set_to_none=True)
         return Losses(*(each.detach() for each in found))
 
-    def _losses(self, batch: Any) -> Losses:
+    def _losses(self, batch: Any, *mean_over_processes: Any) -> Losses:
         model, c = self.model, self.config
         batch = {**batch, "mel": model.normalised(batch["mel"])}
         shown = None
@@ -172,7 +174,7 @@ class KokoroTrainer(Resumable):
             batch["mel_lengths"],
             shown,
         )
-        return losses(c, spoken, batch)
+        return losses(c, spoken, batch, *mean_over_processes)
 
     @torch.no_grad()
     def measured(self, batch: Any) -> tuple[Losses, Any]:

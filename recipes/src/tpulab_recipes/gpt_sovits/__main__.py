@@ -21,10 +21,12 @@ from tpulab_recipes.common.command_line import (
     read_subcommand,
 )
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
-from tpulab_recipes.common.inputs import read_json
-from tpulab_recipes.common.preparation import local_folder
+from tpulab_recipes.common.inputs import checked_count, checked_share, read_json
+from tpulab_recipes.common.preparation import local_folder, require_output_file
 from tpulab_recipes.common.progress import Terminal
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.gpt_sovits.config import FULL_SIZE, SMALL, Config, Places, config_from, read_s2_config
+from tpulab_recipes.torch_training.fit import Loop, OmittedLoop
 
 _ABOUT = "GPT-SoVITS, a voice from a minute of sound: fine-tuning, conversion and speech on XLA devices."
 PRESETS = {"small": SMALL, "full-size": FULL_SIZE}
@@ -96,24 +98,30 @@ class Train(SovitsCommand):
     pretrained_s2D: str = ""
     """Discriminators to start from."""
     save_every_epoch: int = 4
+    """Epochs between two checkpoints with an evaluation."""
     held_out: float = 0.1
-    """Share of clips held out, for evaluation after each saved epoch."""
+    """Share of clips held out for evaluation, chosen by a hash of their names."""
+    loop: OmittedLoop = field(default_factory=Loop)
+
+    def __post_init__(self) -> None:
+        checked_share("held_out", self.held_out)
+        checked_count("save_every_epoch", self.save_every_epoch)
 
     def run(self) -> None:
+        from tpulab_recipes.common.preparation import digest, split_by_name
         from tpulab_recipes.gpt_sovits import checkpoints, data
         from tpulab_recipes.gpt_sovits.trainer import Trainer, refuse_too_large
-        from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint
+        from tpulab_recipes.torch_training.fit import Training, fit, require_rows
 
         config, places = self.settings()
-        folder = _needed(self.exp_dir or places.exp_dir, "exp_dir")
-        output = self.output_dir or f"{folder}/logs_s2_{config.version}"
+        folder = str(local_folder("exp_dir", _needed(self.exp_dir or places.exp_dir, "exp_dir")))
+        output = str(local_folder("output_dir", self.output_dir or f"{folder}/logs_s2_{config.version}"))
+        self.loop.check(output)
         clips, reasons = data.read_clips(folder, config)
         _say_left_out(reasons)
-        kept = max(1, round(self.held_out * len(clips))) if self.held_out else 0
-        train, test = clips[kept:], clips[:kept]
-        if not train:
-            raise DataError(f"{folder} has {len(clips)} clip(s), all held out; add some, or --held-out 0.")
+        train, test = split_by_name(clips, [clip.name for clip in clips], self.held_out)
         backend = self.use_backend()
+        require_rows(config.batch_size, backend)
         refuse_too_large(config, backend)
         backend.seed(config.seed)
         starts = (self.pretrained_s2G or places.pretrained_s2G, self.pretrained_s2D or places.pretrained_s2D)
@@ -121,33 +129,28 @@ class Train(SovitsCommand):
         data.fit_tokens(generator, train, config.seed)
         in_epoch = data.steps_per_epoch(train, config)
         trainer = Trainer(config, generator, discriminator, backend, in_epoch)
-        found = load_checkpoint(output, backend)
-        if found is not None:
-            trainer.load_state(found[1])
-            print(f"going on after step {found[0]}", flush=True)
         print(f"{len(train)} clips to train on, {len(test)} held out, {in_epoch} steps an epoch", flush=True)
-        result: dict[str, object] = {}
-        began, losses = time.perf_counter(), None
-        for batch in backend.batches(
-            map(backend.own_rows, data.train_batches(train, config, trainer.steps_done))
-        ):
-            losses = trainer.train_step(batch)
-            done, at_end = trainer.steps_done, trainer.steps_done % in_epoch == 0
-            epoch = done // in_epoch
-            if not at_end or (epoch % self.save_every_epoch and epoch < config.epochs):
-                continue
-            save_checkpoint(backend, output, done, trainer.state())
-            read = backend.reduce_metrics(losses)
-            step_ms = 1e3 * (time.perf_counter() - began) / (in_epoch * min(epoch, self.save_every_epoch))
-            result = {"epochs": epoch, "step_ms": step_ms, **read}
-            if test:
-                result["held_out_mel_l1"] = trainer.evaluate(data.eval_batches(test, config))
-            print(
-                f"epoch {epoch}: G {read['loss/g/total']:.3f}, D {read['loss/d/total']:.3f}, mel "
-                f"{read['loss/g/mel'] / config.c_mel:.3f}, held out {result.get('held_out_mel_l1', '-')}",
-                flush=True,
-            )
-            began = time.perf_counter()
+        result = fit(
+            Training(
+                name=f"GPT-SoVITS {config.version}, from {starts[0] or 'random weights'}",
+                trainer=trainer,
+                batches=lambda first: data.train_batches(train, config, first),
+                in_epoch=in_epoch,
+                epochs=config.epochs,
+                output=output,
+                data=f"{folder}, {len(train)} clips ({len(reasons)} left out); ",
+                fingerprint=digest(*(part for one in clips for part in (one.name, one.text, one.wav))),
+                evaluate=lambda: (
+                    {"held_out_mel_l1": trainer.evaluate(data.eval_batches(test, config))} if test else {}
+                ),
+                saves_at=lambda epoch: epoch % self.save_every_epoch == 0,
+                shown=lambda row: (
+                    f"G {row['loss/g/total']:.3f}, D {row['loss/d/total']:.3f}, mel "
+                    f"{row['loss/g/mel'] / config.c_mel:.3f}"
+                ),
+            ),
+            self.loop,
+        )
         if backend.world().is_main:
             epoch, target = trainer.steps_done // in_epoch, Path(output)
             info = f"{epoch}epoch_{trainer.steps_done}iteration"
@@ -157,7 +160,7 @@ class Train(SovitsCommand):
                 ("D", trainer.discriminator, trainer.optimizer_d),
             ):
                 checkpoints.export_training(model, config, target / f"{name}_latest.pth", epoch, optimizer)
-            (target / SETTINGS).write_text(json.dumps(asdict(config)))
+            Folder(target).put(SETTINGS, json.dumps(asdict(config)))
         print_training_result(
             backend, steps=trainer.steps_done, output_dir=output, left_out=len(reasons), **result
         )
@@ -178,6 +181,7 @@ class _Speaking(SovitsCommand):
         from tpulab_recipes.gpt_sovits.data import features_for
         from tpulab_recipes.gpt_sovits.voices import Voice
 
+        require_output_file(self.output)
         config, _ = self.settings()
         beside = self.voice.parent / SETTINGS
         if beside.exists() and not self.config_file:

@@ -7,6 +7,7 @@ stopping are kept, and its faults are in docs/gpt-sovits.md.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tpulab_recipes.audio.sampling import decode
 from tpulab_recipes.common.errors import CheckpointError, ConfigError
 from tpulab_recipes.gpt_sovits.checkpoints import load_weights, read_container
 from tpulab_recipes.gpt_sovits.modules import named
@@ -26,8 +28,6 @@ from tpulab_recipes.runtime import Backend
 
 #: New ids before the first that may be EOS: 0.44 s of 25 Hz.
 LEAST_IDS = 11
-#: The host asks after so many ids whether all have ended: asking waits for the device.
-STEPS_PER_LOOK = 16
 #: Texts and prompts are padded to multiples of these, so that few lengths mean few programs.
 TEXT_STEP, PROMPT_STEP = 64, 64
 
@@ -265,19 +265,15 @@ class _Writer:
         random = np.random.default_rng(self.s.seed)
         shape = (self.rows, self.model.eos + 1)
 
-        def drawn(number: int) -> Any:
-            if draws is None:
-                return np.float32(random.exponential(size=shape))
-            return np.asarray(draws(number), np.float32)
+        numbers = itertools.count()
+
+        def next_id() -> Any:
+            number = next(numbers)
+            drawn = random.exponential(size=shape) if draws is None else draws(number)
+            return step(self.backend.to_device(np.asarray(drawn, np.float32)))
 
         self.state = start(self.inputs)
-        for number in range(self.s.max_ids):
-            done = step(self.backend.to_device(drawn(number)))
-            if (number + 1) % STEPS_PER_LOOK == 0 or number + 1 == self.s.max_ids:
-                if on_look is not None:
-                    on_look(number + 1)
-                if int(self.backend.to_host(done)):
-                    break
+        decode(self.backend, next_id, self.s.max_ids, on_look)
         written, ended = self.backend.to_host([self.written, self.ended])
         return [ids[: int(end)].long() for ids, end in zip(written, ended, strict=True)]
 

@@ -98,6 +98,7 @@ class Trainer:
     ) -> None:
         self.config, self.backend, self.steps_in_epoch, self.steps_done = config, backend, steps_in_epoch, 0
         self.learning_rate: float = config.learning_rate
+        self.rate = config.learning_rate
         self.c_mel = config.c_mel
         self.generator = backend.prepare(generator)
         self.generator.recompute = backend.recompute if config.remat else None
@@ -128,6 +129,19 @@ class Trainer:
         return torch.nn.ModuleDict({"g": self.generator, "d": self.discriminator})
 
     @property
+    def model(self) -> Any:
+        return self.models
+
+    @property
+    def peak(self) -> float:
+        """Learning rate before it falls from epoch to epoch; the page may change it."""
+        return self.learning_rate
+
+    @peak.setter
+    def peak(self, rate: float) -> None:
+        self.learning_rate = rate
+
+    @property
     def epoch(self) -> int:
         """Counted from 1, as the original does."""
         return self.steps_done // self.steps_in_epoch + 1
@@ -138,7 +152,7 @@ class Trainer:
 
     def before_step(self) -> None:
         """Rates and weights are tensors, so a change compiles nothing."""
-        rate = self.rate_of_epoch(self.epoch)
+        self.rate = rate = self.rate_of_epoch(self.epoch)
         shares = [1.0] + [self.config.text_low_lr_rate] * len(SLOW)
         set_learning_rate(self.backend, self.optimizer, rate, shares)
         set_learning_rate(self.backend, self.optimizer_d, rate)
@@ -195,7 +209,7 @@ class Trainer:
             wanted = self.mel.mel(spec).clamp(min=1e-5).log()
             heard = self.mel(y_hat[:, 0].float())
             mel = (wanted - heard).abs().mean() * self.weights[0]
-            kl = kl_loss(z_p, logs_q, m_p, logs_p, mask) * self.weights[1]
+            kl = kl_loss(z_p, logs_q, m_p, logs_p, mask, self.backend.mean_over_processes) * self.weights[1]
             features = feature_loss(maps_real, maps_generated)
             total = generator_loss(generated) + features + mel + commit + kl
         self.optimizer.zero_grad(set_to_none=True)

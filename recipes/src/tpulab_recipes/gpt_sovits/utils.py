@@ -6,7 +6,7 @@ data-dependent shape here, and nothing reads a value back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -161,9 +161,14 @@ def feature_loss(real: Sequence[Scores], generated: Sequence[Scores]) -> torch.T
 
 
 def kl_loss(
-    z_p: torch.Tensor, logs_q: torch.Tensor, m_p: torch.Tensor, logs_p: torch.Tensor, mask: torch.Tensor
+    z_p: torch.Tensor,
+    logs_q: torch.Tensor,
+    m_p: torch.Tensor,
+    logs_p: torch.Tensor,
+    mask: torch.Tensor,
+    mean_over_processes: Callable[[torch.Tensor], torch.Tensor] = lambda count: count,
 ) -> torch.Tensor:
-    """KL(posterior || prior), per frame that counts (VITS, Kim et al. 2021, equation 4)."""
+    """KL(posterior || prior), per frame that counts (VITS, Kim et al. 2021, equation 4) in all processes."""
     z_p, logs_q, m_p, logs_p, mask = (each.float() for each in (z_p, logs_q, m_p, logs_p, mask))
     kl = logs_p - logs_q - 0.5 + 0.5 * (z_p - m_p).square() * (-2 * logs_p).exp()
-    return (kl * mask).sum() / mask.sum()
+    return (kl * mask).sum() / mean_over_processes(mask.sum())

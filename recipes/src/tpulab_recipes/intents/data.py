@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.inputs import decoded
 
 SMALL_DATA = Path(__file__).with_name("data")
 Batch = dict[str, NDArray[Any]]
@@ -50,8 +51,7 @@ def load_utterances(source: str = "") -> Utterances:
             )
         # Reading two small files needs no progress bars; a download below keeps them.
         disable_progress_bars()
-        files = {part: str(folder / f"{part}.csv") for part in ("train", "test")}
-        loaded = load_dataset("csv", data_files=files)
+        loaded = {part: _read_csv(folder / f"{part}.csv") for part in ("train", "test")}
     else:
         try:
             loaded = load_dataset(source)
@@ -63,6 +63,25 @@ def load_utterances(source: str = "") -> Utterances:
                 "name it; leave the setting empty for the small set that comes with the lesson."
             ) from error
     return _with_labels(loaded, source or str(folder))
+
+
+def _read_csv(file: Path) -> Any:
+    """A table whose text is in Unicode. Raises `DataError` for any other, and where a cell is empty."""
+    from datasets import load_dataset
+
+    data = file.read_bytes()
+    decoded(data, str(file))
+    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        table = load_dataset("csv", data_files=str(file), split="train", encoding=encoding)
+    except Exception as error:  # Of pandas, below three layers of datasets.
+        cause = error.__cause__ or error
+        raise DataError(f"{file} cannot be read as a table: {str(cause).splitlines()[0]}") from error
+    for column in set(table.column_names) & {"text", "category", "label_text", "label"}:
+        empty = next((n for n, value in enumerate(table[column], 2) if value is None or value == ""), None)
+        if empty is not None:
+            raise DataError(f"{file}, row {empty}: its {column} is empty.")
+    return table
 
 
 def _with_labels(loaded: Any, source: str) -> Utterances:

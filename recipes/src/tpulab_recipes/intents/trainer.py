@@ -14,6 +14,7 @@ from tpulab_recipes.intents.data import Encoded, eval_batches
 from tpulab_recipes.intents.tokenizer import unreachable
 from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training import Resumable, compiled_step, make_adamw, set_learning_rate
+from tpulab_recipes.torch_training.learning_rate import fitting_warmup
 
 
 def make_model(config: Config, names: tuple[str, ...], vocabulary: int, length: int) -> Any:
@@ -57,9 +58,10 @@ def prepared_mask(mask: Any) -> Any:
 def rate_at(config: Config, step: int, total_steps: int) -> float:
     """Share of the peak learning rate at a step (from 0): up to 1 over the warm-up, then linear down to 0 at
     the end."""
-    if step < config.warmup_steps:
-        return (step + 1) / config.warmup_steps
-    return max(0.0, (total_steps - step) / max(1, total_steps - config.warmup_steps))
+    warmup = fitting_warmup(config.warmup_steps, total_steps)
+    if step < warmup:
+        return (step + 1) / warmup
+    return max(0.0, (total_steps - step) / max(1, total_steps - warmup))
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class Trainer(Resumable):
 
     def before_step(self) -> None:
         """The rate is written into a tensor, and so is no constant of the program."""
-        set_learning_rate(self.backend, self.optimizer, self.learning_rate)
+        self.rate = self.learning_rate
+        set_learning_rate(self.backend, self.optimizer, self.rate)
 
     @compiled_step
     def train_step(self, batch: Any) -> Any:

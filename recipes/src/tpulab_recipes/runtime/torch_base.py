@@ -90,6 +90,11 @@ class TorchBackend(Backend):
         """Slices the state of an optimizer as its parameters are; call it after the state was made, and
         after a checkpoint was loaded. Does nothing where parameters are whole."""
 
+    def mean_over_processes(self, value: Any) -> Any:
+        """A tensor's mean over the processes, where each has its own: a loss that is divided by it has the
+        gradient of one process with all rows, after `optimizer_step` has averaged the gradients."""
+        return value
+
     def optimizer_step(self, optimizer: Any) -> None:
         """One update. Averages gradients first where each process has its own."""
         optimizer.step()

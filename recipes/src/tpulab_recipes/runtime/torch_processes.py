@@ -121,6 +121,14 @@ class TorchProcessesBackend(TorchBackend):
 
         return self._map(own, tree)
 
+    def mean_over_processes(self, value: Any) -> Any:
+        world = self.world()
+        if world.one_program:
+            return value
+        total = value.detach().clone()
+        self.torch.distributed.all_reduce(total)
+        return total / world.process_count
+
     def optimizer_step(self, optimizer: Any) -> None:
         world = self.world()
         if not world.one_program:

@@ -13,7 +13,7 @@ from tpulab_recipes.torch_training.learning_rate import (
     use_tensor_learning_rate,
     warmup_cosine,
 )
-from tpulab_recipes.torch_training.lora import add_lora, core_of
+from tpulab_recipes.torch_training.lora import add_lora, core_of, load_saved_weights, saved_weights
 from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state, share_step_counter
 from tpulab_recipes.torch_training.resumable import Resumable
 from tpulab_recipes.torch_training.snapshot import refuse_changes, restore, snapshot
@@ -29,11 +29,13 @@ __all__ = [
     "create_optimizer_state",
     "load_checkpoint",
     "load_flat_adamw",
+    "load_saved_weights",
     "make_adamw",
     "make_flat_adamw",
     "refuse_changes",
     "restore",
     "save_checkpoint",
+    "saved_weights",
     "set_learning_rate",
     "share_step_counter",
     "snapshot",

@@ -106,7 +106,7 @@ def read_checkpoint(folder: Folder, name: str) -> dict[str, Any]:
                 copy.seek(0)
                 return dict(read_tensors(copy, shown))
     except StorageError as error:
-        raise CheckpointError(str(error)) from error
+        raise CheckpointError(f"{shown} cannot be read: {error}") from error
 
 
 def check_disk_space(folder: str | Path, needed_bytes: int) -> None:

@@ -18,9 +18,16 @@ from tpulab_recipes.runtime import Backend
 def warmup_cosine(step: int, warmup: int, total: int) -> float:
     """Share of the peak learning rate at a step (from 0): linearly up to 1 over the warm-up, then along a
     cosine down to 0 at step `total` (torch's LinearLR and CosineAnnealingLR)."""
+    warmup = fitting_warmup(warmup, total)
     if step < warmup:
         return (step + 1) / warmup
     return cosine((step - warmup) / max(1, total - warmup))
+
+
+def fitting_warmup(warmup: int, total: int) -> int:
+    """The warm-up if it is shorter than the run, else a tenth of the run: without that, the rate would never
+    reach its peak, and nothing would be learned."""
+    return warmup if warmup < total else total // 10
 
 
 def cosine(done: float) -> float:

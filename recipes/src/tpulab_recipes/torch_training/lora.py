@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tpulab_recipes.common.errors import MissingPackage
+from tpulab_recipes.common.errors import CheckpointError, MissingPackage
 
 
 def add_lora(model: Any, rank: int, targets: Sequence[str]) -> Any:
@@ -15,6 +15,25 @@ def add_lora(model: Any, rank: int, targets: Sequence[str]) -> Any:
     except ImportError as error:
         raise MissingPackage("peft", "Training with LoRA") from error
     return get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=list(targets)))
+
+
+def saved_weights(model: Any) -> dict[str, Any]:
+    """What a checkpoint holds of a model: beside adapters not the weights that they adapt, which are the
+    pretrained model's own."""
+    state: dict[str, Any] = model.state_dict()
+    if not hasattr(model, "peft_config"):
+        return state
+    return {name: value for name, value in state.items() if "lora_" in name}
+
+
+def load_saved_weights(model: Any, state: Mapping[str, Any]) -> None:
+    """Puts `saved_weights` back. Raises `CheckpointError` for keys that are missing or left over."""
+    wanted = saved_weights(model).keys()
+    # Checkpoints held the whole model before.
+    odd = {name for name in wanted ^ state.keys() if name in wanted or "lora_" in name}
+    if odd:
+        raise CheckpointError(f"The checkpoint is one of another model: {', '.join(sorted(odd)[:4])}.")
+    model.load_state_dict(dict(state), strict=not hasattr(model, "peft_config"))
 
 
 def core_of(model: Any) -> Any:

@@ -32,7 +32,7 @@ def refuse_lost_folder(setting: str, place: str) -> None:
     minutes. Names there are NAME or OWNER/NAME."""
     path = Path(place).expanduser()
     if not path.exists() and (place.startswith(("/", ".", "~")) or place.count("/") > 1):
-        raise ConfigError(setting, f"{place!r} is neither a folder here nor a name at Hugging Face.")
+        raise ConfigError(setting, f"{place!r} is neither a folder here nor reachable at Hugging Face.")
 
 
 def read_weights(folder: Path) -> dict[str, Any]:

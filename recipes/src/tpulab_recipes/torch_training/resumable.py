@@ -16,6 +16,10 @@ class Resumable:
     model: Any
     optimizer: Any
     steps_done: int
+    peak: float
+    """Peak learning rate."""
+    rate: float = 0.0
+    """That of the last step."""
 
     def before_step(self) -> None:
         """What changes from step to step, such as a learning rate; runs before the compiled step."""

@@ -15,6 +15,7 @@ from tpulab_recipes.common.errors import CheckpointError
 from tpulab_recipes.common.settings import differences
 from tpulab_recipes.runtime.torch_base import TorchBackend
 from tpulab_recipes.torch_training.learning_rate import use_tensor_learning_rate
+from tpulab_recipes.torch_training.lora import load_saved_weights, saved_weights
 
 
 def snapshot(
@@ -37,7 +38,7 @@ def snapshot(
         "step": step,
         "config": dataclasses.asdict(config),
         "random": drawn,
-        "model": model.state_dict(),
+        "model": saved_weights(model),
         "optimizer": optimizer.state_dict(),
     }
     for name, part in (("scheduler", scheduler), ("scaler", scaler)):
@@ -67,7 +68,7 @@ def restore(
             may differ.
     """
     refuse_changes(state["config"], dataclasses.asdict(config), may_change)
-    model.load_state_dict(state["model"])
+    load_saved_weights(model, state["model"])
     optimizer.load_state_dict(state["optimizer"])
     use_tensor_learning_rate(backend, optimizer)
     backend.shard_optimizer(optimizer)

@@ -1,0 +1,293 @@
+"""The training loop of the recipes in PyTorch: batches in, steps out. It prints what will be trained, shows
+progress, logs, saves by steps and by time, evaluates, samples, and resumes; a recipe has the step."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import tyro
+
+from tpulab_recipes.common.errors import ConfigError, TrainingDiverged
+from tpulab_recipes.common.inputs import checked_count
+from tpulab_recipes.common.log_writers import open_writers
+from tpulab_recipes.common.preparation import require_writable
+from tpulab_recipes.common.progress import Silent, Terminal
+from tpulab_recipes.common.steering import Run, around, open_run
+from tpulab_recipes.runtime import Backend
+from tpulab_recipes.torch_training.checkpoint import load_checkpoint, save_checkpoint
+from tpulab_recipes.torch_training.learning_rate import fitting_warmup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """How a training is shown and saved."""
+
+    save_every: int = 0
+    """Steps between two checkpoints, besides those at the end of epochs; 0: none."""
+    save_minutes: float = 10.0
+    """Minutes after which a checkpoint is written in any case, so that a preempted machine loses no more;
+    0: never."""
+    log_every: int = 10
+    """Steps between two rows of figures; the device is waited for only then."""
+    evaluate_every: int = 0
+    """Steps between two evaluations, besides those at the end of epochs; 0: none."""
+    sample_every: int = 0
+    """Steps between two samples; 0: none."""
+    tensorboard: bool = False
+    """Log for TensorBoard as well."""
+    wandb_project: str = ""
+    """Log to this project of Weights & Biases as well."""
+    wandb_run: str = ""
+    """Name of the run there."""
+    quiet: bool = False
+    """Show no progress."""
+
+    def __post_init__(self) -> None:
+        for name in ("save_every", "evaluate_every", "sample_every"):
+            checked_count(name, getattr(self, name), 0)
+        checked_count("log_every", self.log_every)
+        if not 0 <= self.save_minutes < math.inf:
+            raise ConfigError("save_minutes", f"{self.save_minutes} is not a number of minutes from 0.")
+
+    def check(self, output: str) -> None:
+        """Raises an error of a recipe where nothing can be written to `output`, or nothing logged: before the
+        work. Closes what it opened."""
+        require_writable(output)
+        if self.wandb_project:
+            from tpulab_recipes.common.log_writers import checked_wandb
+
+            checked_wandb()
+
+
+OmittedLoop = tyro.conf.OmitArgPrefixes[Loop]
+
+
+@dataclass
+class Training:
+    """What `fit` needs of a recipe.
+
+    Args:
+        trainer: has `config`, `backend`, `model`, `steps_done`, `rate` (of the last step), `state`,
+            `load_state` and `train_step(batch)`, which returns its loss or a mapping of figures.
+        batches: all batches from a step to the end.
+        data: what is trained on, in words, for the first line.
+        fingerprint: of that data; a change since the checkpoint is reported.
+        evaluate: figures of held-out data, at the end of epochs.
+        sample: writes samples, and returns what it wrote in words.
+        saves_at: whether a checkpoint and an evaluation are due at the end of an epoch, counted from 1.
+        extra: more for the checkpoint.
+    """
+
+    name: str
+    trainer: Any
+    batches: Callable[[int], Iterable[Any]]
+    in_epoch: int
+    epochs: int
+    output: str
+    data: str = ""
+    fingerprint: str = ""
+    warmup_steps: int = 0
+    evaluate: Callable[[], Mapping[str, float]] | None = None
+    sample: Callable[[], str] | None = None
+    saves_at: Callable[[int], bool] = lambda _: True
+    extra: Callable[[], Mapping[str, Any]] = dict
+    shown: Callable[[Mapping[str, float]], str] = field(default=lambda row: f"loss {row['loss']:.3f}")
+
+
+def fit(training: Training, loop: Loop) -> dict[str, object]:
+    """Trains from the newest checkpoint of the output folder, or from the beginning, to the last epoch.
+    Returns the figures of the end. Raises `TrainingDiverged` when the loss is not finite."""
+    return _Loop(training, loop).run()
+
+
+class _Loop:
+    def __init__(self, training: Training, loop: Loop) -> None:
+        self.t, self.loop, self.trainer = training, loop, training.trainer
+        self.backend: Backend = training.trainer.backend
+        self.total = training.epochs * training.in_epoch
+        self.result: dict[str, object] = {}
+        self.saved_step, self.saved_at = -1, time.monotonic()
+        # The clock of the step time: without evaluations, samples and checkpoints.
+        self.busy_s, self.timed = 0.0, 0
+
+    def run(self) -> dict[str, object]:
+        t, trainer, loop, main = self.t, self.trainer, self.loop, self.backend.world().is_main
+        self._introduce()
+        self._resume()
+        run = self._steered()
+        self.progress = Terminal() if main and not loop.quiet else Silent()
+        self.writers = []
+        if main and t.output:
+            self.writers = open_writers(
+                t.output, loop.tensorboard, loop.wandb_project, loop.wandb_run, trainer.config
+            )
+        self.progress.start("training", self.total - trainer.steps_done)
+        steps = self.backend.batches(map(self.backend.own_rows, t.batches(trainer.steps_done)))
+        began, found = time.perf_counter(), None
+        for batch in run.steps(steps, total=self.total - trainer.steps_done):
+            self._steer(run)
+            found = trainer.train_step(batch)
+            step = trainer.steps_done
+            run.log(loss=_loss_of(found))
+            at_end, self.timed = step % t.in_epoch == 0, self.timed + 1
+            logged = at_end or step % loop.log_every == 0
+            row = self._read(found) if logged else {}
+            self.busy_s += time.perf_counter() - began
+            note = ""
+            if logged:
+                self._write({**row, "learning_rate": trainer.rate, "epoch": step / t.in_epoch})
+                note = (
+                    f"{t.shown(row)}, rate {trainer.rate:.2e}, {1e3 * self.busy_s / self.timed:.0f} ms a step"
+                )
+            self.progress.advance(1, note)
+            self._after(step, at_end, row)
+            began = time.perf_counter()
+        self.progress.finish()
+        if trainer.steps_done < self.total and found is not None:
+            self.save()  # stopped from the page, to go on from there
+        for writer in self.writers:
+            writer.close()
+        return self.result
+
+    def _introduce(self) -> None:
+        """The first lines: what is trained, on what, and what is odd about it."""
+        t, world = self.t, self.backend.world()
+        if not world.is_main:
+            return
+        parameters = list(self.trainer.model.parameters())
+        count = sum(each.numel() for each in parameters)
+        trained = sum(each.numel() for each in parameters if each.requires_grad)
+        share = "all trained" if trained == count else f"{trained:,} of them trained"
+        print(f"{t.name}: {count:,} parameters, {share}; {t.data}{self.total} steps", flush=True)
+        warmup = fitting_warmup(t.warmup_steps, self.total)
+        if warmup != t.warmup_steps:
+            print(
+                f"warmup_steps: the warm-up of {t.warmup_steps} steps is not shorter than the run of "
+                f"{self.total}; the rate would end at {min(1.0, self.total / t.warmup_steps):.0%} of its "
+                f"peak. It is shortened to {warmup}; give --warmup-steps, or more --epochs.",
+                file=sys.stderr,
+                flush=True,
+            )
+        devices = len(self.backend.devices())
+        if world.one_program and world.global_devices < devices:
+            print(
+                f"note: {world.global_devices} of {devices} chips is used; give --spmd for all of them.",
+                file=sys.stderr,
+            )
+
+    def _resume(self) -> None:
+        if not self.t.output:
+            return
+        found = load_checkpoint(self.t.output, self.backend)
+        if found is None:
+            return
+        step, state = found
+        before = state.get("data")
+        self.trainer.load_state(state)
+        print(f"going on after step {step}", flush=True)
+        if before and self.t.fingerprint and before != self.t.fingerprint:
+            print(
+                "note: the data have changed since that checkpoint; batches are now made of the new ones.",
+                file=sys.stderr,
+                flush=True,
+            )
+        self.saved_step = step
+
+    def _steered(self) -> Run:
+        rate = self.trainer.peak
+        run = open_run(
+            self.t.name, self.trainer.config, {"learning_rate": rate}, {"learning_rate": around(rate)}
+        )
+        run.on(checkpoint=self.save, evaluate=self._evaluated, sample=self.t.sample or (lambda: "no samples"))
+        self._initial = rate
+        return run
+
+    def _steer(self, run: Run) -> None:
+        """A peak rate that was changed from the page."""
+        asked = float(run.hyper()["learning_rate"])
+        if not math.isclose(asked, self._initial, rel_tol=1e-6):
+            self.trainer.peak = self._initial = asked
+
+    def _read(self, found: Any) -> dict[str, float]:
+        figures = found if isinstance(found, Mapping) else {"loss": found}
+        row = self.backend.reduce_metrics(figures)
+        if not all(map(math.isfinite, row.values())):
+            raise TrainingDiverged(
+                f"The loss is not finite at step {self.trainer.steps_done}: lower learning_rate, check the "
+                "data, or use float32. The checkpoints before it are unchanged."
+            )
+        return row
+
+    def _write(self, figures: Mapping[str, float]) -> None:
+        for writer in self.writers:
+            writer.figures(self.trainer.steps_done, figures)
+
+    def _after(self, step: int, at_end: bool, row: Mapping[str, float]) -> None:
+        """Evaluation, samples and checkpoints that are due after a step."""
+        t, loop, epoch = self.t, self.loop, step // self.t.in_epoch
+        last = step == self.total
+        due = at_end and (t.saves_at(epoch) or last)
+        if due or (loop.evaluate_every and step % loop.evaluate_every == 0):
+            evaluated = self._evaluated()
+            if at_end:
+                step_ms = 1e3 * self.busy_s / self.timed
+                self.result = {"epochs": epoch, **row, "step_ms": step_ms, **evaluated}
+                said = "".join(
+                    f", {name.replace('_', ' ').replace('f1', 'F1')} {value:.3f}"
+                    for name, value in evaluated.items()
+                )
+                print(f"epoch {epoch}: {t.shown(row)}{said}, {step_ms:.0f} ms a step", flush=True)
+                self.busy_s, self.timed = 0.0, 0
+        if t.sample is not None and (last or (loop.sample_every and step % loop.sample_every == 0)):
+            print(f"sample: {t.sample()}", flush=True)
+        if due or (loop.save_every and step % loop.save_every == 0) or self._time_to_save(step):
+            self.save()
+
+    def _time_to_save(self, step: int) -> bool:
+        loop = self.loop
+        if not loop.save_minutes or (self.backend.world().process_count > 1 and step % loop.log_every):
+            return False
+        # The processes of a group save together: the clock is the main one's.
+        passed = self.backend.from_main(lambda: [time.monotonic() - self.saved_at])[0]
+        return bool(passed >= 60 * loop.save_minutes)
+
+    def _evaluated(self) -> dict[str, float]:
+        if self.t.evaluate is None:
+            return {}
+        found = dict(self.t.evaluate())
+        self._write(found)
+        return found
+
+    def save(self) -> str:
+        """Writes a checkpoint of this step, unless there is one."""
+        step = self.trainer.steps_done
+        if not self.t.output:
+            return "no output folder"
+        if self.saved_step != step:
+            state = {**self.trainer.state(), "data": self.t.fingerprint, **self.t.extra()}
+            save_checkpoint(self.backend, self.t.output, step, state)
+            for writer in self.writers:
+                writer.flush()
+        self.saved_step, self.saved_at = step, time.monotonic()
+        return f"step-{step:08d}.pt"
+
+
+def _loss_of(found: Any) -> Any:
+    return found if not isinstance(found, Mapping) else next(iter(found.values()))
+
+
+def require_rows(batch_size: int, backend: Backend) -> None:
+    """Raises `ConfigError` for a batch that the devices cannot share evenly: before anything is prepared."""
+    world = backend.world()
+    devices = world.global_devices if world.one_program else world.process_count
+    if batch_size % devices:
+        raise ConfigError(
+            "batch_size",
+            f"a batch of {batch_size} cannot be divided among {devices} devices; give --batch-size "
+            f"{-(-batch_size // devices) * devices}.",
+        )
