@@ -16,7 +16,7 @@ from preparing import lj_clip, lj_folder, text_grid, wav
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.progress import Silent
 from tpulab_recipes.english_tts.config_english import get_lesson_config
-from tpulab_recipes.english_tts.data import ensure_prepared, prepare, read_features
+from tpulab_recipes.english_tts.data import PhonemeProcessor, ensure_prepared, prepare, read_features
 
 CONFIG = get_lesson_config()
 
@@ -161,3 +161,17 @@ def test_training_goes_on_with_an_interrupted_preparation_and_never_takes_other_
     with pytest.raises(DataError, match="the data folder NOTHERE does not exist"):
         ensure_prepared(config.but(data_dir="NOTHERE"), Silent(), built_in=True)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["lj", "voice"]
+
+
+def test_only_symbols_that_were_trained_are_spoken() -> None:
+    """Aligned data have stresses and no punctuation; a lexicon and g2p_en have it otherwise."""
+    voice = PhonemeProcessor(trained=("<sil>", "DH", "AH0", "R", "EH1", "D", "HH", "L", "OW1"))
+    for text, said in (
+        ("The red. Red!", "<sil> DH AH0 R EH1 D R EH1 D <sil>"),
+        ("{HH AH0 L OW1 , , D}", "<sil> HH AH0 L OW1 <sil> D <sil>"),
+    ):
+        assert " ".join(voice.phonemes(text)) == said
+    with pytest.raises(DataError, match="never trained on B"):
+        voice.phonemes("The bird.")
+    with pytest.raises(DataError, match=r"zebra: not in the shipped lexicon.*in braces"):
+        voice.phonemes("A zebra.")

@@ -192,6 +192,6 @@ def test_a_disk_that_is_too_full_is_named_before_anything_is_written(tmp_path: P
     save_checkpoint(CPU, tmp_path, 1, {"s": 1})
     full = type(shutil.disk_usage(tmp_path))(2**30, 2**30 - 2**20, 2**20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
-    with pytest.raises(StorageError, match="has 1 MiB left and a checkpoint needs 8; make room"):
+    with pytest.raises(StorageError, match="has 1 MiB left and a checkpoint needs 8; free some space"):
         save_checkpoint(CPU, tmp_path, 2, {"w": torch.zeros(2**21)})
     assert [file.name for file in tmp_path.iterdir()] == ["step-00000001.pt"]

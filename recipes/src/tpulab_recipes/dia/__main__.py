@@ -166,7 +166,7 @@ class Finetune(DiaCommand):
                 fingerprint=digest(*(part for one in clips for part in (one.name, one.text, one.codes))),
                 warmup_steps=config.warmup_steps,
                 evaluate=(lambda: {"held_out_loss": trainer.evaluate(test)}) if test else None,
-                sample=sample if loop.sample_every and backend.world().is_main else None,
+                sample=sample if loop.sample_every else None,
             ),
             loop,
         )
@@ -176,7 +176,7 @@ class Finetune(DiaCommand):
 
     @staticmethod
     def write_sample(trainer: Any, codec: Any, clip: Any, output: str) -> str:
-        """Speaks the text of a clip to OUTPUT/samples."""
+        """Speaks the text of a clip to OUTPUT/samples; all processes compute, and the main one writes."""
         import torch
 
         from tpulab_recipes.audio import files
@@ -189,6 +189,8 @@ class Finetune(DiaCommand):
         name = f"{trainer.steps_done:08d}_{clip.name}.wav"
         if len(codes) == 0:
             return f"{name}: the model says nothing yet"
+        if not trainer.backend.world().is_main:
+            return name
         codec.to(torch.device("cpu"))
         sound = codec.decode(codes.T[None].clamp(0, 1023).long())[0].numpy()
         with Folder(f"{output}/samples").make().write(name) as file:

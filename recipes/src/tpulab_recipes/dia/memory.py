@@ -128,8 +128,14 @@ def sentences(needs: Sequence[Need]) -> list[str]:
     for chip in CHIPS:
         said = []
         for need in (each for each in needs if each.chip == chip):
-            fitting = f"fits with {need.most} clip{'s' * (need.most > 1)} per chip"
+            at_most = "at most " if need.plan.gathered else ""
+            fitting = f"fits with {at_most}{need.most} clip{'s' * (need.most > 1)} per chip"
             way = need.way.split(",")[0].replace("full", "full fine-tuning")
             said.append(f"{way} {fitting if need.most else 'does not fit'}")
         lines.append(f"{slice_name(chip, needs[0].count)}: {'; '.join(said)}.")
+    if any(need.plan.gathered for need in needs):
+        lines.append(
+            "At most: the plan counts one gathered layer at a time, and the TPU compiler gathers several while "
+            "memory is free; with few layers it needed up to twice the plan (docs/dia.md)."
+        )
     return lines

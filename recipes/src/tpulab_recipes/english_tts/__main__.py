@@ -19,6 +19,8 @@ from tpulab_recipes.common.command_line import (
     print_training_result,
     read_subcommand,
 )
+from tpulab_recipes.common.log_writers import checked_wandb
+from tpulab_recipes.common.preparation import require_output_file
 from tpulab_recipes.common.progress import Terminal
 from tpulab_recipes.english_tts.config_english import PRESETS, EnglishTrainingConfig, get_lesson_config
 
@@ -69,8 +71,12 @@ class Train(TtsCommand):
         from tpulab_recipes.english_tts.checkpoint_manager import save_final_model
         from tpulab_recipes.english_tts.data import ensure_prepared
         from tpulab_recipes.english_tts.memory import refuse_too_large
+        from tpulab_recipes.torch_training.fit import report_warmup
 
-        config, backend = self.config, self.use_backend()
+        config = self.config
+        if config.use_wandb:
+            checked_wandb()
+        backend = self.use_backend()
         refuse_too_large(config, backend)
         if self.resume is not None:
             config = config.but(resume_checkpoint=self.resume)
@@ -78,11 +84,13 @@ class Train(TtsCommand):
         trainer = _trainer(config, backend)
         if step := trainer.setup_checkpoint_resumption():
             print(f"going on after step {step}", flush=True)
+        total = config.num_epochs * trainer.steps_per_epoch
         print(
-            f"{len(trainer.train_set)} utterances to train on, {len(trainer.held_out)} held out, "
-            f"{trainer.steps_per_epoch} steps an epoch",
+            f"{trainer.data_dir}: {len(trainer.train_set)} utterances to train on, {len(trainer.held_out)} "
+            f"held out, {trainer.steps_per_epoch} steps an epoch",
             flush=True,
         )
+        report_warmup(config.warmup_steps, total)
         began = time.perf_counter()
         found = trainer.train()
         seconds = time.perf_counter() - began
@@ -134,6 +142,7 @@ class Speak(TtsCommand):
         from tpulab_recipes.english_tts.checkpoint_manager import load_final_model
         from tpulab_recipes.english_tts.generation import speak
 
+        require_output_file(self.output)
         backend: Any = self.use_backend()
         folder = self.model or str(Path(self.config.output_dir) / "model")
         model, config, processor = load_final_model(folder)

@@ -18,7 +18,6 @@ from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.english_tts.data import PhonemeProcessor
 from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training import checkpoint
-from tpulab_recipes.torch_training.checkpoint import check_disk_space as check_disk_space
 from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 #: Below the folder of the checkpoints: the one of the lowest validation loss.
@@ -85,11 +84,16 @@ def cleanup_old_checkpoints(folder: str | Path, keep_last_n: int) -> list[Path]:
     return old
 
 
+def check_disk_space(folder: str | Path, needed_bytes: int) -> None:
+    """Raises `StorageError` when the disk of `folder` has less than that."""
+    Folder(folder).require_room(needed_bytes, "a checkpoint")
+
+
 def save_phoneme_processor(folder: str | Path, processor: PhonemeProcessor) -> Path:
     """Writes its symbols as JSON."""
     place = Path(folder) / "phonemes.json"
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(json.dumps({"symbols": processor.symbols}))
+    place.write_text(json.dumps({"symbols": processor.symbols, "trained": sorted(processor.trained)}))
     return place
 
 
@@ -97,7 +101,8 @@ def load_phoneme_processor(folder: str | Path) -> PhonemeProcessor:
     """Raises `CheckpointError` where there is none."""
     place = Path(folder) / "phonemes.json"
     try:
-        return PhonemeProcessor(read_json(place)["symbols"])
+        written = read_json(place)
+        return PhonemeProcessor(written["symbols"], written.get("trained", ()))
     except (ConfigError, KeyError, TypeError) as error:
         raise CheckpointError(f"{place} cannot be read as a table of symbols ({error}).") from error
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -52,10 +52,11 @@ PREPARING = "preparing.json"
 
 
 class PhonemeProcessor:
-    """Symbols to numbers and back, and text to phonemes."""
+    """Symbols to numbers and back, and text to phonemes. `trained`: the symbols that a voice has heard;
+    empty: unknown."""
 
-    def __init__(self, symbols: Sequence[str] = SYMBOLS) -> None:
-        self.symbols = tuple(symbols)
+    def __init__(self, symbols: Sequence[str] = SYMBOLS, trained: Collection[str] = ()) -> None:
+        self.symbols, self.trained = tuple(symbols), frozenset(trained)
         self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
 
     def __len__(self) -> int:
@@ -75,21 +76,51 @@ class PhonemeProcessor:
         return [self.symbols[number] for number in ids]
 
     def phonemes(self, text: str) -> list[str]:
-        """Of an English text, with silence at both ends: by g2p_en where it is installed, else by the lexicon
-        of the synthetic corpus. Raises `DataError` that names words which the lexicon lacks."""
-        words = re.findall(r"[a-z']+", text.lower())
-        if not words:
+        """Of an English text, with silence at both ends: as written in braces (`{HH AH0}`), by the lexicon of
+        the synthetic corpus, and by g2p_en for other words. Of the trained symbols the nearest are taken:
+        alignments have no punctuation, and a lexicon may mark stress otherwise. Raises `DataError` that names
+        words and symbols that are not known."""
+        found = [SILENCE]
+        for braces, plain in re.findall(r"\{([^}]*)\}|([^{}]+)", text):
+            found += braces.split() if braces else self._of_words(plain)
+        if len(found) == 1:
             raise DataError(f"the text {text!r} has no words.")
+        said = [self._nearest(each) for each in (*found, SILENCE)]
+        return [
+            each for before, each in zip(["", *said], said, strict=False) if not before == each == SILENCE
+        ]
+
+    def _of_words(self, text: str) -> list[str]:
+        words = re.findall(r"[a-z']+", text.lower())
         unknown = [word for word in words if word not in PRONUNCIATIONS]
         if not unknown:
-            return [SILENCE, *(phoneme for word in words for phoneme in PRONUNCIATIONS[word]), SILENCE]
+            return [phoneme for word in words for phoneme in PRONUNCIATIONS[word]]
         g2p = _installed_g2p()
         if g2p is None:
             raise DataError(
                 f"{', '.join(sorted(set(unknown)))}: not in the shipped lexicon of {len(PRONUNCIATIONS)} "
-                "words; install g2p_en for other texts."
+                "words; install g2p_en for other texts, or write phonemes in braces, as {HH AH0 L OW1}."
             )
-        return [SILENCE, *(each for each in g2p(text) if each.strip() and each in self._numbers), SILENCE]
+        try:
+            return [each for each in g2p(text) if each.strip() and each in self._numbers]
+        except LookupError as error:  # NLTK's, whose message is a page.
+            raise DataError(
+                "g2p_en lacks data of NLTK; run `python -m nltk.downloader cmudict "
+                "averaged_perceptron_tagger_eng`."
+            ) from error
+
+    def _nearest(self, phoneme: str) -> str:
+        """The symbol itself if it was trained, else a pause for punctuation, or the vowel with another
+        stress."""
+        if phoneme in PUNCTUATION:
+            return SILENCE
+        if not self.trained or phoneme in self.trained or phoneme == SILENCE:
+            return phoneme
+        base = phoneme.rstrip("012")
+        near = [base + stress for stress in ("1", "0", "2", "") if base + stress in self.trained]
+        if not near:
+            raise DataError(f"this voice was never trained on {phoneme}; train it on texts that have it.")
+        return near[0]
 
 
 def _symbol_of(phoneme: str) -> str:
@@ -103,7 +134,9 @@ def _symbol_of(phoneme: str) -> str:
 def _installed_g2p() -> Callable[[str], list[str]] | None:
     try:
         from g2p_en import G2p  # type: ignore[import-not-found]
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != "g2p_en":
+            raise DataError(f"g2p_en cannot be imported: {error}.") from error
         return None
     found: Callable[[str], list[str]] = G2p()
     return found

@@ -93,12 +93,13 @@ class KokoroTrainer(Resumable):
         self.config, self.backend, self.steps_done = config, backend, 0
         self._torch = backend
         self.train_set, self.held_out = list(train), list(held_out)
+        self.data_dir = str(statistics.get("data_dir", "made up"))
         self.steps_per_epoch = batches_per_epoch(self.train_set, config)
         self.device_type = DeviceType.of(backend)
         self.amp: AmpName = amp or (self.device_type.amp if config.use_mixed_precision else "float32")
         self.run = run or PlainRun({"learning_rate": config.learning_rate})
         self.progress = progress or Silent()
-        self.processor = PhonemeProcessor()
+        self.processor = PhonemeProcessor(trained=statistics.get("symbols", ()))
         backend.seed(config.seed)
         model = KokoroModel(
             config, len(self.processor), backend.recompute if config.gradient_checkpointing else None

@@ -41,7 +41,7 @@ def save_checkpoint(
     if not backend.world().is_main:
         return written
     place.make().remove_unfinished("step-")
-    check_disk_space(folder, bytes_of(on_host))
+    place.require_room(bytes_of(on_host), "a checkpoint")
     try:
         with place.write(name) as file:
             torch.save(on_host, file)
@@ -107,21 +107,6 @@ def read_checkpoint(folder: Folder, name: str) -> dict[str, Any]:
                 return dict(read_tensors(copy, shown))
     except StorageError as error:
         raise CheckpointError(f"{shown} cannot be read: {error}") from error
-
-
-def check_disk_space(folder: str | Path, needed_bytes: int) -> None:
-    """Raises `StorageError` when the disk of a local `folder` has less than that."""
-    if Folder(folder).remote:
-        return
-    place = Path(folder).absolute()
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    if free < needed_bytes:
-        raise StorageError(
-            f"{folder} has {free / 2**20:.0f} MiB left and a checkpoint needs {needed_bytes / 2**20:.0f}; "
-            "make room, or give another output folder."
-        )
 
 
 def bytes_of(tree: Any) -> int:

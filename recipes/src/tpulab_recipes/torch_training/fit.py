@@ -164,15 +164,7 @@ class _Loop:
         trained = sum(each.numel() for each in parameters if each.requires_grad)
         share = "all trained" if trained == count else f"{trained:,} of them trained"
         print(f"{t.name}: {count:,} parameters, {share}; {t.data}{self.total} steps", flush=True)
-        warmup = fitting_warmup(t.warmup_steps, self.total)
-        if warmup != t.warmup_steps:
-            print(
-                f"warmup_steps: the warm-up of {t.warmup_steps} steps is not shorter than the run of "
-                f"{self.total}; the rate would end at {min(1.0, self.total / t.warmup_steps):.0%} of its "
-                f"peak. It is shortened to {warmup}; give --warmup-steps, or more --epochs.",
-                file=sys.stderr,
-                flush=True,
-            )
+        report_warmup(t.warmup_steps, self.total)
         devices = len(self.backend.devices())
         if world.one_program and world.global_devices < devices:
             print(
@@ -244,7 +236,9 @@ class _Loop:
                 print(f"epoch {epoch}: {t.shown(row)}{said}, {step_ms:.0f} ms a step", flush=True)
                 self.busy_s, self.timed = 0.0, 0
         if t.sample is not None and (last or (loop.sample_every and step % loop.sample_every == 0)):
-            print(f"sample: {t.sample()}", flush=True)
+            written = t.sample()
+            if self.backend.world().is_main:
+                print(f"sample: {written}", flush=True)
         if due or (loop.save_every and step % loop.save_every == 0) or self._time_to_save(step):
             self.save()
 
@@ -275,6 +269,19 @@ class _Loop:
                 writer.flush()
         self.saved_step, self.saved_at = step, time.monotonic()
         return f"step-{step:08d}.pt"
+
+
+def report_warmup(asked: int, total: int) -> None:
+    """Prints to what a warm-up is shortened that is not shorter than the run."""
+    warmup = fitting_warmup(asked, total)
+    if warmup != asked:
+        print(
+            f"warmup_steps: the warm-up of {asked} steps is not shorter than the run of {total}; the rate "
+            f"would end at {min(1.0, total / asked):.0%} of its peak. It is shortened to {warmup}; give "
+            "--warmup-steps, or more --epochs.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _loss_of(found: Any) -> Any:
