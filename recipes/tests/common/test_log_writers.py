@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,3 +109,18 @@ def test_an_offline_run_of_weights_and_biases_holds_figures_and_settings(
             settings[each.key] = json.loads(each.value_json)
     assert rows == [(1, 0.5), (2, 0.25)]
     assert settings["batch_size"] == 8
+
+
+def test_a_run_of_weights_and_biases_may_have_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case D18: a name that is no id ended the training."""
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    for name in ("lr=3e-4: try #2 / a?%", "first"):
+        writer = WeightsAndBiases("p", name, str(tmp_path), {})
+        run = wandb.run
+        assert run.name == name
+        assert re.fullmatch(r"[A-Za-z0-9_-]+", run.id)
+        writer.close()

@@ -287,3 +287,25 @@ def test_the_step_has_no_data_dependent_operator(utterances, tokenizer) -> None:
     trainer.model.train()
     with forbid_operators():
         trainer._logits_and_loss(batch)[1].backward()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("text,category\ncafé,a\n".encode("cp1252"), r"train\.csv, line 2: byte \d+ is not UTF-8.*cp1252"),
+        (b"text,category\nhello,a\n,b\n", r"train\.csv, row 3: its text is empty"),
+        (b"text,category\nhello,a\nbye,\n", r"train\.csv, row 3: its category is empty"),
+    ],
+)
+def test_tables_that_cannot_be_used_are_one_sentence(content: bytes, said: str, tmp_path: Path) -> None:
+    """Case D02, and a cell that is empty."""
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.csv").write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        load_utterances(str(tmp_path))
+
+
+def test_tables_in_utf_16_are_read(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.csv").write_bytes("text,category\ncafé,a\n".encode("utf-16"))
+    assert load_utterances(str(tmp_path)).train["text"][0] == "café"

@@ -36,7 +36,7 @@ SENTENCES = (
     "The box was thrown beside the parked truck.",
     "Four hours of steady work faced us.",
 )
-STEPS = 400
+STEPS = 200
 #: Word error rate by Whisper tiny.en. It was 6.3 % for the recordings, and 7.8 % through the codec alone.
 GATE = 0.2
 

@@ -102,7 +102,14 @@ class WeightsAndBiases:
             made = run
         try:
             self._run: Any = self._wandb.init(
-                project=project, name=run, dir=folder, config=dict(config), resume="allow", id=made
+                project=project,
+                name=run,
+                dir=folder,
+                config=dict(config),
+                resume="allow",
+                id=made,
+                # Read again: the package read it when it was imported.
+                mode=os.environ.get("WANDB_MODE"),
             )
         except self._wandb.errors.Error as error:
             said = " ".join(str(error).split())

@@ -135,7 +135,7 @@ def sentences(needs: Sequence[Need]) -> list[str]:
         lines.append(f"{slice_name(chip, needs[0].count)}: {'; '.join(said)}.")
     if any(need.plan.gathered for need in needs):
         lines.append(
-            "At most: the plan counts one gathered layer at a time, and the TPU compiler gathers several while "
+            "At most: the plan counts one gathered layer, and the TPU compiler gathers several while "
             "memory is free; with few layers it needed up to twice the plan (docs/dia.md)."
         )
     return lines

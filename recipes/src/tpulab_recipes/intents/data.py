@@ -40,7 +40,7 @@ def load_utterances(source: str = "") -> Utterances:
     Raises:
         DataError: neither such a folder nor such a data set can be reached.
     """
-    from datasets import disable_progress_bars, load_dataset
+    from datasets import DatasetDict, disable_progress_bars, load_dataset
 
     folder = Path(source) if source else SMALL_DATA
     if folder.is_dir():
@@ -51,7 +51,7 @@ def load_utterances(source: str = "") -> Utterances:
             )
         # Reading two small files needs no progress bars; a download below keeps them.
         disable_progress_bars()
-        loaded = {part: _read_csv(folder / f"{part}.csv") for part in ("train", "test")}
+        loaded = DatasetDict({part: _read_csv(folder / f"{part}.csv") for part in ("train", "test")})
     else:
         try:
             loaded = load_dataset(source)
