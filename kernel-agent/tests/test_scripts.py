@@ -250,3 +250,25 @@ def test_the_notify_command_of_a_script_is_run_though_the_script_has_ended(tmp_p
     note = tmp_path / "note"
     wait_until(note.exists, "the command")
     assert note.read_text() == "failed 2 ValueError: third\n"
+
+
+@pytest.mark.parametrize(("flags", "count"), [("--xla_force_host_platform_device_count=5", 5), ("", 8)])
+def test_a_number_of_cpu_devices_that_the_user_gives_beats_the_preset_one(
+    flags: str, count: int, tmp_path: Path
+) -> None:
+    """Case C07."""
+    done = run_script(
+        f"""
+        import os
+        import tpulab
+        tpulab.status()
+        os.environ['XLA_FLAGS'] = {flags!r}
+        import jax
+        print(jax.device_count())
+        """,
+        tmp_path,
+        JAX_PLATFORMS="cpu",
+        JAX_NUM_CPU_DEVICES="8",
+        TPULAB_TEXT="0",
+    )
+    assert (done.returncode, done.stdout) == (0, f"{count}\n"), done.stderr

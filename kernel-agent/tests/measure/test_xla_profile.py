@@ -113,3 +113,42 @@ def test_a_trace_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(ProfileError, match="another one is running"):
         capture(0)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("form", ["start_trace", "trace"])
+def test_a_trace_that_the_user_begins_comes_first(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cases C13, N14: ours gives way, and his is whole."""
+    import jax
+    import jax.numpy as jnp
+
+    jnp.ones(3).block_until_ready()
+    traced = threading.Event()
+    monkeypatch.setattr(
+        xla_profile, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: traced.wait(60))
+    )
+    failures: list[ProfileError] = []
+
+    def ours() -> None:
+        try:
+            capture(2)
+        except ProfileError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=ours)
+    plain = jax.profiler.start_trace
+    thread.start()
+    wait_until(lambda: jax.profiler.start_trace is not plain, "our trace")
+    if form == "trace":
+        with jax.profiler.trace(str(tmp_path)):
+            jnp.ones(5).block_until_ready()
+    else:
+        jax.profiler.start_trace(str(tmp_path))
+        jnp.ones(5).block_until_ready()
+        jax.profiler.stop_trace()
+    traced.set()
+    thread.join()
+    assert list(tmp_path.rglob("*.xplane.pb"))
+    assert "gave way" in str(failures[0])
+    assert jax.profiler.start_trace is plain

@@ -186,7 +186,7 @@ def test_snapshots_are_sent_only_where_a_page_has_nothing_better() -> None:
         shown.take({**publisher().store.take(), "time": shown._newest["time"] + 1})
         return bool(shown._snapshot["time"] == shown._newest["time"])
 
-    assert is_sent(), "nobody has said anything: a page of an earlier version, or none"
+    assert is_sent(), "nobody has said anything, and there is no bridge that keeps what is sent"
     says("a page with the bridge", "bridge")
     assert not is_sent()
     says("a page without", "comm")
@@ -202,6 +202,50 @@ def test_snapshots_are_sent_only_where_a_page_has_nothing_better() -> None:
     says("one too many to be true", "bridge")
     assert is_sent()
     shown.close()
+
+
+def test_with_a_bridge_nothing_is_sent_that_nobody_has_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case T8: a detached run, or one whose tab was closed, would fill its journal."""
+    shown = StepTimeline()
+    shown.set_trait("kernel_id", "k")
+    monkeypatch.setattr(type(current_agent().cells), "are_running", property(lambda _: True))
+    before = shown._snapshot
+    for _ in range(3):
+        shown.take({**publisher().store.take(), "time": shown._newest["time"] + 1})
+        shown.keep_picture()
+    assert shown._snapshot == before
+    shown._handle_custom_msg({"type": "feed", "view": "a page without", "by": "comm"}, [])
+    assert shown._snapshot == shown._newest
+    shown._handle_custom_msg({"type": "feed", "view": "a page without", "by": None}, [])
+    before = shown._snapshot
+    shown.take({**publisher().store.take(), "time": shown._newest["time"] + 1})
+    assert shown._snapshot == before
+    shown.close()
+
+
+def test_pictures_of_a_sweep_become_rare_and_the_last_one_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tpulab.widgets import publisher as room
+
+    clock, running = [0], [True]
+    own = room.Publisher()
+    monkeypatch.setattr(room, "now_ns", lambda: clock[0])
+    monkeypatch.setattr(type(own._agent.cells), "are_running", property(lambda _: running[0]))
+    pictures: list[int] = []
+
+    class Shown:
+        def take(self, snapshot: Any) -> None: ...
+
+        def keep_picture(self) -> None:
+            pictures.append(own.store.ended)
+
+    for _ in range(7 * 24 * 60):  # a trial a minute, for a week
+        clock[0] += 60 * 10**9
+        own.store.ended += 1
+        own._round([Shown()])
+    assert 10 < len(pictures) < 50
+    running[0] = False
+    own._round([Shown()])
+    assert pictures[-1] == own.store.ended
 
 
 def test_the_picture_is_of_now_although_no_snapshot_was_sent() -> None:

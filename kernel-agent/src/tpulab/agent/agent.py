@@ -97,6 +97,7 @@ class Agent:
         self.cells.on_error = self._on_cell_error
         self.cells.on_begin = self._on_cell
         self._errors = itertools.count(1)
+        self._preset_cpu_count = os.environ.get("JAX_NUM_CPU_DEVICES")
         self.auto = AutoSteps(tracker)
         self.lazy: LazyWatch | None = None
         self._hooks = [
@@ -229,6 +230,7 @@ class Agent:
         # Runs before jax's own exit work, which takes the backend away under the watcher.
         atexit.register(self.device.stop)
         parts: dict[str, Callable[[], object]] = {
+            "the number of CPU devices is that of the environment": self._heed_cpu_count,
             "compilations are not reported": self.compiles.attach,
             "reads of a device value are not reported": self.syncs.attach,
             "loops without annotation are not noticed": self.auto.follow_jax,
@@ -245,6 +247,16 @@ class Agent:
             except Exception as error:
                 log_once(without, error)
         self.wake()
+
+    def _heed_cpu_count(self) -> None:
+        """`XLA_FLAGS` of the user win over the number of CPU devices that the kernelspec presets."""
+        given = os.environ.get("JAX_NUM_CPU_DEVICES")
+        if given is None or given != self._preset_cpu_count:
+            return
+        if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
+            config: Any = sys.modules["jax"].config
+            if str(config.jax_num_cpu_devices) == given:
+                config.update("jax_num_cpu_devices", -1)
 
     def _advise_on_missing(self, package: str, parts: list[str]) -> None:
         """A hook is missing: what is not shown for that is said, so that it does not look empty."""

@@ -7,8 +7,10 @@ threads that name the operation they are.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -59,11 +61,14 @@ def _captured(profiler: Any, folder: Path, seconds: float) -> ProfileMessage:
         raise ProfileError(
             f"The trace could not start, perhaps because another one is running: {error}"
         ) from error
+    ours = _Trace(profiler)
     try:
         time.sleep(seconds)
     finally:
         duration_ms = (time.monotonic() - began) * 1e3
-        profiler.stop_trace()
+        ours.end()
+    if ours.gave_way:
+        raise ProfileError("Your program began a trace of its own, and this one gave way to it.")
     traces = sorted(folder.rglob("*.xplane.pb"))
     if not traces:
         raise ProfileError("The profiler left no trace.")
@@ -87,6 +92,36 @@ def _captured(profiler: Any, folder: Path, seconds: float) -> ProfileMessage:
         "busyMs": sum(operation.duration_ns for operation in operations) / 1e6,
         "operations": summary(operations),
     }
+
+
+class _Trace:
+    """A trace that runs. It ends as soon as the user's code begins one, as jax has room for one only."""
+
+    def __init__(self, profiler: Any) -> None:
+        self._lock = threading.Lock()
+        self._stop = profiler.stop_trace
+        self._is_over = self.gave_way = False
+        self._places = [
+            module for module in (profiler, sys.modules.get("jax._src.profiler")) if module is not None
+        ]
+        self._start = start = profiler.start_trace
+
+        @functools.wraps(start)
+        def start_trace(*args: Any, **kwargs: Any) -> Any:
+            self.end(gives_way=True)
+            return start(*args, **kwargs)
+
+        for module in self._places:
+            module.start_trace = start_trace
+
+    def end(self, *, gives_way: bool = False) -> None:
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over, self.gave_way = True, gives_way
+            for module in self._places:
+                module.start_trace = self._start
+            self._stop()
 
 
 def summary(operations: Iterable[Operation]) -> list[ProfileOperation]:

@@ -72,6 +72,10 @@ class CellRegister:
         """The cell that the calling thread runs."""
         return self._running.get(threading.get_ident())
 
+    @property
+    def are_running(self) -> bool:
+        return bool(self._running)
+
     def _before_cell(self, info: Any) -> None:
         # IPython shows an exception of a hook in the cell: nothing here may raise.
         with contextlib.suppress(Exception):

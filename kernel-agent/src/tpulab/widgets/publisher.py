@@ -8,10 +8,14 @@ import weakref
 from typing import Any, Protocol
 
 from tpulab.agent.process_agent import current_agent
+from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.guarded import start_thread
 from tpulab.widgets.snapshot import SnapshotStore
 
 PERIOD_S = 0.5
+#: Between two pictures of runs that end in one cell; the pause doubles.
+FIRST_PAUSE_NS = 30_000_000_000
+LONGEST_PAUSE_NS = 6 * 3600 * 1_000_000_000
 
 
 class Shown(Protocol):
@@ -26,7 +30,9 @@ class Publisher:
     """One thread for all widgets of the process; it ends when none is left, and begins with the next."""
 
     def __init__(self) -> None:
-        self.store = SnapshotStore(current_agent())
+        self._agent = current_agent()
+        self.store = SnapshotStore(self._agent)
+        self._next_picture_ns, self._pause_ns = 0, FIRST_PAUSE_NS
         self._shown: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -63,19 +69,27 @@ class Publisher:
         version, ended = self.store.version, self.store.ended
         snapshot = self.store.take()
         state = (version, snapshot["devices"], snapshot["commands"])
-        if state == (self._version, self._devices, self._commands):
-            return
-        self._version, self._devices, self._commands = state
-        # A run may have ended, and another begun, since the round before.
-        for each in [*self.store.take_ended(), snapshot]:
-            for widget in widgets:
-                with contextlib.suppress(Exception):
-                    widget.take(each)
+        if state != (self._version, self._devices, self._commands):
+            self._version, self._devices, self._commands = state
+            # A run may have ended, and another begun, since the round before.
+            for each in [*self.store.take_ended(), snapshot]:
+                for widget in widgets:
+                    with contextlib.suppress(Exception):
+                        widget.take(each)
         if ended != self._ended:
-            self._ended = ended
-            for widget in widgets:
-                with contextlib.suppress(Exception):
-                    widget.keep_picture()
+            self._keep_pictures(widgets, ended)
+
+    def _keep_pictures(self, widgets: list[Shown], ended: int) -> None:
+        """In the notebook, when a run has ended: at once if its cell is over, else more and more rarely, as a
+        sweep of a week would fill the journal with pictures of its trials."""
+        moment = now_ns()
+        if self._agent.cells.are_running and moment < self._next_picture_ns:
+            return
+        self._ended, self._next_picture_ns = ended, moment + self._pause_ns
+        self._pause_ns = min(2 * self._pause_ns, LONGEST_PAUSE_NS)
+        for widget in widgets:
+            with contextlib.suppress(Exception):
+                widget.keep_picture()
 
 
 _publisher: Publisher | None = None

@@ -85,16 +85,23 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         raise NotImplementedError
 
     def take(self, snapshot: dict[str, Any]) -> None:
-        """Shows a newer snapshot, which is not sent if every page with the widget uses the bridge."""
+        """Shows a newer snapshot. It is sent only to pages that have asked for it: with a bridge everything
+        that is sent goes into the journal, shown or not."""
         self._newest = snapshot
         if self._is_of_its_run(snapshot):
             self._pictured = snapshot
-        if not self._by_bridge or self._by_comm:
+        if self._is_asked_for:
             self._snapshot = self._pictured
+
+    @property
+    def _is_asked_for(self) -> bool:
+        return bool(self._by_comm) or not (self.kernel_id or self._by_bridge)
 
     def keep_picture(self) -> None:
         """Replaces the saved picture in the notebook with a current one."""
-        self._snapshot = self._pictured
+        # The whole snapshot, for who opens the file without a bridge, only when the cell is over.
+        if self._is_asked_for or not current_agent().cells.are_running:
+            self._snapshot = self._pictured
         if self._display_id is not None:
             from IPython.display import update_display
 
