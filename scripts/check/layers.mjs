@@ -62,6 +62,7 @@ const STORED_LIST = 'stored-list';
 const AGENT_FLOORS = [
   ['telemetry'],
   ['runtimes', 'control'],
+  ['figures'],
   ['measure', 'memory'],
   ['compile'],
   ['agent'],
@@ -71,9 +72,10 @@ const AGENT_FLOORS = [
 /** @type {Readonly<Record<string, readonly string[]>>} */
 const AGENT_ONLY = {
   slice: ['telemetry', 'runtimes', 'compile', 'agent', 'launcher'],
-  measure: ['telemetry', 'runtimes'],
+  figures: ['telemetry', 'runtimes'],
+  measure: ['telemetry', 'runtimes', 'figures'],
   memory: ['telemetry', 'runtimes'],
-  compile: ['telemetry', 'runtimes', 'measure'],
+  compile: ['telemetry', 'runtimes', 'figures', 'measure'],
   widgets: ['telemetry', 'runtimes', 'agent'],
   launcher: ['compile', 'agent']
 };

@@ -8,6 +8,7 @@ import type { ControlModel } from '../../src/runs/model.js';
 import { actionText, buttonsOf, stateText } from '../../src/events/run-state.js';
 import { adviceFor } from '../../src/steps/advice.js';
 import { spanName } from '../../src/steps/span-names.js';
+import { roughText, silenceOf } from '../../src/steps/progress-line.js';
 import { progressOf, type StepSummary, summarize } from '../../src/steps/summary.js';
 import { countText, secondsText } from '../../src/text/duration.js';
 import { metricText } from '../../src/text/value.js';
@@ -152,14 +153,17 @@ function Counts({
   readonly isLive: boolean;
 }): JSX.Element {
   const progress = progressOf(run, summary);
-  const eta = run.pace?.etaSeconds ?? null;
-  const remainingMs = eta === null ? (progress?.remainingMs ?? null) : eta * 1_000;
+  const remainingMs = progress?.remainingMs ?? null;
+  const steps = summary.lastIndex + 1;
+  const silentMs = silenceOf(run, summary.typicalMs);
+  useSeconds(run.state === 'running');
   return (
     <span className="tpl-StepBar-counts">
-      <strong className="jp-TPULab-number">{countText(summary.lastIndex + 1)}</strong>
-      {progress === null ? ' steps' : ` of ${countText(progress.total)}`}
-      {isLive && run.state === 'running' && remainingMs !== null && remainingMs > 0
-        ? trans.__(' · %1 left', secondsText(remainingMs))
+      <strong className="jp-TPULab-number">{countText(progress?.done ?? steps)}</strong>
+      {progress === null ? trans._n(' step', ' steps', steps) : trans.__(' of %1', countText(progress.total))}
+      {silentMs !== null && isLive ? trans.__(' · no step for %1', secondsText(silentMs)) : ''}
+      {silentMs === null && isLive && remainingMs !== null && remainingMs > 0
+        ? trans.__(' · %1 left', roughText(remainingMs))
         : ''}
     </span>
   );

@@ -19,6 +19,8 @@ export interface Compilation {
   readonly cache: NonNullable<CompileMessage['cache']> | null;
   readonly location: CodeLocation | null;
   readonly reason: CompileReason;
+  /** Id of the run that it belongs to; null: none. */
+  readonly run: string | null;
   /** Of a slice: the hosts that compiled it where not all did; null: all, or one host. */
   readonly hosts: readonly number[] | null;
 }
@@ -170,6 +172,7 @@ function fromMessage(message: CompileMessage, key: string, before: Compilation |
     cache: message.cache ?? null,
     location: message.location ?? before?.location ?? null,
     reason: message.reason,
+    run: message.run ?? before?.run ?? null,
     hosts: message.hosts ?? null
   };
 }

@@ -55,6 +55,8 @@ export class Run {
   begunAt = 0;
   firstMessageAt = 0;
   lastMessageAt = 0;
+  /** When this page last heard of it, by its own clock: how long it has been silent. */
+  heardAt = 0;
   /** Grows with each change of metrics, bands or commands. */
   version = 0;
 
@@ -74,12 +76,8 @@ export class Run {
 
   applySteps(message: StepsMessage): void {
     for (const step of message.steps) {
-      // A batch whose arrival the agent could not see is sent again.
-      if (step.index > this._newestStep) {
-        this._newestStep = step.index;
-        this.steps.push(step);
-        this._addMetrics(step.index, step, step.startTime);
-      }
+      this.steps.push(step);
+      this._addMetrics(step.index, step, step.startTime);
     }
     this.dropped += message.dropped;
     this._note(message.time);
@@ -144,8 +142,7 @@ export class Run {
   private _note(time: number): void {
     this.firstMessageAt ||= time;
     this.lastMessageAt = time;
+    this.heardAt = Date.now();
     this.version += 1;
   }
-
-  private _newestStep = -1;
 }

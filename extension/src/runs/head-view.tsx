@@ -52,7 +52,7 @@ export function HeadView(props: HeadViewProps): JSX.Element {
             >
               {metricText(series.last)}
             </strong>
-            <div className="jp-TPULab-quiet">{lowestText(series.values, trans)}</div>
+            <div className="jp-TPULab-quiet">{bestText(main, series.values, trans)}</div>
           </div>
           <button
             type="button"
@@ -101,19 +101,27 @@ function RunName({ run, runs, onSelect, trans }: HeadViewProps): JSX.Element {
   );
 }
 
-function elapsedText({ begunAt, firstMessageAt, lastMessageAt }: Run): string {
+/** By the clock of the page while it goes on: a run that hangs grows older too. */
+function elapsedText({ begunAt, firstMessageAt, lastMessageAt, heardAt, state }: Run): string {
   const from = begunAt || firstMessageAt;
-  return from > 0 && lastMessageAt > from ? secondsText(lastMessageAt - from) : '';
+  const sinceMs = state === 'running' && heardAt > 0 ? Date.now() - heardAt : 0;
+  return from > 0 && lastMessageAt + sinceMs > from ? secondsText(lastMessageAt - from + sinceMs) : '';
 }
 
-/** Of what people want low. */
-function lowestText(values: ArrayLike<number>, trans: TranslationBundle): string {
-  let lowest = Infinity;
+/** What people want low, by its name; of everything else the highest is named. */
+const WANTED_LOW = /loss|err|perplex|ppl|nll|mae|mse|wer|cer|fid|entropy|time/i;
+
+function bestText(name: string, values: ArrayLike<number>, trans: TranslationBundle): string {
+  const isLow = WANTED_LOW.test(name);
+  let best = isLow ? Infinity : -Infinity;
   for (let at = 0; at < values.length; at += 1) {
-    const value = values[at] ?? Infinity;
-    lowest = value < lowest ? value : lowest;
+    const value = values[at] ?? Number.NaN;
+    best = (isLow ? value < best : value > best) ? value : best;
   }
-  return Number.isFinite(lowest) ? trans.__('lowest %1', metricText(lowest)) : '';
+  if (!Number.isFinite(best)) {
+    return '';
+  }
+  return isLow ? trans.__('lowest %1', metricText(best)) : trans.__('highest %1', metricText(best));
 }
 
 /** Said where they are asked for. */

@@ -3,6 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import type { Run } from '../events/run.js';
 import { countText, secondsText } from '../text/duration.js';
+import { useSeconds } from '../ui/use-changes.js';
 import { progressOf, type StepSummary } from './summary.js';
 
 export interface ProgressLineProps {
@@ -12,6 +13,7 @@ export interface ProgressLineProps {
 }
 
 export function ProgressLine({ run, summary, trans }: ProgressLineProps): JSX.Element {
+  useSeconds(run.state === 'running');
   const progress = progressOf(run, summary);
   if (progress === null) {
     const steps = summary.lastIndex + 1;
@@ -33,7 +35,7 @@ export function ProgressLine({ run, summary, trans }: ProgressLineProps): JSX.El
           <strong className="jp-TPULabProgress-done">{countText(done)}</strong>{' '}
           {trans.__('of %1 steps', countText(total))}
         </span>
-        <span>{leftText(run, progress, trans)}</span>
+        <span>{leftText(run, summary.typicalMs, progress, trans)}</span>
       </div>
       <div className="jp-TPULabProgress-track">
         <progress
@@ -55,8 +57,20 @@ export function ProgressLine({ run, summary, trans }: ProgressLineProps): JSX.El
   );
 }
 
+/** From this many times its usual step on a loop is said to hang, but not before some seconds. */
+const HANG_FACTOR = 10;
+const HANG_MS = 5_000;
+
+/** How long a run that goes on has been silent, where that is far more than a step takes; null: it is as it should be. */
+export function silenceOf(run: Run, typicalMs: number): number | null {
+  const silentMs = Date.now() - run.heardAt;
+  const isLong = run.heardAt > 0 && silentMs > Math.max(HANG_MS, HANG_FACTOR * typicalMs);
+  return isLong && run.state === 'running' && run.control?.state !== 'paused' ? silentMs : null;
+}
+
 function leftText(
   run: Run,
+  typicalMs: number,
   { done, total, remainingMs }: NonNullable<ReturnType<typeof progressOf>>,
   trans: TranslationBundle
 ): string {
@@ -66,14 +80,16 @@ function leftText(
   if (run.control?.state === 'paused') {
     return trans.__('held between steps');
   }
-  // The agent has seen all steps of the run, the page only those of its window.
-  const eta = run.state === 'running' ? (run.pace?.etaSeconds ?? null) : null;
-  const leftMs = eta === null ? remainingMs : eta * 1_000;
-  if (leftMs === null || leftMs <= 0 || done >= total) {
-    return '';
+  const silentMs = silenceOf(run, typicalMs);
+  if (silentMs !== null) {
+    return trans.__('no step for %1', secondsText(silentMs));
   }
-  return trans.__(
-    '%1 left',
-    leftMs < 90_000 ? secondsText(leftMs) : secondsText(Math.round(leftMs / 60_000) * 60_000)
-  );
+  return remainingMs === null || remainingMs <= 0 || done >= total
+    ? ''
+    : trans.__('%1 left', roughText(remainingMs));
+}
+
+/** A time that is estimated: whole minutes from some on. */
+export function roughText(ms: number): string {
+  return secondsText(ms < 90_000 ? ms : Math.round(ms / 60_000) * 60_000);
 }

@@ -51,9 +51,14 @@ export function shownSpanMs(
   if (shares === null || steps.deviceKnown(position) || isFirst(steps, position)) {
     return steps.spanMs(position, span);
   }
-  // Compiling is known in any case; what the step did beside it is estimated.
+  // Compiling is known in any case; what the step did beside it, and beside its bands, is estimated.
   const compileMs = steps.spanMs(position, COMPILE);
-  return span === COMPILE ? compileMs : (steps.wallMs(position) - compileMs) * (shares[span] ?? 0);
+  return span === COMPILE ? compileMs : (spannedMs(steps, position) - compileMs) * (shares[span] ?? 0);
+}
+
+/** The time of a step without evaluations, checkpoints and the like inside it: what its five spans add up to. */
+export function spannedMs(steps: StepRing, position: number): number {
+  return SPANS.reduce((total, _, span) => total + steps.spanMs(position, span), 0);
 }
 
 /** The first step of a run waits for a loader that starts, and for nothing on the device: it is as it was measured. */

@@ -56,6 +56,23 @@ describe('summarize', () => {
     expect(summarize(ringOf([5, COMPILED], [6]), 48)?.onlyFirstCompiled).toBe(false);
   });
 
+  it('takes an evaluation inside a step for no part of the step (case T9)', () => {
+    const evaluated = { wallMs: 1_550, bands: { evaluate: 1_500 } };
+    const unwatched = { ...evaluated, deviceMs: 0, hostMs: 43, deviceKnown: false };
+    const plain = summarize(ringOf([0], [1], [2], [3]), 48);
+    for (const sample of [evaluated, unwatched]) {
+      const summary = summarize(ringOf([0], [1], [2, sample], [3]), 48);
+      expect(summary).toMatchObject({ typicalMs: 50, meanMs: 50, bandsMs: 1_500 });
+      expect(summary?.spans).toEqual(plain?.spans);
+    }
+  });
+
+  it('gives the mean where most steps only queue their work, and the median beside it (N5)', () => {
+    const queued = { wallMs: 2, inputMs: 0, hostMs: 2, deviceMs: 0, gapMs: 0, deviceKnown: false };
+    const summary = summarize(ringOf([0, queued], [1, queued], [2, queued], [3]), 48);
+    expect(summary).toMatchObject({ typicalMs: 14, medianMs: 2 });
+  });
+
   it('looks only at the newest steps', () => {
     const summary = summarize(ringOf([0, COMPILED], [1], [2]), 2);
     expect(summary).toMatchObject({ count: 2, compiledSteps: 0, meanMs: 50 });
@@ -93,8 +110,27 @@ describe('progressOf', () => {
   };
 
   it('estimates what is left without counting the compilation again', () => {
-    const summary = summarize(ringOf([0, COMPILED], [1], [2], [3]), 48);
-    expect(summary && progressOf(run(10), summary)).toEqual({ done: 4, total: 10, remainingMs: 6 * 50 });
+    const rest = Array.from({ length: 10 }, (_, at): Parameters<typeof step> => [at + 1]);
+    const summary = summarize(ringOf([0, COMPILED], ...rest), 48);
+    expect(summary && progressOf(run(20), summary)).toEqual({ done: 11, total: 20, remainingMs: 9 * 50 });
+  });
+
+  it('says nothing before ten steady steps, and nothing while paused (case T6)', () => {
+    const first = Array.from({ length: 10 }, (_, at): Parameters<typeof step> =>
+      at === 0 ? [0, COMPILED] : [at]
+    );
+    const early = summarize(ringOf(...first), 48);
+    expect(early && progressOf(run(20), early)?.remainingMs).toBeNull();
+    const enough = summarize(ringOf(...first, [10], [11]), 48);
+    const paused = run(20);
+    paused.control = { state: 'paused', actions: [], hyperparameters: [], config: {}, log: null };
+    expect(enough && progressOf(paused, enough)?.remainingMs).toBeNull();
+  });
+
+  it('counts compiling where each step compiles (case C10)', () => {
+    const always = Array.from({ length: 24 }, (_, at): Parameters<typeof step> => [at, COMPILED]);
+    const summary = summarize(ringOf(...always), 48);
+    expect(summary && progressOf(run(30), summary)?.remainingMs).toBe(6 * 3_000);
   });
 
   it('promises nothing for a run that has ended, or with too few steps', () => {

@@ -2,7 +2,7 @@
 import type { Run } from '../events/run.js';
 import { type Span, SPANS, type StepRing } from '../events/step-ring.js';
 import { wholePercents } from '../text/percent.js';
-import { isEstimated, shownSpanMs, watchedShares } from './shown-split.js';
+import { isEstimated, shownSpanMs, spannedMs, watchedShares } from './shown-split.js';
 
 export interface SpanShare {
   readonly span: Span;
@@ -15,11 +15,18 @@ export interface SpanShare {
 export interface StepSummary {
   /** Steps in the window. */
   readonly count: number;
-  /** Median, so that one compilation does not pass for the step time. */
+  /**
+   * Mean of the steps that did not compile, so that one compilation does not pass for the step time; of all where compiling is
+   * no exception. Evaluations and checkpoints inside steps are in none of these: steps times this is the time that passed.
+   */
   readonly typicalMs: number;
+  /** Of a loop that runs ahead of its device, most steps only queue their work: far below the mean. */
+  readonly medianMs: number;
   readonly meanMs: number;
+  /** Evaluations, checkpoints and the like inside the steps of the window. */
+  readonly bandsMs: number;
   readonly spans: readonly SpanShare[];
-  /** From start to start; null with fewer than two steps. */
+  /** Steps at the typical time; null with fewer than two steps. */
   readonly perSecond: number | null;
   /** Steps of the window in which something was compiled. */
   readonly compiledSteps: number;
@@ -40,11 +47,15 @@ export interface StepSummary {
 export interface Progress {
   readonly done: number;
   readonly total: number;
-  /** At the mean rate of the window without compiling; null when it cannot be said. */
+  /** Null when it cannot be said. */
   readonly remainingMs: number | null;
 }
 
 const COMPILE = SPANS.indexOf('compile');
+/** Compiling is no exception from every fourth step on. */
+const ALWAYS = 4;
+/** Steps without compiling before the time left is said. */
+const STEADY_STEPS = 10;
 
 /** Null when there is no step. @param window steps to look at, the newest */
 export function summarize(steps: StepRing, window: number): StepSummary | null {
@@ -57,29 +68,40 @@ export function summarize(steps: StepRing, window: number): StepSummary | null {
   const shares = watchedShares(steps, window);
   const totals = SPANS.map(() => 0);
   const walls: number[] = [];
+  let bandsMs = 0;
+  let steadyMs = 0;
   let compiledSteps = 0;
   let estimatedSteps = 0;
   let onlyFirstCompiled = true;
   for (let at = first; at <= last; at += 1) {
-    walls.push(steps.wallMs(at));
+    const spanned = spannedMs(steps, at);
+    walls.push(spanned);
+    bandsMs += Math.max(0, steps.wallMs(at) - spanned);
     SPANS.forEach((_, span) => {
       totals[span] = (totals[span] ?? 0) + shownSpanMs(steps, at, span, shares);
     });
     if (steps.spanMs(at, COMPILE) > 0) {
       compiledSteps += 1;
       onlyFirstCompiled &&= steps.index(at) === 0;
-    } else if (isEstimated(steps, at, shares)) {
+    } else {
+      steadyMs += spanned;
+    }
+    if (isEstimated(steps, at, shares)) {
       estimatedSteps += 1;
     }
   }
   const percents = wholePercents(totals);
-  const elapsedMs = steps.startTime(last) - steps.startTime(first);
+  const meanMs = sum(totals) / count;
+  const isException = compiledSteps * ALWAYS < count && compiledSteps < count;
+  const typicalMs = isException ? steadyMs / (count - compiledSteps) : meanMs;
   return {
     count,
-    typicalMs: median(walls),
-    meanMs: sum(totals) / count,
+    typicalMs,
+    medianMs: median(walls),
+    meanMs,
+    bandsMs,
     spans: SPANS.map((span, at) => ({ span, meanMs: (totals[at] ?? 0) / count, percent: percents[at] ?? 0 })),
-    perSecond: elapsedMs > 0 ? ((count - 1) * 1_000) / elapsedMs : null,
+    perSecond: steps.startTime(last) > steps.startTime(first) && typicalMs > 0 ? 1_000 / typicalMs : null,
     compiledSteps,
     compileMs: totals[COMPILE] ?? 0,
     onlyFirstCompiled: compiledSteps > 0 && onlyFirstCompiled,
@@ -96,12 +118,20 @@ export function progressOf(run: Run, summary: StepSummary): Progress | null {
     return null;
   }
   const done = Math.min(summary.lastIndex + 1, total);
-  const steadyMs = summary.meanMs - summary.compileMs / summary.count;
-  return {
-    done,
-    total,
-    remainingMs: run.state === 'running' && summary.count > 2 ? (total - done) * steadyMs : null
-  };
+  return { done, total, remainingMs: done < total ? remainingMs(run, summary, total - done) : null };
+}
+
+/** Nothing while it is paused, and before enough steady steps. The agent knows all steps and the evaluations to come. */
+function remainingMs({ state, control, pace }: Run, summary: StepSummary, left: number): number | null {
+  if (state !== 'running' || control?.state === 'paused') {
+    return null;
+  }
+  if (pace) {
+    return pace.etaSeconds === null ? null : pace.etaSeconds * 1_000;
+  }
+  const isAlways = summary.compiledSteps * ALWAYS >= summary.count;
+  const steady = isAlways ? summary.count / 2 : summary.count - summary.compiledSteps;
+  return steady >= STEADY_STEPS ? left * summary.typicalMs : null;
 }
 
 export function shareOf(summary: StepSummary, span: Span): number {

@@ -6,7 +6,6 @@ import { locationText } from '../compilations/reason.js';
 import { whyUnknown } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
-import { stateText } from '../events/run-state.js';
 import { durationText, secondsText, threeFigures } from '../text/duration.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
@@ -22,12 +21,6 @@ import { SplitBar } from './split-bar.js';
 import { type ExportKind, type StepSummary, summarize } from './summary.js';
 import { TableView } from './table-view.js';
 import { TraceView } from './trace-view.js';
-
-/**
- * The mean is shown beside the median when one is this many times the other. It may be the shorter one too: a loop that runs
- * ahead of its device has a few steps that only queue their work and many that wait. The bar below and the rate are means.
- */
-const MEAN_DIFFERS = 1.1;
 
 const STEPS_EXAMPLE = 'import tpulab\nfor x in tpulab.steps(data):\n    …';
 
@@ -68,7 +61,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
       </>
     );
   }
-  const found = adviceFor(summary, trans, recompileAdvice(kernel), run.pace?.mfu?.value ?? null);
+  const found = adviceFor(summary, trans, recompileAdvice(kernel, run), run.pace?.mfu?.value ?? null);
   // To name an output helps only where the hook is there that tells of the step's programs.
   const hidden = found.limit === 'unwatched' ? whyUnknown(kernel.agent, 'device-time') : null;
   const advice =
@@ -272,29 +265,27 @@ export function stepTexts(run: Run | null, window: number, trans: TranslationBun
   if (!summary) {
     return [];
   }
-  const { meanMs, typicalMs, perSecond } = summary;
-  const differs = Math.max(meanMs, typicalMs) > Math.min(meanMs, typicalMs) * MEAN_DIFFERS;
+  const { typicalMs, perSecond, bandsMs, compileMs, meanMs } = summary;
+  const beside = bandsMs + (typicalMs === meanMs ? 0 : compileMs);
   return [
     trans.__('%1/step', durationText(typicalMs)),
-    ...(differs ? [trans.__('mean %1', durationText(meanMs))] : []),
+    ...(beside > 0
+      ? [
+          beside === bandsMs
+            ? trans.__('+ %1 evaluating and saving', durationText(beside))
+            : trans.__('+ %1 compiling and evaluating', durationText(beside))
+        ]
+      : []),
     ...(perSecond === null ? [] : [trans.__('%1 steps/s', threeFigures(perSecond))])
   ];
 }
 
-/** For the heading of the section: `train · live`. */
-export function runText(run: Run | null, trans: TranslationBundle): string {
-  if (!run) {
-    return '';
-  }
-  return `${run.name} · ${stateText(run, trans)}`;
-}
-
-/** What the agent advised at the newest recompilation. */
-function recompileAdvice(kernel: KernelTelemetry): string | null {
+/** What the agent advised at the newest recompilation of this run. */
+function recompileAdvice(kernel: KernelTelemetry, run: Run): string | null {
   const { entries } = kernel.compilations;
   for (let at = entries.length - 1; at >= 0; at -= 1) {
     const entry = entries[at];
-    if (entry && entry.variant > 1) {
+    if (entry && entry.variant > 1 && entry.run === run.id) {
       return entry.reason.advice;
     }
   }

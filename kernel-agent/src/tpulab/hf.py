@@ -3,8 +3,10 @@
     from tpulab.hf import Callback
     trainer = Trainer(..., callbacks=[Callback(log=training_args.output_dir)])
 
-A step is an optimizer step. Pause, stop, checkpoint, evaluate and the learning rate act between two of them,
-through the Trainer's own control. transformers is imported with this module, not with `tpulab`.
+A step is an optimizer step, from the beginning of one to that of the next: the Trainer loads batches, and
+torch_xla compiles and runs what was traced, between them. Evaluations and checkpoints are bands of their
+step. Pause, stop, checkpoint, evaluate and the learning rate act between two steps, through the Trainer's
+own control. transformers is imported with this module, not with `tpulab`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from tpulab.control.hyperparameters import Hyper, hyper
-from tpulab.telemetry.messages import HyperValue
+from tpulab.telemetry.clocks import now_ns
+from tpulab.telemetry.messages import BandKind, HyperValue
+from tpulab.telemetry.text import tell
 from tpulab.training.run import TrainingRun, run
 from tpulab.training.run_steps import RunBlock
 
@@ -57,6 +61,9 @@ class Callback(_Base):
         self._learning_rate = learning_rate
         self._block: RunBlock | None = None
         self._wants: set[str] = set()
+        #: when the Trainer last called: what it says is over began no earlier
+        self._called_ns = 0
+        self._evaluates_since: int | None = None
         #: the run, from the beginning of the training on
         self.run: TrainingRun | None = None
 
@@ -93,31 +100,64 @@ class Callback(_Base):
 
         made.controller.apply_to(_after_the_first(follow))
 
+    def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """The fused optimizer, which recent versions choose by themselves, refuses XLA devices."""
+        optimizer = str(getattr(getattr(args, "optim", None), "value", getattr(args, "optim", "")))
+        if optimizer == "adamw_torch_fused" and getattr(args.device, "type", "") == "xla":
+            args.optim = type(args.optim)("adamw_torch")
+            tell('The fused AdamW does not run on XLA: optim="adamw_torch" is used instead.')
+
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:  # noqa: ARG002
-        """Commands are applied here, before the step; a pause holds the Trainer here."""
-        if self.run is not None and self._block is None:
+        """The step before is over. Commands are applied here; a pause holds the Trainer here."""
+        if self.run is not None:
+            self._end_step()
             self._block = self.run.step()
             self._block.__enter__()
             self._pass_on(control)
         return control
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:  # noqa: ARG002
-        """The step is over."""
-        block, self._block = self._block, None
-        if block is not None:
-            block.__exit__(None, None, None)
+        """The optimizer has stepped; what follows up to the next step belongs to this one."""
+        self._called_ns = now_ns()
         self._pass_on(control)
         return control
 
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """An evaluation goes on."""
+        if self._evaluates_since is None:
+            self._evaluates_since = self._called_ns or now_ns()
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """An evaluation is over."""
+        began, self._evaluates_since = self._evaluates_since or self._called_ns, None
+        self._band("evaluate", began)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """A checkpoint has been written."""
+        self._band("checkpoint", self._called_ns)
+
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:  # noqa: ARG002
         """Figures of the Trainer: loss, learning rate, those of an evaluation."""
+        if self._evaluates_since is None:
+            self._called_ns = now_ns()
         if self.run is not None and isinstance(logs, Mapping):
             self.run.log(**{name: value for name, value in logs.items() if isinstance(value, (int, float))})
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Ends the run. A training that raises ends it with its cell, as failed."""
+        self._end_step()
         if self.run is not None:
             self.run.finish()
+
+    def _end_step(self) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            block.__exit__(None, None, None)
+
+    def _band(self, kind: BandKind, began_ns: int) -> None:
+        if self.run is not None and began_ns:
+            self.run.add_band(kind, began_ns)
+        self._called_ns = now_ns()
 
     def _want(self, what: str) -> str:
         self._wants.add(what)

@@ -1,7 +1,7 @@
 """`tpulab.steps` and `tpulab.step`: measure a plain loop. Neither ever changes what the loop does.
 
 A step of `steps` begins when the loop asks for its next item and ends when it asks for the one after. A step
-of `with step()` is the block. `tpulab.measure.spans` says how its time is split.
+of `with step()` is the block. `tpulab.figures.spans` says how its time is split.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from keeper_double import check_message
+from tpulab.figures.spans import StepTimes
 from tpulab.measure.device_clock import DeviceClock
 from tpulab.measure.recorder import KEPT_STEPS, STEPS_A_BATCH, Recorder
 from tpulab.measure.runs import Run
-from tpulab.measure.spans import StepTimes
 from tpulab.measure.step_clock import ClosedStep
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tpulab.measure.spans import StepSplit, StepTimes, split, union
+from tpulab.figures.spans import StepSplit, StepTimes, split, union
 
 
 def test_overlapping_spans_are_joined_and_clipped() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,3 +112,62 @@ def test_a_training_that_nobody_steers_is_as_it_was(tmp_path: Path, keeper: Keep
     keeper.wait(keeper.ended_runs, "the end of the run")
     assert with_callback.state.global_step == 20
     assert float(with_callback.model.weight) > 0
+
+
+def test_steps_reach_from_begin_to_begin_and_figures_stand_at_their_own(
+    tmp_path: Path, keeper: KeeperDouble
+) -> None:
+    """Case T11: between two steps the Trainer loads, evaluates, saves and logs."""
+
+    class Slow(torch.utils.data.Dataset):  # type: ignore[type-arg,misc]
+        def __len__(self) -> int:
+            return 64
+
+        def __getitem__(self, _: int) -> dict[str, torch.Tensor]:
+            time.sleep(0.01)
+            return {"x": torch.ones(1), "labels": torch.ones(1)}
+
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path / "out"),
+        per_device_train_batch_size=2,
+        per_device_eval_batch_size=2,
+        max_steps=12,
+        optim="adamw_torch",
+        logging_steps=2,
+        eval_strategy="steps",
+        eval_steps=4,
+        save_strategy="steps",
+        save_steps=6,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    data = Slow()
+    evaluation = [{"x": torch.ones(1), "labels": torch.ones(1)} for _ in range(4)]
+    transformers.Trainer(
+        model=Line(), args=arguments, train_dataset=data, eval_dataset=evaluation, callbacks=[Callback()]
+    ).train()
+    [end] = keeper.wait(keeper.ended_runs, "the end of the run")
+    steps = keeper.steps(end["run"])
+    assert [step["index"] for step in steps] == list(range(12))
+    # Each loads two samples, for itself or for the next one.
+    assert sum(step["wallMs"] for step in steps) > 20 * 10
+    for one, other in itertools.pairwise(steps):
+        assert other["startTime"] - one["startTime"] == pytest.approx(one["wallMs"], abs=1)
+
+    def at(name: str) -> list[int]:
+        return [step["index"] + 1 for step in steps if name in step.get("metrics", {})]
+
+    assert at("loss") == [2, 4, 6, 8, 10, 12]
+    assert at("eval_loss") == [4, 8, 12]
+    assert at("train_loss") == at("train_runtime") == [12]
+    bands = [(band["kind"], band["step"] + 1) for band in keeper.of_type("band")]
+    assert sorted(bands) == [
+        ("checkpoint", 6),
+        ("checkpoint", 12),
+        *(("evaluate", step) for step in (4, 8, 12)),
+    ]
+    assert all(band["inStep"] for band in keeper.of_type("band"))
+    for step in steps:
+        spans = sum(step[f"{name}Ms"] for name in ("input", "host", "compile", "device", "gap"))
+        assert spans + sum(step.get("bands", {}).values()) == pytest.approx(step["wallMs"], abs=0.01)

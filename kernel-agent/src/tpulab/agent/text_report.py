@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tpulab.figures.totals import RunTotals
 from tpulab.measure.runs import Run
-from tpulab.measure.totals import RunTotals
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.text import tell
 
@@ -57,7 +57,7 @@ class TextReport:
 
 def summary(run: Run) -> str:
     """One line about a whole run."""
-    seconds = run.totals.wall / 1e9
+    seconds = (run.totals.wall + run.totals.in_steps) / 1e9
     words = [f"{run.name}: {run.closed} steps in {seconds:.3g} s", describe(run.totals, run)]
     if run.compilations:
         plural = "s" if run.compilations > 1 else ""
@@ -72,9 +72,9 @@ def describe(totals: RunTotals, run: Run) -> str:
     if not totals.steps or not totals.wall:
         return "no step yet"
     shares = [
-        f"{name} {100 * getattr(totals, name) / totals.wall:.0f} %"
-        for name in ("input", "host", "compile", "device", "gap")
-        if getattr(totals, name) * 200 >= totals.wall
+        f"{name} {100 * part / totals.wall:.0f} %"
+        for name, part in totals.shown()._asdict().items()
+        if part * 200 >= totals.wall
     ]
     if not totals.known:
         shares.append("device time unknown")

@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tpulab.measure.spans import Span
+from tpulab.figures.spans import Span
 from tpulab.runtimes.device_value import is_freed, is_running, quick_array, wait_until_ready
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.guarded import start_thread

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
+from tpulab.figures.spans import split
 from tpulab.measure.device_clock import DeviceClock
 from tpulab.measure.runs import Run
-from tpulab.measure.spans import split
 from tpulab.measure.step_clock import UNSURE_SHARE, ClosedStep
 from tpulab.runtimes.device_value import as_number, is_freed, is_running
 from tpulab.runtimes.jax_internals import loaded_jax
@@ -55,6 +55,8 @@ class Recorder:
         #: numbers that were logged after their step: the run, the step and the values
         self.figures: deque[tuple[Run, int, dict[str, Any]]] = deque(maxlen=KEPT_EVENTS)
         self._waiting: deque[ClosedStep] = deque(maxlen=KEPT_STEPS)
+        #: the run whose first step waits for its announcement, and since when
+        self._unannounced = ("", 0)
         self._moved: dict[str, Run] = {}
         self._endings: list[tuple[Run, RunMessage]] = []
         #: ends that were told, whose `on_ended` is still to be called, until when at the latest
@@ -153,8 +155,11 @@ class Recorder:
         return [*unannounced, *batches.values()]
 
     def _complete(self, step: ClosedStep) -> bool:
-        if not step.run.announced and now_ns() - step.times.end < ANNOUNCE_PATIENCE_NS:
-            return False
+        if not step.run.announced:
+            if self._unannounced[0] != step.run.id:
+                self._unannounced = (step.run.id, now_ns())
+            if now_ns() - self._unannounced[1] < ANNOUNCE_PATIENCE_NS:
+                return False
         settled = not step.watched or self._device.is_settled(step.post)
         ready = not step.metrics or not any(map(is_running, step.metrics.values()))
         return (settled and ready) or now_ns() - step.times.end > PATIENCE_NS
@@ -169,7 +174,7 @@ class Recorder:
         )
         spans = split(times, self._device.busy(start, end) if known else None)
         wall = end - start
-        step.run.totals.add(spans, wall, known)
+        step.run.totals.add(spans, known, first=step.index == 0, in_bands=wall - sum(spans))
         sample: StepSample = {
             "index": step.index,
             "startTime": round(unix_zero_ms + start / 1e6, 3),
@@ -184,7 +189,7 @@ class Recorder:
         if step.metrics:
             self._add_metrics(step, step.metrics, sample)
         if step.bands:
-            sample["bands"] = {kind: lasted / 1e6 for kind, lasted in step.bands.items()}
+            sample["bands"] = _band_ms(step.bands)
         return sample
 
     def _add_metrics(self, step: ClosedStep, values: dict[str, Any], sample: StepSample) -> None:
@@ -326,6 +331,19 @@ class Recorder:
                 self._ended.append((run, message, until))
             else:
                 run.on_ended(run, message)
+
+
+def _band_ms(bands: list[tuple[str, int, int]]) -> dict[str, float]:
+    """By kind; of bands inside one another the outer one has the time, so that they add up."""
+    found: dict[str, float] = {}
+    reached = 0
+    for kind, begin, end in sorted(bands, key=lambda band: (band[1], -band[2])):
+        if kind == "transfer":
+            found[kind] = found.get(kind, 0.0) + (end - begin) / 1e6
+            continue
+        found[kind] = found.get(kind, 0.0) + max(end - max(begin, reached), 0) / 1e6
+        reached = max(reached, end)
+    return found
 
 
 def non_finite_name(number: float) -> NonFinite:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tpulab.measure.pace import Pace
-from tpulab.measure.totals import Figures, RunTotals
+from tpulab.figures.pace import Pace
+from tpulab.figures.totals import Figures, RunTotals
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.messages import CodeLocation, RunControl, RunMessage, RunState
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tpulab.measure.spans import StepTimes
+from tpulab.figures.spans import StepTimes
 from tpulab.measure.thread_state import Clock, ThreadState, thread_state
 from tpulab.runtimes.device_value import all_ready
 from tpulab.runtimes.jax_internals import DispatchHookSlot, loaded_jax
@@ -61,7 +61,7 @@ class ClosedStep:
         watched: bool,
         post: int,
         metrics: dict[str, Any] | None,
-        bands: dict[str, int] | None = None,
+        bands: list[tuple[str, int, int]] | None = None,
     ) -> None:
         self.run = run
         self.index = index
@@ -70,7 +70,7 @@ class ClosedStep:
         self.watched = watched
         self.post = post
         self.metrics = metrics
-        #: nanoseconds of checkpoints and the like inside the step
+        #: checkpoints and the like inside the step: kind, begin and end
         self.bands = bands
 
 
@@ -96,7 +96,7 @@ class StepClock:
         #: steps in a row that started no program
         self._steps_without = STEPS_WITHOUT
         self._metrics: dict[str, Any] | None = None
-        self._bands: dict[str, int] | None = None
+        self._bands: list[tuple[str, int, int]] | None = None
         self._usual_ns = 0.0
         self._planned = 0
         self._waits = device.waits
@@ -174,6 +174,9 @@ class StepClock:
                 started if started >= start else None,
                 state.waits_since(start) if state.waits else (),
                 state.launches_since(start) if state.launches else (),
+                [(begin, end) for kind, begin, end in self._bands if kind != "transfer"]
+                if self._bands
+                else (),
             ),
         )
         if metrics:
@@ -256,10 +259,11 @@ class StepClock:
         state.lazy_metrics.read_settled(self._device.is_settled, all_of_them=not state.clocks)
         return found
 
-    def add_band(self, kind: str, nanoseconds: int) -> None:
+    def add_band(self, kind: str, began: int, ended: int) -> None:
         """Part of the open step was a checkpoint or the like."""
-        bands = self._bands = self._bands or {}
-        bands[kind] = bands.get(kind, 0) + nanoseconds
+        bands = self._bands = self._bands or []
+        # An evaluation that began before this step: only what lies in it is its own.
+        bands.append((kind, max(began, self._start), ended))
 
     def _enter(self, clocks: list[Clock]) -> None:
         if self in clocks:

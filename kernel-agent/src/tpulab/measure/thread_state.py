@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tpulab.measure.spans import Span
+from tpulab.figures.spans import Span
 from tpulab.runtimes.lazy_metrics import LazyMetrics
 
 if TYPE_CHECKING:

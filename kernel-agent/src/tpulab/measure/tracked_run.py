@@ -61,10 +61,10 @@ class TrackedRun:
     def band(self, kind: BandKind, began_ns: int, *, failed: bool = False) -> None:
         """Tells of a checkpoint, an evaluation and the like that is just over."""
         in_step = self.clock.is_open
-        lasted = now_ns() - began_ns
+        ended_ns = now_ns()
+        lasted = ended_ns - began_ns
         if in_step:
-            self.clock.add_band(kind, lasted)
-            self.run.totals.in_steps += lasted if kind != "transfer" else 0
+            self.clock.add_band(kind, began_ns, ended_ns)
         self.tracker.recorder.events.append(
             {
                 "type": "band",
@@ -79,6 +79,8 @@ class TrackedRun:
             }
         )
         self.run.totals.add_band(kind, lasted)
+        if self.run.pace is not None:
+            self.run.pace.band(kind, self.run.closed, lasted)
         self.tracker.wake()
 
     def end(self, state: RunState) -> None:

@@ -101,7 +101,7 @@ class _Trace:
         self._lock = threading.Lock()
         self._stop = profiler.stop_trace
         self._is_over = self.gave_way = False
-        self._places = [
+        self._places: list[Any] = [
             module for module in (profiler, sys.modules.get("jax._src.profiler")) if module is not None
         ]
         self._start = start = profiler.start_trace

@@ -29,7 +29,7 @@ from tpulab.control.hyperparameters import Hyper, Hyperparameters
 from tpulab.control.last_checkpoint import Checkpoint, last_checkpoint
 from tpulab.control.run_log import Replay, RunLog, log_path
 from tpulab.control.state import ControlState
-from tpulab.measure.pace import Effort, Pace
+from tpulab.figures.pace import Effort, Pace
 from tpulab.measure.tracked_run import step_runs
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import BandKind, HyperValue, RunControl, RunState
@@ -263,9 +263,9 @@ class TrainingRun:
         try:
             yield
         except BaseException:
-            self._band(kind, began, failed=True)
+            self.add_band(kind, began, failed=True)
             raise
-        self._band(kind, began)
+        self.add_band(kind, began)
 
     # -- for the loops ---------------------------------------------------------------------------------
 
@@ -349,7 +349,8 @@ class TrainingRun:
         fixed = {"name": run.name, "run": run.id, "resumed": self._resumed, "config": self.config}
         return lambda: {**fixed, "hyperparameters": dict(hyper)}
 
-    def _band(self, kind: BandKind, began: int, *, failed: bool = False) -> None:
+    def add_band(self, kind: BandKind, began: int, *, failed: bool = False) -> None:
+        """Such work is over that began at this moment of `tpulab.telemetry.clocks`."""
         if self._tracked is not None:
             self._tracked.band(kind, began, failed=failed)
 

@@ -22,10 +22,11 @@ import tpulab
 from keeper_double import KeeperDouble
 from tpulab.compile.flop_count import count_flops
 from tpulab.compile.programs import Program, Programs, call_key
+from tpulab.figures.pace import Effort, Pace, goodput
+from tpulab.figures.peak_flops import PEAK_FLOPS, PEAK_VARIABLE, peak_flops
+from tpulab.figures.spans import StepSplit
+from tpulab.figures.totals import Figures, RunTotals
 from tpulab.measure import step_clock
-from tpulab.measure.pace import Effort, Pace, goodput
-from tpulab.measure.peak_flops import PEAK_FLOPS, PEAK_VARIABLE, peak_flops
-from tpulab.measure.totals import Figures, RunTotals
 from tpulab.runtimes.jax_internals import JitCall
 from tpulab.training.run import TrainingRun
 
@@ -128,27 +129,33 @@ def test_the_mfu_of_a_run_is_of_the_peak_in_the_bridges_table(monkeypatch: pytes
 
 
 def test_a_device_that_idles_is_not_productive() -> None:
-    # Half of the time of the watched steps; the others are taken to idle as much. A checkpoint is part of it.
-    totals = RunTotals(
-        steps=10, wall=1_000, input=100, device=200, gap=200, known_wall=400, checkpoint=60, in_steps=60
-    )
+    # Half of the time of the watched steps; the others are taken to idle as much, whatever they look like.
+    totals = RunTotals()
+    for _ in range(4):
+        totals.add(StepSplit(10, 10, 0, 40, 40), True)
+    for _ in range(6):
+        totals.add(StepSplit(60, 40, 0, 0, 0), False)
     found = goodput(totals, 1_000, 0)
-    assert found["badputMs"]["DEVICE_IDLE"] == pytest.approx((500 - 60) / 1e6)
-    assert found["productiveMs"] == pytest.approx((1_000 - 100 - 500) / 1e6)
+    assert found["badputMs"]["DEVICE_IDLE"] == pytest.approx(500 / 1e6)
+    assert found["badputMs"]["DATA_LOADING_SYNC"] == pytest.approx(100 / 1e6)
+    assert found["productiveMs"] == pytest.approx(400 / 1e6)
     assert found["productiveMs"] + sum(found["badputMs"].values()) == pytest.approx(found["totalMs"])
 
 
 def test_goodput_and_its_losses_add_up_to_the_whole() -> None:
-    totals = RunTotals(
-        steps=3, wall=1000, input=100, compile=300, device=500, checkpoint=50, pause=70, in_steps=20
-    )
+    totals = RunTotals()
+    totals.add(StepSplit(100, 80, 300, 0, 0), False, first=True)
+    totals.add(StepSplit(0, 0, 0, 250, 0), True)
+    totals.add(StepSplit(0, 0, 0, 250, 0), True, in_bands=20)
+    totals.add_band("checkpoint", 50)
+    totals.add_band("pause", 70)
     found = goodput(totals, 2000, 150)
-    assert found["productiveMs"] == pytest.approx((1000 - 100 - 300 - 20) / 1e6)
+    assert found["productiveMs"] == pytest.approx(500 / 1e6)
     assert found["totalMs"] == pytest.approx(2000 / 1e6)
     assert sum(found["badputMs"].values()) + found["productiveMs"] == pytest.approx(found["totalMs"])
     assert set(found["badputMs"]) == {
         *("TRAINING_PREP", "PROGRAM_STARTUP", "DATA_LOADING_SYNC", "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME"),
-        *("CUSTOM_BADPUT_EVENTS", "OTHER"),
+        *("CUSTOM_BADPUT_EVENTS", "DEVICE_IDLE", "OTHER"),
     }
 
 

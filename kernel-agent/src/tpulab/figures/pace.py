@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from tpulab.measure.peak_flops import PEAK_TYPE, peak_flops
-from tpulab.measure.totals import Figures, RunTotals
+from tpulab.figures.peak_flops import PEAK_TYPE, peak_flops
+from tpulab.figures.totals import Figures, RunTotals
 from tpulab.runtimes.jax_internals import is_of_jax
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.messages import Goodput, MfuFigures, PaceMessage
@@ -20,6 +20,9 @@ from tpulab.telemetry.messages import Goodput, MfuFigures, PaceMessage
 PERIOD_NS = 1_000_000_000
 #: Rates are means over so much time.
 WINDOW_NS = 10_000_000_000
+
+#: Steps without a compilation before the time left is said.
+STEADY_STEPS = 10
 
 Source = Literal["given", "counted", "lower-bound"]
 
@@ -56,6 +59,11 @@ class _Look(NamedTuple):
 
     moment: int
     steps: int
+    #: nanoseconds so far of pauses, evaluations and the like, in which no step is taken; and of compiling
+    bands: int
+    compile: int
+    #: steps that compiled
+    compiled: int
     #: of the steps that were watched: their number, the operations counted in them, and the calls that were
     #: not, or not in full
     watched: int
@@ -70,6 +78,8 @@ class Pace:
         self._effort = effort
         self._made_ns = now_ns()
         self._window: deque[_Look] = deque()
+        #: by kind: how many, the steps done at the last one, and nanoseconds of all
+        self._bands: dict[str, tuple[int, int, int]] = {}
         self._next_ns = 0
         self._find = find
         #: programs of the open step
@@ -110,13 +120,28 @@ class Pace:
         self._next_ns = moment + PERIOD_NS
         if run.totals.steps == 0:
             return None
-        self._window.append(_Look(moment, run.recorded, self._watched, self._flops_counted, self._uncounted))
+        totals = run.totals
+        bands = sum(lasted for kind, lasted in totals.bands.items() if kind != "transfer")
+        self._window.append(
+            _Look(
+                moment,
+                run.recorded,
+                bands,
+                totals.compile,
+                totals.compiled,
+                self._watched,
+                self._flops_counted,
+                self._uncounted,
+            )
+        )
         while len(self._window) > 2 and self._window[0].moment < moment - WINDOW_NS:
             self._window.popleft()
-        rate = self._rate(run.totals)
+        rate = self._rate(totals)
         left = None
-        if rate and run.total is not None and run.total >= run.recorded:
-            left = (run.total - run.recorded) / rate
+        # Of the first steps nobody can say how long the others take.
+        is_steady = totals.steps - totals.compiled >= STEADY_STEPS or self._compiles_always(totals)
+        if rate and is_steady and run.total is not None and run.total >= run.recorded:
+            left = (run.total - run.recorded) / rate + self._bands_to_come(run.total)
         return {
             "type": "pace",
             "time": unix_now_ms(),
@@ -131,12 +156,38 @@ class Pace:
                                run.started_ns - (self.prepared_ns or run.started_ns)),
         }  # fmt: skip
 
+    def band(self, kind: str, step: int, lasted: int) -> None:
+        """A pause, an evaluation or the like is over. On the thread of the loop."""
+        if kind in ("evaluate", "checkpoint", "sample"):
+            count, _, whole = self._bands.get(kind, (0, 0, 0))
+            self._bands[kind] = (count + 1, step, whole + lasted)
+
+    def _bands_to_come(self, total: int) -> float:
+        """Seconds of the evaluations and checkpoints that follow if they go on as they have come so far."""
+        seconds = 0.0
+        for count, step, whole in list(self._bands.values()):
+            if count >= 2 and step > 0:
+                seconds += (total - step) // max(step / count, 1) * (whole / count / 1e9)
+        return seconds
+
+    def _compiles_always(self, totals: RunTotals) -> bool:
+        """Compiling is no exception that passes: it belongs into every rate."""
+        return totals.steps >= 2 * STEADY_STEPS and totals.compiled * 4 > totals.steps
+
     def _rate(self, totals: RunTotals) -> float | None:
-        """Steps a second of the window; of the whole run while there is only one look."""
+        """Steps a second of the time in which steps are taken: without pauses, evaluations and compiling.
+
+        Of the window; of the whole run while there is only one look.
+        """
         first, last = self._window[0], self._window[-1]
+        always = self._compiles_always(totals)
         if last.steps > first.steps and last.moment > first.moment:
-            return (last.steps - first.steps) / ((last.moment - first.moment) / 1e9)
-        return totals.steps / (totals.wall / 1e9) if totals.wall else None
+            apart = last.bands - first.bands + (0 if always else last.compile - first.compile)
+            elapsed = last.moment - first.moment - apart
+            if elapsed > 0:
+                return (last.steps - first.steps) / (elapsed / 1e9)
+        steady = totals.wall - (0 if always else totals.compile)
+        return totals.steps / (steady / 1e9) if steady > 0 else None
 
     def _mfu(self, rate: float | None) -> MfuFigures | None:
         flops, source, devices = self._flops()
@@ -160,26 +211,27 @@ class Pace:
             return self._effort.flops, "given", devices
         first, last = self._window[0], self._window[-1]
         if last.watched == first.watched:
-            first = _Look(0, 0, 0, 0.0, 0)
+            first = _Look(0, 0, 0, 0, 0, 0, 0.0, 0)
         flops = (last.flops - first.flops) / max(last.watched - first.watched, 1)
         return flops, "counted" if last.uncounted == first.uncounted else "lower-bound", devices
 
 
 def goodput(totals: RunTotals, total_ns: int, preparing_ns: int) -> Goodput:
-    """Productive time and its losses by cause; they add up to the total."""
-    # Of the steps that were not watched nothing is known: they idle as the others do. A checkpoint in a step
-    # is a gap too, and has a cause of its own.
-    share = totals.gap / totals.known_wall if totals.known_wall else 0.0
-    idle = max(int(share * (totals.wall - totals.compile)) - totals.in_steps, 0)
+    """Productive time and its losses by cause; they add up to the total.
+
+    Productive is what the device works. Where nothing is known of the device, what the loop works counts.
+    """
+    shown, bands = totals.shown(), totals.bands
+    is_known = bool(totals.known)
     known = {
         "TRAINING_PREP": max(preparing_ns, 0),
-        "PROGRAM_STARTUP": totals.compile,
-        "DATA_LOADING_SYNC": totals.input,
-        "DEVICE_IDLE": idle,
-        "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME": totals.checkpoint,
-        "CUSTOM_BADPUT_EVENTS": totals.evaluate + totals.sample + totals.pause,
+        "PROGRAM_STARTUP": shown.compile,
+        "DATA_LOADING_SYNC": shown.input,
+        "DEVICE_IDLE": shown.gap + shown.host if is_known else 0,
+        "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME": bands.get("checkpoint", 0),
+        "CUSTOM_BADPUT_EVENTS": sum(bands.get(kind, 0) for kind in ("evaluate", "sample", "pause")),
     }
-    productive = max(totals.wall - totals.input - totals.compile - idle - totals.in_steps, 0)
+    productive = shown.device if is_known else shown.host + shown.device + shown.gap
     other = total_ns - productive - sum(known.values())
     if other < 0:
         # Bands inside one another count twice; the whole stays the whole.

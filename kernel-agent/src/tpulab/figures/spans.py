@@ -36,10 +36,12 @@ class StepTimes(NamedTuple):
     waits: Sequence[Span] = ()
     #: parts of the waits that are none: a loader of torch_xla launches the traced graph before it waits
     launches: Sequence[Span] = ()
+    #: evaluations, checkpoints and the like inside the step: named apart, and part of no span
+    holes: Sequence[Span] = ()
 
 
 class StepSplit(NamedTuple):
-    """Nanoseconds of each span; their sum is `StepTimes.end - StepTimes.start` exactly."""
+    """Nanoseconds of each span; their sum is `StepTimes.end - StepTimes.start` without the holes, exactly."""
 
     input: int
     host: int
@@ -81,7 +83,9 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
         times: moments of the step.
         busy: when the device ran watched programs, from any step, in disjoint spans; None when unknown.
     """
-    start, body, end, compiles, dispatch, waits, launches = times
+    if times.holes:
+        times, busy = without_holes(times, busy)
+    start, body, end, compiles, dispatch, waits, launches, _ = times
     if busy is None and not compiles and not waits and not launches:
         # Most steps of a loop with short ones.
         return StepSplit(body - start, end - body, 0, 0, 0)
@@ -102,6 +106,29 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
         device=in_wait + in_host + in_gap - compile_ns,
         gap=end - turn - in_gap,
     )
+
+
+def without_holes(times: StepTimes, busy: Sequence[Span] | None) -> tuple[StepTimes, Sequence[Span] | None]:
+    """The step as if its holes had taken no time: what lies in them is left out, what follows moves up."""
+    holes = union(times.holes, times.start, times.end)
+
+    def moved(moment: int) -> int:
+        return moment - overlap(holes, times.start, moment)
+
+    def cut(spans: Sequence[Span]) -> list[Span]:
+        left = [(moved(begin), moved(end)) for begin, end in spans]
+        return [span for span in left if span[1] > span[0]]
+
+    dispatch = times.last_dispatch
+    return StepTimes(
+        times.start,
+        moved(times.body),
+        moved(times.end),
+        cut(times.compiles),
+        moved(dispatch) if dispatch is not None else None,
+        cut(times.waits),
+        cut(times.launches),
+    ), (cut(busy) if busy is not None else None)
 
 
 def _split_with_waits(times: StepTimes, taken: Sequence[Span], turn: int, compiling: list[Span]) -> StepSplit:

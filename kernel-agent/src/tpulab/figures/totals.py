@@ -1,0 +1,105 @@
+"""What the steps of a run have taken so far, added up; and how that is shown.
+
+Short steps are watched in part. Of one that was not, only compiling is known: the rest of its time is divided
+as that of the watched steps, as the panel does it (`extension/src/steps/shown-split.ts`). Text lines,
+`tpulab.status()` and goodput ask `shown`, so that they say what the panel says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tpulab.figures.spans import StepSplit
+from tpulab.telemetry.messages import BandKind
+
+_NOTHING = StepSplit(0, 0, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class RunTotals:
+    """Sums over the recorded steps of a run, in nanoseconds. `wall` is without the bands inside steps."""
+
+    steps: int = 0
+    wall: int = 0
+    #: of steps that are shown as they were measured, and of those that are not
+    measured: StepSplit = _NOTHING
+    unknown: StepSplit = _NOTHING
+    #: of the steps that say how the unknown ones are divided: watched, and without compiling
+    watched: StepSplit = _NOTHING
+    #: steps whose device time is known
+    known: int = 0
+    #: steps in which something was compiled
+    compiled: int = 0
+    #: time of checkpoints, evaluations and the like, in steps or between them
+    bands: dict[str, int] = field(default_factory=dict)
+    #: the part of them that lies inside steps
+    in_steps: int = 0
+
+    @property
+    def compile(self) -> int:
+        return self.measured.compile + self.unknown.compile
+
+    def add_band(self, kind: BandKind, nanoseconds: int) -> None:
+        self.bands[kind] = self.bands.get(kind, 0) + nanoseconds
+
+    def add(self, split: StepSplit, known: bool, *, first: bool = False, in_bands: int = 0) -> None:
+        """A step. The first one waits for a loader that starts: it is no measure for others."""
+        self.steps += 1
+        self.wall += sum(split)
+        self.in_steps += in_bands
+        self.known += known
+        self.compiled += split.compile > 0
+        if known or (first and split.compile > 0):
+            self.measured = _sum(self.measured, split)
+        else:
+            self.unknown = _sum(self.unknown, split)
+        if known and split.compile == 0:
+            self.watched = _sum(self.watched, split)
+
+    def shown(self) -> StepSplit:
+        """Where the time went: steps that were not watched are divided as those that were."""
+        whole = sum(self.watched)
+        if not whole:
+            return _sum(self.measured, self.unknown)
+        rest = sum(self.unknown) - self.unknown.compile
+        parts = [rest * part // whole for part in self.watched]
+        # What rounding leaves is the device's, the largest part where it matters.
+        parts[3] += rest - sum(parts)
+        return _sum(self.measured, StepSplit(parts[0], parts[1], self.unknown.compile, parts[3], parts[4]))
+
+    def minus(self, earlier: RunTotals) -> RunTotals:
+        return RunTotals(
+            self.steps - earlier.steps,
+            self.wall - earlier.wall,
+            _difference(self.measured, earlier.measured),
+            _difference(self.unknown, earlier.unknown),
+            _difference(self.watched, earlier.watched),
+            self.known - earlier.known,
+            self.compiled - earlier.compiled,
+            {kind: lasted - earlier.bands.get(kind, 0) for kind, lasted in self.bands.items()},
+            self.in_steps - earlier.in_steps,
+        )
+
+    def copy(self) -> RunTotals:
+        return self.minus(RunTotals())
+
+
+def _sum(one: StepSplit, other: StepSplit) -> StepSplit:
+    return StepSplit(*(a + b for a, b in zip(one, other, strict=True)))
+
+
+def _difference(one: StepSplit, other: StepSplit) -> StepSplit:
+    return StepSplit(*(a - b for a, b in zip(one, other, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Where a run stands."""
+
+    #: its id
+    run: str
+    started_ns: int
+    #: number of its steps, where that is known; and how many of them have been recorded
+    total: int | None
+    recorded: int
+    totals: RunTotals
