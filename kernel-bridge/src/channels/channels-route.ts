@@ -4,6 +4,10 @@
  * `predecessor=SESSION_ID`, repeatable, a session whose replies and questions it takes over; `bounded=true`, on numbered channels,
  * outputs at a pace that a page can show (`LiveBound`).
  */
+import { kernelIn, type RouteAccess } from '../http/access-hooks.js';
+import type { ClientToken } from '../http/client-tokens.js';
+import type { UpgradeRequest } from '../http/upgrades.js';
+import type { ReaderView } from './reader-rules.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { InvalidRequestError, NotReadyError } from '../http/errors.js';
 import { isSessionId, MAX_SESSION_ID } from '../journal/index.js';
@@ -18,19 +22,16 @@ export const CHANNELS_PATH = '/api/kernels/:kernelId/channels';
 const MAX_PREDECESSORS = 8;
 
 /** An upgrade route, in the shape that the server takes. */
-export function channelsRoute(registry: KernelRegistry, hub: ChannelsHub) {
+export function channelsRoute(
+  registry: KernelRegistry,
+  hub: ChannelsHub,
+  viewOf: (actor: ClientToken, kernelId: string) => Promise<ReaderView>
+) {
   return {
     path: CHANNELS_PATH,
+    access: ['read', kernelIn] as RouteAccess,
     subprotocols: SUBPROTOCOLS,
-    prepare: ({
-      params,
-      query,
-      reads
-    }: {
-      params: Readonly<Record<string, string>>;
-      query: URLSearchParams;
-      reads: string | null;
-    }) => {
+    prepare: ({ params, query, actor, may }: UpgradeRequest) => {
       const kernel = registry.get(params['kernelId'] ?? '');
       // Clients come back after a 503. What this one has, and what it missed, can only be told with the keeper's help.
       if (kernel.isPresumed) throw new NotReadyError(kernel.cannotBeReached);
@@ -40,14 +41,18 @@ export function channelsRoute(registry: KernelRegistry, hub: ChannelsHub) {
         predecessors: predecessorsOf(query),
         resume: parseSeq(query.get('resume')),
         last: lastMessagesOf(query),
-        isReader: reads !== null,
-        isBounded: query.get('bounded') === 'true'
+        isBounded: query.get('bounded') === 'true',
+        maySteer: () => actor === null || may('steer', { kind: 'kernel', id: kernel.id })
       };
-      return (socket: AttachRequest['socket'], stream: AttachRequest['stream']): void => {
-        // The kernel may have been removed during the handshake.
-        if (registry.find(kernel.id) === kernel) hub.attach(kernel, { ...request, socket, stream });
-        else socket.close(1000, 'the kernel was shut down');
-      };
+      const open =
+        (view: ReaderView | null) =>
+        (socket: AttachRequest['socket'], stream: AttachRequest['stream']): void => {
+          // The kernel may have been removed during the handshake.
+          if (registry.find(kernel.id) === kernel) hub.attach(kernel, { ...request, view, socket, stream });
+          else socket.close(1000, 'the kernel was shut down');
+        };
+      if (actor === null || may('run', { kind: 'kernel', id: kernel.id })) return open(null);
+      return viewOf(actor, kernel.id).then(open);
     }
   };
 }

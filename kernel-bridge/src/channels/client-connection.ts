@@ -10,7 +10,8 @@ import { ClientFeed, type FeedLimits, type FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from '../http/close-codes.js';
 import { type ConfirmationOptions, Confirmations } from './confirmations.js';
 import { CLOSING, type GatheringWebSocket, Opcode } from '../http/gathering-websocket.js';
-import { attachStatus, gapNotice } from './made-messages.js';
+import { attachStatus, busyRequestOf, gapNotice } from './made-messages.js';
+import type { ReaderView } from './reader-rules.js';
 import { type ClientRequest, type Refusal, refusalFrames } from './refusal.js';
 import type { BoundClient, LiveBound } from './live-bound.js';
 import type { ResumePoint } from './resume-point.js';
@@ -27,8 +28,8 @@ export interface ClientOptions {
   readonly sessionId: string | null;
   /** Sessions of earlier pages for which this client speaks too: it gets their replies and questions. */
   readonly predecessors: readonly string[];
-  /** It may look on, and change nothing. */
-  readonly isReader: boolean;
+  /** It may look on, and change nothing: this is what it sees. Null: everything. */
+  readonly view: ReaderView | null;
   readonly position: number;
   /** Where to go on, if that is not `position` and has to be found out. */
   readonly findStart: (() => Promise<ResumePoint>) | null;
@@ -68,7 +69,7 @@ export class ClientConnection {
     const { socket, stream } = options;
     this.#options = options;
     this.sessionId = options.sessionId;
-    this.isReader = options.isReader;
+    this.isReader = options.view !== null;
     this.#framing = framingOf(socket.protocol);
     this.#paced = {
       send: (seq, v1) => socket.gather(Opcode.binary, numberOf(seq), v1),
@@ -87,6 +88,7 @@ export class ClientConnection {
       newest: () => options.kernel.lastSeq,
       read: options.read,
       owns: this.owns,
+      view: options.view,
       moved: bytes => this.#confirmations.moved(bytes),
       stateChanged: state => this.#stateChanged(state),
       congested: () => options.congested(),
@@ -144,7 +146,10 @@ export class ClientConnection {
     }
     try {
       // Nothing may be awaited between the answer and the message: an idle could come in between.
-      const snapshot = await kernel.currentSnapshot();
+      const now = await kernel.currentSnapshot();
+      // Of somebody else's request a reader learns nothing, not even that it runs.
+      const isSeen = this.sees(busyRequestOf(now));
+      const snapshot = now && (isSeen ? now : { ...now, executionState: 'idle' as const, busyParent: null });
       const status = snapshot && attachStatus(snapshot);
       if (status) this.sendMade(status);
     } catch (error) {
@@ -159,6 +164,12 @@ export class ClientConnection {
     if (this.#isStarted) this.feed.wake();
   }
 
+  /** Whether it may learn of the request with this id. */
+  sees(msgId: string | null): boolean {
+    const { view } = this.#options;
+    return view === null || msgId === null || view.showsRequest(msgId);
+  }
+
   /** Sends a message that is not in the journal, as a v1 frame. */
   sendMade(frame: Buffer): void {
     this.#options.socket.send(madeFrame(this.#framing, frame));
@@ -167,7 +178,7 @@ export class ClientConnection {
   #tellOf(gap: GapRecord, parent: Buffer | null): void {
     const { kernel, log } = this.#options;
     log.warn({ ...gap, type: undefined }, 'messages are missing for a client');
-    const notice = gapNotice(kernel.snapshot, gap, parent?.toString('utf8') ?? null);
+    const notice = gapNotice(kernel.snapshot, gap, parent?.toString('utf8') ?? (this.isReader ? '{}' : null));
     if (notice) this.sendMade(notice);
   }
 

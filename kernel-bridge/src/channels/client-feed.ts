@@ -42,6 +42,8 @@ export interface FeedOptions {
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
   /** Whether answers to this `header.session` are for this client. */
   owns(session: string): boolean;
+  /** What a client may see that only looks on; null: everything. */
+  readonly view?: { shows(record: JournalRecord): boolean } | null;
   /** After each record that the feed has passed, whether it was for this client or not. */
   moved(bytes: number): void;
   stateChanged(state: FeedState): void;
@@ -166,9 +168,11 @@ export class ClientFeed {
     // A gap record stands for all the records that it names.
     this.#position = Math.max(message.seq, message.gap?.toSeq ?? 0);
     if (message.gap) this.#untold.push(message.gap);
-    if (this.#untold.length > 0) this.#tell(message.outputOf);
+    const { view = null } = this.#options;
+    const isAddressed = view === null ? this.#isAddressed(message) : view.shows(message.record);
+    if (this.#untold.length > 0) this.#tell(view !== null && !isAddressed ? null : message.outputOf);
     let bytes = 0;
-    if (this.#isAddressed(message)) {
+    if (isAddressed) {
       const { bound } = this.#options;
       if (bound) bound.take(message);
       else bytes = this.#send(message);

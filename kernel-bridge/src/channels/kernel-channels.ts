@@ -5,13 +5,13 @@ import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { JournalReader, type JournalRecord, POSITIONS_FILE, PositionStore } from '../journal/index.js';
 import type { Kernel } from '../kernels/kernel.js';
-import { ClientConnection } from './client-connection.js';
+import { ClientConnection, type ClientOptions } from './client-connection.js';
 import type { FeedLimits, FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from '../http/close-codes.js';
 import type { ConfirmationOptions } from './confirmations.js';
 import type { GatheringWebSocket } from '../http/gathering-websocket.js';
 import { LiveBound } from './live-bound.js';
-import { attachStatus, deadStatus } from './made-messages.js';
+import { attachStatus, busyRequestOf, deadStatus } from './made-messages.js';
 import type { HeldLimits } from './held-requests.js';
 import type { LeaseTimes } from './client-leases.js';
 import { guarded } from '../platform/guard.js';
@@ -19,7 +19,8 @@ import { KernelRules } from './kernel-rules.js';
 import { isWatched } from './message-watch.js';
 import { OwnRequests } from './own-requests.js';
 import { isForClients, OutgoingMessage } from './outgoing-message.js';
-import { readerRefusals } from './reader-rules.js';
+import { kernelInfoFor, readerRefusals, type ReaderView, steeringRefusal } from './reader-rules.js';
+import type { ClientRequest } from './refusal.js';
 import { type LastMessages, type ResumePoint, resumePoint } from './resume-point.js';
 import type { UnsentBudget } from './unsent-budget.js';
 
@@ -65,10 +66,12 @@ export interface AttachRequest {
   readonly resume: number | null;
   /** …and which messages it had last. */
   readonly last: LastMessages;
-  /** It may look on, and change nothing. */
-  readonly isReader: boolean;
   /** A page: outputs come at a pace that it can show. */
   readonly isBounded: boolean;
+  /** It may look on, and change nothing: this is what it sees. Null: everything. */
+  readonly view: ReaderView | null;
+  /** Whether it may interrupt and shut down the kernel. */
+  readonly maySteer: () => boolean;
 }
 
 /** Sessions whose counts of long outputs are remembered while they have no socket. */
@@ -142,35 +145,38 @@ export class KernelChannels {
     );
   }
 
-  attach({ socket, stream, resume, last, isReader, ...asked }: AttachRequest): void {
+  attach({ socket, stream, resume, last, view, maySteer, ...asked }: AttachRequest): void {
     const { kernel, confirmation, limits, log, unsent } = this.#options;
-    // A reader sees the sessions of others in their messages. It must neither take the place of one nor move its position.
+    // A reader sees the sessions of others in their messages. It must neither take the place of one nor get its answers.
+    const isReader = view !== null;
     const sessionId = isReader ? null : asked.sessionId;
-    const predecessors = isReader ? [asked.sessionId].filter(id => id !== null) : asked.predecessors;
+    const predecessors = isReader ? [] : asked.predecessors;
     const stale = sessionId === null ? undefined : this.#bySession.get(sessionId);
     if (stale) {
       this.#forget(stale);
       stale.close(CLOSE.replaced);
     }
     const isNew = sessionId === null || this.#positions.get(sessionId) === undefined;
-    const position = this.#startOf(sessionId, resume, socket.protocol === NUMBERED_SUBPROTOCOL);
-    const client = new ClientConnection({
+    const asksFrom = this.#startOf(sessionId, resume, socket.protocol === NUMBERED_SUBPROTOCOL);
+    const position = Math.max(asksFrom, Math.min(view?.from ?? 0, kernel.lastSeq));
+    const refuse = isReader ? readerRefusals() : this.#refusalsOf(maySteer);
+    const client: ClientConnection = new ClientConnection({
       socket,
       stream,
       kernel,
       sessionId,
       predecessors,
-      isReader,
+      view,
       position,
-      findStart: this.#finderOf(resume, last),
+      findStart: isReader ? null : this.#finderOf(resume, last),
       confirmation,
       limits,
       bound: asked.isBounded && socket.protocol === NUMBERED_SUBPROTOCOL ? this.#boundOf(sessionId) : null,
       log: log.child({ kernelId: kernel.id, clientId: sessionId }),
       read: fromSeq => this.#journal.readAcross(fromSeq, { newest: () => kernel.lastSeq }),
       isTaken: session => this.#bySession.has(session),
-      refuse: isReader ? readerRefusals() : (request, owns) => this.#rules.refuse(request, owns),
-      detour: request => this.#rules.detour(request),
+      refuse,
+      detour: request => (isReader ? this.#answerReader(client, request) : this.#rules.detour(request)),
       confirmed: (confirming, seq) => {
         if (sessionId === null) return;
         // A socket that was replaced may still say something, but its successor's position counts.
@@ -191,6 +197,21 @@ export class KernelChannels {
     void client.start();
     kernel.connections = this.#connections;
     this.#rules.clientsChanged();
+  }
+
+  #refusalsOf(maySteer: () => boolean): ClientOptions['refuse'] {
+    return (request, owns) =>
+      (maySteer() ? null : steeringRefusal(request)) ?? this.#rules.refuse(request, owns);
+  }
+
+  #answerReader(client: ClientConnection, request: ClientRequest): true {
+    const { kernel, log } = this.#options;
+    void kernelInfoFor(kernel, request)
+      .then(frames => frames?.forEach(frame => client.sendMade(frame)))
+      .catch((error: unknown) =>
+        log.warn({ kernelId: kernel.id, err: error }, 'a reader was not told its kernel')
+      );
+    return true;
   }
 
   close(code: CloseCode): void {
@@ -257,7 +278,8 @@ export class KernelChannels {
     try {
       const snapshot = await kernel.currentSnapshot();
       const status = snapshot?.executionState === 'busy' ? attachStatus(snapshot) : null;
-      if (status) this.#each(client => client.sendMade(status));
+      const id = busyRequestOf(snapshot);
+      if (status) this.#each(client => client.sees(id) && client.sendMade(status));
     } catch (error) {
       log.warn({ kernelId: kernel.id, err: error }, 'the state of the kernel is not known');
     }

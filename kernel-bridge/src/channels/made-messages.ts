@@ -22,6 +22,16 @@ export function attachStatus(snapshot: KernelSnapshot): Buffer | null {
   return statusFrame(kernelSession, 'idle', asked);
 }
 
+/** `msg_id` of the request that a kernel is busy with; null when there is none, or none that can be read. */
+export function busyRequestOf(snapshot: KernelSnapshot | null): string | null {
+  try {
+    const { msg_id: id } = JSON.parse(snapshot?.busyParent ?? '{}') as { msg_id?: unknown };
+    return typeof id === 'string' ? id : null;
+  } catch {
+    return null;
+  }
+}
+
 /** An iopub `status: dead`, for when the keeper itself has gone and can no longer say so. */
 export function deadStatus(snapshot: KernelSnapshot): Buffer | null {
   if (snapshot.kernelSession === null) return null;

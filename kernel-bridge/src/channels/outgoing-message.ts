@@ -30,7 +30,7 @@ export class OutgoingMessage {
   #legacy: LegacyFrame | null | undefined;
   #addressee: Addressee | undefined;
 
-  constructor(record: JournalRecord) {
+  constructor(readonly record: JournalRecord) {
     this.seq = record.seq;
     this.v1 = record.payload;
     this.gap = gapOf(record);

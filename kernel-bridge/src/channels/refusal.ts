@@ -11,7 +11,7 @@ import {
 import { newMessage } from '../jupyter/new-message.js';
 
 /** Codes in `metadata.tpulab.code` of such an answer; docs/errors.md lists them. */
-export type RefusalCode = 'debugger_taken' | 'requests_held' | 'input_taken' | 'read_only';
+export type RefusalCode = 'debugger_taken' | 'requests_held' | 'input_taken' | 'read_only' | 'not_permitted';
 
 export interface ClientRequest {
   readonly message: KernelMessage;

@@ -1,8 +1,11 @@
 /** `tpulab token`: a token for each client, which can be revoked without disturbing the others. */
-import { Command } from 'commander';
+import { Value } from '@sinclair/typebox/value';
+import { Command, Option } from 'commander';
 import { chosenStateFolder, ofState, type StateOptions } from './chosen-gateway.js';
 import { prepareStateFolder } from '../gateway/state-folder.js';
 import { parseExpiry } from '../http/token-expiry.js';
+import { type Level, LEVELS, type Rights, Rights as RightsSchema } from '../http/rights.js';
+import { TokenError } from '../http/token-error.js';
 import { hasExpired, type TokenRecord } from '../http/token-file.js';
 import { TokenStore } from '../http/token-store.js';
 import { say, type Streams } from './output.js';
@@ -12,15 +15,33 @@ export function tokenCommand(streams: Streams): Command {
     'manage named tokens for clients; a running gateway applies changes at once'
   );
   command.addCommand(
-    ofState(new Command('create'))
+    ofState(new Command('add'))
+      .alias('create')
       .description('create a token and print it once; only its digest is stored')
       .argument('<name>', 'who or what it is for')
+      .addOption(
+        new Option(
+          '--may <level>',
+          'what it is for: look on; also run cells and save; also interrupt, restart, shut down and steer runs; also use remotes (default: everything)'
+        ).choices(LEVELS)
+      )
+      .option(
+        '--notebooks <pattern...>',
+        'only these notebooks and their kernels, such as "work/**" (needs --may)'
+      )
+      .option('--kernels <pattern...>', 'only kernels with these ids (needs --may)')
+      .option('--remotes <pattern...>', 'only these remotes (needs --may spend)')
       .option('--expires <when>', 'expiry: 90m, 12h, 30d, 8w, or a date like 2030-01-31 (default: never)')
-      .action(async (name: string, options: StateOptions & { readonly expires?: string }) => {
+      .action(async (name: string, options: AddOptions) => {
         const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, new Date());
         const stateDir = await chosenStateFolder(options.stateDir);
         await prepareStateFolder(stateDir);
-        const { token, record } = await new TokenStore(stateDir).create(name, expiresAt);
+        const rights = rightsOf(options);
+        const { token, record } = await new TokenStore(stateDir).create(
+          name,
+          expiresAt,
+          rights === null ? {} : { rights }
+        );
         say(streams, options, { ...shown(record), token }, token);
       })
   );
@@ -29,10 +50,10 @@ export function tokenCommand(streams: Streams): Command {
       .description('show all named tokens')
       .action(async (options: StateOptions) => {
         const tokens = new TokenStore(await chosenStateFolder(options.stateDir)).list().map(shown);
-        const lines = tokens.map(({ name, createdAt, expiresAt, expired, reads }) => {
+        const lines = tokens.map(({ name, createdAt, expiresAt, expired, reads, rights }) => {
           const end =
             expiresAt === null ? 'does not expire' : `${expired ? 'expired' : 'expires'} ${expiresAt}`;
-          const what = reads === undefined ? '' : `  reads ${reads} only`;
+          const what = reads === undefined ? describe(rights) : `  reads ${reads} only`;
           return `${name}  created ${createdAt}  ${end}${what}`;
         });
         say(
@@ -56,7 +77,50 @@ export function tokenCommand(streams: Streams): Command {
 }
 
 /** Not the digest: nobody needs it. */
-function shown({ name, createdAt, expiresAt, reads }: TokenRecord) {
+function shown({ name, createdAt, expiresAt, reads, rights }: TokenRecord) {
   const expired = hasExpired({ expiresAt }, Date.now());
-  return { name, createdAt, expiresAt, expired, ...(reads === undefined ? {} : { reads }) };
+  return {
+    ...{ name, createdAt, expiresAt, expired },
+    ...(reads === undefined ? {} : { reads }),
+    ...(rights === undefined ? {} : { rights })
+  };
+}
+
+interface AddOptions extends StateOptions {
+  readonly expires?: string;
+  readonly may?: Level;
+  readonly notebooks?: string[];
+  readonly kernels?: string[];
+  readonly remotes?: string[];
+}
+
+/** Null: everything. Without a level, patterns would narrow nothing. */
+function rightsOf({ may, notebooks, kernels, remotes }: AddOptions): Rights | null {
+  const patterns = {
+    ...(notebooks && { notebooks }),
+    ...(kernels && { kernels }),
+    ...(remotes && { remotes })
+  };
+  if (may === undefined) {
+    if (Object.keys(patterns).length === 0) return null;
+    throw new TokenError(
+      'token_rights_invalid',
+      `Say what the token may do there: --may ${LEVELS.join(', --may ')}.`
+    );
+  }
+  const rights = { level: may, ...patterns };
+  if (!Value.Check(RightsSchema, rights)) {
+    throw new TokenError(
+      'token_rights_invalid',
+      'A pattern has 1 to 256 characters, and there are at most 64 of a kind.'
+    );
+  }
+  return rights;
+}
+
+function describe(rights: Rights | undefined): string {
+  if (rights === undefined) return '';
+  const { level, ...patterns } = rights;
+  const where = Object.entries(patterns).map(([kind, names]) => `  ${kind} ${names.join(' ')}`);
+  return `  may ${level}${where.join('')}`;
 }

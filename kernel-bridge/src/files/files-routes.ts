@@ -12,6 +12,7 @@ import {
 } from '@tpulab/protocol';
 import type { FastifyReply } from 'fastify';
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Resource } from '../http/rights.js';
 import { failure, notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { InvalidRequestError } from '../http/errors.js';
@@ -25,6 +26,10 @@ const WRONG_KIND = failure(
 const FULL = failure('The disk is full; the old content is unchanged.');
 /** RFC 9110, 8.8.3: a strong one; a weak one names no bytes. */
 const ETAG = /^"[\x21\x23-\x7e]*"$/;
+
+function notebookIn(params: Readonly<Record<string, string>>): Resource {
+  return { kind: 'notebook', path: params['*'] ?? '' };
+}
 
 export async function addFilesRoutes(app: App, files: RootFolder): Promise<void> {
   app.get(
@@ -52,6 +57,7 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
   app.get(
     '/bridge/v1/files/*',
     {
+      config: { access: ['read', notebookIn] },
       schema: {
         summary: 'The bytes of a file; its version is in ETag',
         params: Params,
@@ -148,6 +154,7 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
     scope.put(
       '/bridge/v1/files/*',
       {
+        config: { access: ['run', notebookIn] },
         bodyLimit: MAX_FILE_BYTES,
         schema: {
           summary: 'Writes a file atomically: over the version in If-Match, or as a new file',

@@ -4,7 +4,7 @@ import { GatewayIdentity, Health, PROTOCOL_VERSION, type RemoteNotice } from '@t
 import { UpgradeRequiredError } from '../http/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { failure } from '../http/api-description.js';
-import { readsOf } from '../http/access-hooks.js';
+import { actorOf } from '../http/access-hooks.js';
 import type { App } from '../http/app.js';
 import { IDENTITY, proofOf } from '../http/gateway-proof.js';
 import { addControlRoutes } from '../kernels/control-routes.js';
@@ -23,7 +23,10 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
 
   app.get(
     '/bridge/v1/health',
-    { schema: { summary: 'Whether the gateway is ready', response: { 200: Health } } },
+    {
+      config: { access: ['read'] },
+      schema: { summary: 'Whether the gateway is ready', response: { 200: Health } }
+    },
     async (request): Promise<Health> => ({
       status: options.ready() ? 'ok' : 'starting',
       version: BRIDGE_VERSION,
@@ -32,7 +35,7 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
       pid: process.pid,
       startedAt: startedAt.toISOString(),
       kernels: registry.list().length,
-      access: readsOf(request.raw) === null ? 'full' : 'read',
+      access: actorOf(request.raw)?.rights?.level === 'read' ? 'read' : 'full',
       notice: options.notice()
     })
   );
@@ -42,6 +45,7 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
   app.get(
     '/bridge/v1/events',
     {
+      config: { access: ['read'] },
       schema: {
         summary: 'WebSocket: events of all kernels',
         response: { 426: failure('This path is a WebSocket.') }

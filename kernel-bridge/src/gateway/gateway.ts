@@ -24,7 +24,7 @@ import { Mirrors } from '../remotes/mirror/mirrors.js';
 import { SessionStore } from '../sessions/session-store.js';
 import { ClientTokens } from '../http/client-tokens.js';
 import { TokenStore } from '../http/token-store.js';
-import { ReaderAccess } from '../sharing/reader-access.js';
+import { NarrowedAccess } from '../sharing/narrowed-access.js';
 import { addShareRoutes } from '../sharing/share-routes.js';
 import { EventSource } from '../telemetry/event-source.js';
 import { RunArchive } from '../telemetry/run-archive.js';
@@ -259,7 +259,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   );
   const runs = undo.use(new RunArchive({ folder: path.join(stateDir, 'runs'), events, log }));
 
-  const readers = new ReaderAccess(sessions, registry, specs);
+  const tokens = new TokenStore(stateDir);
+  const narrowed = new NarrowedAccess({ rootDir, sessions, registry, specs, outputs, tokens, log });
   const clientTokens = undo.use(new ClientTokens(stateDir, log));
   let isReady = false;
   const rules: AccessRules = {
@@ -271,11 +272,11 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     ),
     attempts: new FailedAttempts({ ...ATTEMPT_LIMITS, ...options.attempts }, log),
     ready: () => isReady,
-    mayRead: readers.mayRead
+    mayDo: narrowed.mayDo
   };
   const bodyLimitBytes = options.bodyLimitBytes ?? 4 * MIB;
   const { app, routes } = await createApp({ rules, log, base, bodyLimitBytes, http });
-  readers.addTo(app);
+  narrowed.addTo(app);
   addIdentityRoute(app, proofKey);
   addJupyterRoutes(app, registry, startedAt, base);
   addKernelSpecRoutes(app, specs, base);
@@ -283,7 +284,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addFrontendRoutes(app, registry, specs);
   addResolvePathRoutes(app, registry, rootDir);
   addSessionRoutes(app, sessions, base);
-  addOutputsRoutes(app, outputs, registry);
+  addOutputsRoutes(app, outputs, registry, (actor, id) => narrowed.visible(actor, id));
   addMirrorRoutes(app, mirrors);
   addRemotesRoutes(app, remotes);
   addSyncRoutes(app, remotes, undo.use(new SyncJobs()));
@@ -300,7 +301,12 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addLessonsRoutes(app, rootDir);
   const files = new RootFolder(rootDir);
   await addFilesRoutes(app, files);
-  addShareRoutes(app, new TokenStore(stateDir), path => files.read(path));
+  addShareRoutes(
+    app,
+    tokens,
+    path => files.read(path),
+    path => narrowed.stampOf(path)
+  );
   addSessionPageRoutes(app, base, options.sessionPage);
   addBridgeRoutes(app, {
     registry,
@@ -312,8 +318,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const { maxPayloadBytes = 256 * MIB, maxSockets = MAX_SOCKETS } = options;
   const upgrades = new Upgrades({ rules, log, base, maxPayloadBytes, maxSockets });
   undo.use(clientTokens.onChange(() => upgrades.closeUnauthorized(REVOKED_GRACE_MS)));
-  upgrades.add(channelsRoute(registry, hub));
-  upgrades.add(eventsRoute(events, gatewayId, readers.isKernelOf));
+  upgrades.add(channelsRoute(registry, hub, (actor, id) => narrowed.view(actor, id)));
+  upgrades.add(eventsRoute(events, gatewayId, narrowed.events));
   upgrades.addRelay(forwardedSockets(forwarder));
   upgrades.listen(app.server);
   undo.defer(async () => {

@@ -8,13 +8,16 @@ import {
   BridgeError,
   HostRefusedError,
   InvalidRequestError,
+  NotPermittedError,
   NotReadyError,
   OriginRefusedError,
   ReadOnlyError,
   TooManyAttemptsError,
   UnauthorizedError
 } from './errors.js';
-import { type Authenticator, type Identity, pathOf } from './authentication.js';
+import { type Authenticator, type Identity, narrowed, pathOf } from './authentication.js';
+import type { ClientToken } from './client-tokens.js';
+import type { Action, MayDo, Resource } from './rights.js';
 import { IDENTITY } from './gateway-proof.js';
 import type { FailedAttempts } from './failed-attempts.js';
 import type { OriginPolicy } from './origin-policy.js';
@@ -25,16 +28,61 @@ export interface AccessRules {
   readonly attempts: FailedAttempts;
   /** False until the kernels of an earlier gateway are found again: an empty list would make clients drop them. */
   readonly ready: () => boolean;
-  /** Whether a request is one of those that a token for reading one notebook is for. Everything else is refused. */
-  readonly mayRead: (notebook: string, request: IncomingMessage) => boolean;
+  /** Whether the holder of a narrowed token may do something. */
+  readonly mayDo: MayDo;
 }
 
-/** By request, the notebook that its token may read. A token that may do everything has none. */
-const reading = new WeakMap<IncomingMessage, string>();
+/** What a route does, and to what; a route without it is for holders of unrestricted tokens alone. */
+export type RouteAccess = readonly [Action, ((params: Readonly<Record<string, string>>) => Resource)?];
 
-/** The one notebook that the sender of this request may read, and change nothing; null: the sender may do everything. */
-export function readsOf(request: IncomingMessage): string | null {
-  return reading.get(request) ?? null;
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    access?: RouteAccess;
+  }
+}
+
+/** Who sent a request, once it was admitted. */
+const senders = new WeakMap<
+  IncomingMessage,
+  { readonly client: ClientToken | null; readonly mayDo: MayDo }
+>();
+
+/** The holder of a narrowed token that sent this request; null: the sender may do everything. */
+export function actorOf(request: IncomingMessage): ClientToken | null {
+  return senders.get(request)?.client ?? null;
+}
+
+/** Whether the sender of this request may do that. */
+export function may(request: IncomingMessage, action: Action, resource: Resource): boolean {
+  const sender = senders.get(request);
+  return sender !== undefined && (sender.client === null || sender.mayDo(sender.client, action, resource));
+}
+
+/** @throws ReadOnlyError */
+export function requireMay(request: IncomingMessage, action: Action, resource: Resource): void {
+  if (!may(request, action, resource)) throw refusalOf(actorOf(request));
+}
+
+/** @throws ReadOnlyError, NotPermittedError */
+export function requireAccess(
+  request: IncomingMessage,
+  access: RouteAccess | undefined,
+  params: unknown
+): void {
+  if (actorOf(request) === null) return;
+  const [action, resourceOf] = access ?? ['own'];
+  requireMay(request, action, resourceOf?.(params as Record<string, string>) ?? { kind: 'gateway' });
+}
+
+/** For routes of one kernel: `:kernelId`. */
+export function kernelIn(params: Readonly<Record<string, string>>): Resource {
+  return { kind: 'kernel', id: params['kernelId'] ?? '' };
+}
+
+function refusalOf(actor: ClientToken | null): BridgeError {
+  return actor?.share === undefined
+    ? new NotPermittedError(actor?.rights?.level ?? 'read')
+    : new ReadOnlyError();
 }
 
 export const HEALTH = '/bridge/v1/health';
@@ -77,20 +125,17 @@ export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boo
     const waitS = rules.attempts.note(request.socket.remoteAddress ?? 'unix socket');
     throw waitS === null ? new UnauthorizedError() : new TooManyAttemptsError(waitS);
   }
-  const reads = identity.client?.reads ?? null;
-  if (reads !== null) {
-    if (!rules.mayRead(reads, request)) throw new ReadOnlyError();
-    reading.set(request, reads);
-  }
+  senders.set(request, { client: narrowed(identity), mayDo: rules.mayDo });
   if (!rules.ready() && pathOf(request.url ?? '') !== HEALTH) throw new NotReadyError();
   return identity;
 }
 
-/** The reason to refuse a request, or null. */
+/** The reason to refuse a request that no route is for, or null. */
 export function refusal(request: IncomingMessage, rules: AccessRules): BridgeError | null {
   try {
     admit(request, rules, false);
-    return null;
+    const actor = actorOf(request);
+    return actor && refusalOf(actor);
   } catch (error) {
     if (error instanceof BridgeError) return error;
     throw error;
@@ -110,6 +155,7 @@ export function addAccessHooks(app: FastifyInstance, rules: AccessRules): void {
       return reply.code(204).headers(rules.origins.preflightHeaders(request.headers)).send();
     }
     admit(request.raw, rules, false);
+    requireAccess(request.raw, request.routeOptions.config.access, request.params);
     return undefined;
   });
 }

@@ -8,6 +8,11 @@ export interface Identity {
   readonly client: ClientToken | null;
 }
 
+/** What a narrowed token may do is asked for; null: the sender may do everything. */
+export function narrowed({ client }: Identity): ClientToken | null {
+  return client?.rights == null ? null : client;
+}
+
 const OWN: Identity = { client: null };
 
 export class Authenticator {

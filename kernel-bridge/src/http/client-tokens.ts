@@ -2,16 +2,25 @@
 import { timingSafeEqual } from 'node:crypto';
 import { statSync } from 'node:fs';
 import type { Logger } from 'pino';
+import type { Actor } from './rights.js';
 import { hasExpired, readTokenFile, tokenFileIn, type TokenRecord } from './token-file.js';
 
 /** How soon a revoked token's open sockets are closed at the latest. New requests are checked at once. */
 const LOOK_MS = 500;
 
-export interface ClientToken {
+export interface ClientToken extends Actor {
   readonly name: string;
   readonly sha256: string;
-  /** The one notebook that its holder may read; null: it may do everything. */
-  readonly reads: string | null;
+}
+
+function clientOf({ name, sha256, createdAt, rights, reads, stamp }: TokenRecord): ClientToken {
+  return {
+    name,
+    sha256,
+    sinceMs: Date.parse(createdAt) || 0,
+    rights: rights ?? (reads === undefined ? null : { level: 'read' }),
+    ...(reads === undefined ? {} : { share: { path: reads, stamp: stamp ?? null } })
+  };
 }
 
 export class ClientTokens implements Disposable {
@@ -50,7 +59,7 @@ export class ClientTokens implements Disposable {
       const isEqual = timingSafeEqual(Buffer.from(token.sha256, 'hex'), digest);
       if (isEqual && !hasExpired(token, now)) found = token;
     }
-    return found && { name: found.name, sha256: found.sha256, reads: found.reads ?? null };
+    return found && clientOf(found);
   }
 
   isValid({ sha256 }: ClientToken): boolean {

@@ -5,6 +5,7 @@ import { CodedError } from '../platform/coded-error.js';
 export const BRIDGE_ERRORS = {
   unauthorized: 403,
   read_only: 403,
+  not_permitted: 403,
   host_refused: 403,
   origin_refused: 403,
   too_many_attempts: 429,
@@ -106,6 +107,12 @@ export const UnauthorizedError = errorWith(
 export const ReadOnlyError = errorWith(
   'read_only',
   () => 'This link can only read one notebook; ask its owner for a token with more rights.'
+);
+
+export const NotPermittedError = errorWith(
+  'not_permitted',
+  (level: string) =>
+    `A token that may ${level} may not do this, or not here; ask its owner for one with more rights ("tpulab token add").`
 );
 
 export const HostRefusedError = errorWith(

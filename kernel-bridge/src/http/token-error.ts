@@ -6,6 +6,7 @@ export type TokenErrorCode =
   | 'token_name_taken'
   | 'token_unknown'
   | 'token_expiry_invalid'
+  | 'token_rights_invalid'
   | 'tokens_unreadable'
   | 'tokens_busy'
   | 'tokens_too_many';

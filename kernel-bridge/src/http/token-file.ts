@@ -7,6 +7,7 @@ import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { writeAtomically } from '../platform/write-atomically.js';
+import { NotebookStamp, Rights } from './rights.js';
 import { TokenError } from './token-error.js';
 
 export const TokenRecord = Type.Object({
@@ -16,13 +17,18 @@ export const TokenRecord = Type.Object({
   expiresAt: Type.Union([Type.String(), Type.Null()]),
   reads: Type.Optional(
     Type.String({ description: 'the one notebook that it may read, and change nothing; absent: everything' })
-  )
+  ),
+  stamp: Type.Optional(NotebookStamp),
+  rights: Type.Optional(Rights)
 });
 export type TokenRecord = Static<typeof TokenRecord>;
 
-/** Version 2 has tokens that may only read. A gateway that knows version 1 alone would let their holders do everything. */
+/**
+ * Version 2 has tokens that may only read, version 3 tokens with rights, and links that end with their notebook. A gateway that
+ * knows earlier versions alone would let their holders do more than they may, so it refuses the file.
+ */
 const TokenFile = Type.Object({
-  version: Type.Union([Type.Literal(1), Type.Literal(2)]),
+  version: Type.Union([Type.Literal(1), Type.Literal(2), Type.Literal(3)]),
   tokens: Type.Array(TokenRecord)
 });
 
@@ -57,7 +63,8 @@ export function readTokenFile(file: string): readonly TokenRecord[] {
 }
 
 export async function writeTokenFile(file: string, tokens: readonly TokenRecord[]): Promise<void> {
-  const version = tokens.some(({ reads }) => reads !== undefined) ? 2 : 1;
+  const isNarrowed = tokens.some(({ rights, reads }) => rights !== undefined || reads !== undefined);
+  const version = isNarrowed ? 3 : 1;
   await writeAtomically(file, `${JSON.stringify({ version, tokens }, null, 1)}\n`);
 }
 

@@ -9,11 +9,15 @@ import {
 } from '../platform/process-lock.js';
 import { nearestName } from '../platform/nearest-name.js';
 import { TokenError } from './token-error.js';
+import type { NotebookStamp } from './rights.js';
 import { MAX_TOKENS, readTokenFile, tokenFileIn, type TokenRecord, writeTokenFile } from './token-file.js';
 
 /** Another command holds the file for milliseconds only. */
 const LOCK_WAIT_MS = 10_000;
 const LOCK_RETRY_MS = 20;
+
+/** A link to the notebook `reads` below the root folder, or rights. */
+export type TokenLimits = Pick<TokenRecord, 'reads' | 'stamp' | 'rights'>;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
 
@@ -31,12 +35,12 @@ export class TokenStore {
   /**
    * The token itself is in the result and nowhere else.
    *
-   * @param reads the notebook below the root folder that the token may read, and nothing else; null: it may do everything
+   * @param limits what the token may do; absent: everything
    */
   async create(
     name: string,
     expiresAt: Date | null,
-    reads: string | null = null
+    limits: TokenLimits = {}
   ): Promise<{ token: string; record: TokenRecord }> {
     if (!NAME.test(name)) {
       throw new TokenError(
@@ -64,10 +68,20 @@ export class TokenStore {
       sha256: createHash('sha256').update(token, 'utf8').digest('hex'),
       createdAt: new Date().toISOString(),
       expiresAt: expiresAt?.toISOString() ?? null,
-      ...(reads === null ? {} : { reads })
+      ...limits
     };
     await writeTokenFile(this.#file, [...tokens, record]);
     return { token, record };
+  }
+
+  /** The shared notebook was saved over: the link goes on with what is there now. */
+  async restamp(path: string, stamp: NotebookStamp): Promise<void> {
+    await using _lock = await this.#lock();
+    const tokens = this.list();
+    await writeTokenFile(
+      this.#file,
+      tokens.map(token => (token.reads === path && token.stamp !== undefined ? { ...token, stamp } : token))
+    );
   }
 
   async revoke(name: string): Promise<void> {

@@ -11,7 +11,9 @@ import { GatheringWebSocket } from './gathering-websocket.js';
 import { CLOSE } from './close-codes.js';
 import { guarded, guardEvents } from '../platform/guard.js';
 import { InvalidRequestError, NotReadyError, RouteNotFoundError, TooManySocketsError } from './errors.js';
-import { type AccessRules, admit, readsOf } from './access-hooks.js';
+import { type AccessRules, actorOf, admit, may, requireAccess, type RouteAccess } from './access-hooks.js';
+import type { ClientToken } from './client-tokens.js';
+import type { Action, Resource } from './rights.js';
 import { type Identity, pathOf, queryOf } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
 import { asBridgeError } from './error-answers.js';
@@ -21,17 +23,22 @@ import { answerRaw } from './raw-answer.js';
 export interface UpgradeRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  /** The one notebook that the client may read, and change nothing; null: it may do everything. */
-  readonly reads: string | null;
+  /** The holder of a narrowed token; null: the client may do everything. */
+  readonly actor: ClientToken | null;
+  /** Whether the client may do that, asked as often as it tries. */
+  readonly may: (action: Action, resource: Resource) => boolean;
 }
+
+export type UpgradeOpen = (socket: GatheringWebSocket, stream: Duplex) => void;
 
 export interface UpgradeRoute {
   /** Path with `:name` for one segment. */
   readonly path: string;
+  readonly access: RouteAccess;
   /** Subprotocols of this route; the first of them that the client offers is chosen. */
   readonly subprotocols: readonly string[];
   /** Throws a `BridgeError` to refuse; otherwise says what is to be done with the open socket. */
-  prepare(request: UpgradeRequest): (socket: GatheringWebSocket, stream: Duplex) => void;
+  prepare(request: UpgradeRequest): UpgradeOpen | Promise<UpgradeOpen>;
 }
 
 /** The other end refuses, with this status. */
@@ -62,6 +69,7 @@ export interface RelayRoute {
   /** For descriptions; `matches` decides. */
   readonly path: string;
   matches(path: string): boolean;
+  access(path: string): RouteAccess;
   /** Opens the other end. Throws or rejects with a `BridgeError`, or a `HandshakeRefused`. */
   open(request: IncomingMessage, signal: AbortSignal): Promise<FarSocket>;
 }
@@ -75,6 +83,12 @@ export interface UpgradesOptions {
   readonly maxSockets: number;
 }
 
+/** For readers, who have nothing to say: they must not be able to fill the memory, or take all sockets from the owner. */
+const READER_PAYLOAD_BYTES = 64 * 1024;
+const READER_SOCKETS = 16;
+/** …of all of them together, as a share of all sockets. */
+const READER_SHARE = 0.25;
+
 /** RFC 6455's "policy violation": the client must not simply try again. */
 const CLOSE_TOKEN_GONE = { code: 1008, reason: 'the token of this client is no longer valid' };
 
@@ -83,6 +97,7 @@ export class Upgrades {
   readonly relays: RelayRoute[] = [];
   readonly #options: UpgradesOptions;
   readonly #sockets: SocketServer<typeof GatheringWebSocket>;
+  readonly #ofReaders: SocketServer<typeof GatheringWebSocket>;
   /** With which token each open socket came. */
   readonly #identities = new WeakMap<WebSocket, Identity>();
   /** Handshakes that wait for their other end. */
@@ -93,16 +108,25 @@ export class Upgrades {
 
   constructor(options: UpgradesOptions) {
     this.#options = options;
-    this.#sockets = new WebSocketServer({
+    this.#sockets = this.#server(options.maxPayloadBytes);
+    this.#ofReaders = this.#server(Math.min(READER_PAYLOAD_BYTES, options.maxPayloadBytes));
+  }
+
+  #server(maxPayload: number): SocketServer<typeof GatheringWebSocket> {
+    return new WebSocketServer({
       noServer: true,
       clientTracking: true,
       WebSocket: GatheringWebSocket,
       // Compressing costs more than it saves on loopback and in a tunnel, and is a way to exhaust memory.
       perMessageDeflate: false,
-      maxPayload: options.maxPayloadBytes,
+      maxPayload,
       // The chosen protocol is decided per route, see #choose.
       handleProtocols: (offered, request) => this.#choose(offered, request)
     });
+  }
+
+  get #clients(): WebSocket[] {
+    return [...this.#sockets.clients, ...this.#ofReaders.clients];
   }
 
   add(route: UpgradeRoute): void {
@@ -126,7 +150,7 @@ export class Upgrades {
 
   /** Closes the sockets whose token was revoked or has expired. A peer that does not answer is cut off after `graceMs`. */
   closeUnauthorized(graceMs: number): void {
-    for (const socket of this.#sockets.clients) {
+    for (const socket of this.#clients) {
       const identity = this.#identities.get(socket);
       if (identity === undefined || this.#options.rules.authenticator.stillValid(identity)) continue;
       this.#options.log.info(
@@ -145,17 +169,18 @@ export class Upgrades {
     this.#isClosing = true;
     const { code, reason } = CLOSE.gatewayStopping;
     for (const one of this.#opening) one.abort();
-    const open = [...this.#sockets.clients];
+    const open = this.#clients;
     for (const socket of open) if (socket.readyState === socket.OPEN) socket.close(code, reason);
     const closed = open.map(socket => new Promise<void>(resolve => socket.once('close', () => resolve())));
     const timer = setTimeout(() => open.forEach(socket => socket.terminate()), graceMs);
     await Promise.all(closed.filter((_, index) => open[index]?.readyState !== 3));
     clearTimeout(timer);
     this.#sockets.close();
+    this.#ofReaders.close();
   }
 
   #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): void {
-    const { rules, log, base, maxSockets } = this.#options;
+    const { rules, log, base } = this.#options;
     // Until the handshake is done nobody else listens, and an unheard error would end the process.
     stream.on('error', (error: Error) => log.debug({ err: error }, 'connection lost during an upgrade'));
     const target = request.url ?? '';
@@ -169,8 +194,8 @@ export class Upgrades {
       }
       const found = this.#find(path);
       const relay = this.relays.find(route => route.matches(path));
-      const isFull = this.#sockets.clients.size + this.#opening.size >= maxSockets;
-      if (isFull && (found ?? relay)) throw new TooManySocketsError(maxSockets);
+      requireAccess(request, found?.route.access ?? relay?.access(path), found?.params);
+      if (found ?? relay) this.#requireRoom(identity);
       if (!found) {
         if (!relay) throw new RouteNotFoundError('WebSocket', pathOf(target));
         this.#relay(relay, { request, stream, head }, identity).catch((error: unknown) =>
@@ -178,15 +203,35 @@ export class Upgrades {
         );
         return;
       }
-      const open = found.route.prepare({
+      const prepared = found.route.prepare({
         params: found.params,
         query: queryOf(request.url),
-        reads: readsOf(request)
+        actor: actorOf(request),
+        may: (action, resource) => may(request, action, resource)
       });
-      this.#open({ request, stream, head }, identity, open);
+      // At once where nothing has to be waited for: the first bytes of the stream are here already.
+      if (typeof prepared === 'function') this.#open({ request, stream, head }, identity, prepared);
+      else {
+        prepared
+          .then(open => stream.destroyed || this.#open({ request, stream, head }, identity, open))
+          .catch((error: unknown) => this.#refuse(request, stream, error));
+      }
     } catch (error) {
       this.#refuse(request, stream, error);
     }
+  }
+
+  /** Of all sockets, of one reader's token, and of all readers together. */
+  #requireRoom({ client }: Identity): void {
+    const { maxSockets } = this.#options;
+    if (this.#clients.length + this.#opening.size >= maxSockets) throw new TooManySocketsError(maxSockets);
+    if (client?.rights?.level !== 'read') return;
+    const share = Math.max(1, Math.floor(maxSockets * READER_SHARE));
+    const own = [...this.#ofReaders.clients].filter(
+      socket => this.#identities.get(socket)?.client?.sha256 === client.sha256
+    ).length;
+    if (own >= READER_SOCKETS) throw new TooManySocketsError(READER_SOCKETS);
+    if (this.#ofReaders.clients.size >= share) throw new TooManySocketsError(share);
   }
 
   #refuse(request: IncomingMessage, stream: Duplex, thrown: unknown): void {
@@ -234,7 +279,8 @@ export class Upgrades {
     opened: (socket: GatheringWebSocket, stream: Duplex) => void
   ): void {
     const { log } = this.#options;
-    this.#sockets.handleUpgrade(request, stream, head, socket => {
+    const server = identity.client?.rights?.level === 'read' ? this.#ofReaders : this.#sockets;
+    server.handleUpgrade(request, stream, head, socket => {
       guardEvents(socket, error => {
         log.error({ err: error, path: pathOf(request.url ?? '') }, 'a socket is closed: its handler failed');
         socket.close(CLOSE.failed.code, CLOSE.failed.reason);

@@ -90,7 +90,7 @@ export interface KeeperHandle extends AsyncDisposable {
    * The state as the keeper has it now. Its `lastSeq` says which records it takes into account; states that are pushed may
    * arrive after records that are newer than they are.
    */
-  status(): Promise<{ readonly snapshot: KernelSnapshot }>;
+  status(): Promise<{ readonly snapshot: KernelSnapshot; readonly kernelInfo: string | null }>;
   /** Starts the push of live records. What comes before `liveFrom` is read from the journal's files. */
   subscribe(): Promise<{ liveFrom: number }>;
   /** Starts the push of telemetry after `since`; held history first. */

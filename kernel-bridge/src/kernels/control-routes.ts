@@ -2,6 +2,7 @@
 import { Type } from '@sinclair/typebox';
 import { ControlAnswer, ControlCommand } from '@tpulab/protocol';
 import type { KernelRegistry } from './kernel-registry.js';
+import { kernelIn } from '../http/access-hooks.js';
 import { failure } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 
@@ -9,6 +10,7 @@ export function addControlRoutes(app: App, registry: KernelRegistry): void {
   app.post(
     '/bridge/v1/kernels/:kernelId/control',
     {
+      config: { access: ['steer', kernelIn] },
       schema: {
         summary: 'Control a run of a kernel while its cell is busy',
         description:

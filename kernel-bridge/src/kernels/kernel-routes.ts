@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox';
 import { InvalidRequestError, UpgradeRequiredError } from '../http/errors.js';
 import { isKernelId, type KernelRegistry } from './kernel-registry.js';
 import { KernelModel, kernelModel } from './kernel-model.js';
+import { actorOf, kernelIn, may } from '../http/access-hooks.js';
 import { failure } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { pathOf } from '../http/authentication.js';
@@ -27,13 +28,21 @@ const FAILED = failure('The kernel could not be started, interrupted, restarted 
 export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUrl): void {
   app.get(
     '/api/kernels',
-    { schema: { summary: 'Running kernels', response: { 200: Type.Array(KernelModel) } } },
-    async () => registry.list().map(kernelModel)
+    {
+      config: { access: ['read'] },
+      schema: { summary: 'Running kernels', response: { 200: Type.Array(KernelModel) } }
+    },
+    async ({ raw }) =>
+      registry
+        .list()
+        .filter(({ id }) => actorOf(raw) === null || may(raw, 'read', { kind: 'kernel', id }))
+        .map(kernelModel)
   );
 
   app.post(
     '/api/kernels',
     {
+      config: { access: ['run'] },
       schema: {
         summary: 'Start a kernel',
         body: Type.Optional(Type.Union([KernelRequest, Type.Null()])),
@@ -62,6 +71,7 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
   app.get(
     '/api/kernels/:kernelId',
     {
+      config: { access: ['read', kernelIn] },
       schema: { summary: 'One kernel', params: KernelParams, response: { 200: KernelModel, 404: NO_KERNEL } }
     },
     async request => kernelModel(registry.get(request.params.kernelId))
@@ -70,6 +80,7 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
   app.delete(
     '/api/kernels/:kernelId',
     {
+      config: { access: ['steer', kernelIn] },
       schema: {
         summary: 'Shut a kernel down',
         params: KernelParams,
@@ -85,6 +96,7 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
   app.post(
     '/api/kernels/:kernelId/interrupt',
     {
+      config: { access: ['steer', kernelIn] },
       schema: {
         summary: 'Interrupt a kernel',
         params: KernelParams,
@@ -100,6 +112,7 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
   app.post(
     '/api/kernels/:kernelId/restart',
     {
+      config: { access: ['steer', kernelIn] },
       schema: {
         summary: 'Restart a kernel',
         params: KernelParams,
@@ -112,6 +125,7 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
   app.get(
     '/api/kernels/:kernelId/channels',
     {
+      config: { access: ['read', kernelIn] },
       schema: {
         summary: 'WebSocket of a kernel',
         params: KernelParams,

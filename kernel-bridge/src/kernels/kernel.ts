@@ -214,6 +214,11 @@ export class Kernel {
     return null;
   }
 
+  /** Content (JSON text) of what the kernel said last when it was asked what it is; null when that is not known. */
+  async kernelInfo(): Promise<string | null> {
+    return (await this.#handle?.status())?.kernelInfo ?? null;
+  }
+
   /** seq of the newest record that is known to be in the journal; clients that have it are up to date. */
   get lastSeq(): number {
     return this.#lastSeq;

@@ -39,7 +39,10 @@ const SpecList = Type.Object({
 export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: BaseUrl): void {
   app.get(
     '/api/kernelspecs',
-    { schema: { summary: 'All kernelspecs', response: { 200: SpecList } } },
+    {
+      config: { access: ['read'] },
+      schema: { summary: 'All kernelspecs', response: { 200: SpecList } }
+    },
     async () => {
       const all = await specs.list();
       return {

@@ -43,6 +43,7 @@ export class ExecutionsIndex {
   #throughSeq: number;
   #kernelSession: string | null;
   #restartSeq: number;
+  #processSeq: number;
   #forgotten: number;
   #forgotDisplays: boolean;
 
@@ -55,6 +56,7 @@ export class ExecutionsIndex {
     this.#throughSeq = state?.throughSeq ?? 0;
     this.#kernelSession = state?.kernelSession ?? null;
     this.#restartSeq = state?.restartSeq ?? 0;
+    this.#processSeq = state?.processSeq ?? 0;
     this.#forgotten = state?.forgotten ?? 0;
     this.#forgotDisplays = state?.forgotDisplays ?? false;
     for (const execution of this.#executions.values()) if (isOpen(execution)) this.#open.add(execution);
@@ -68,6 +70,11 @@ export class ExecutionsIndex {
   /** Of the process that spoke last. */
   get kernelSession(): string | null {
     return this.#kernelSession;
+  }
+
+  /** Requests up to this record are those of earlier processes. */
+  get processSeq(): number {
+    return this.#processSeq;
   }
 
   get forgotten(): number {
@@ -106,6 +113,7 @@ export class ExecutionsIndex {
       throughSeq: this.#throughSeq,
       kernelSession: this.#kernelSession,
       restartSeq: this.#restartSeq,
+      processSeq: this.#processSeq,
       forgotten: this.#forgotten,
       forgotDisplays: this.#forgotDisplays,
       executions: this.executions(),
@@ -162,7 +170,7 @@ export class ExecutionsIndex {
 
   /** The process ends here, or has ended. */
   #ended(seq: number): void {
-    this.#restartSeq = seq;
+    this.#restartSeq = this.#processSeq = seq;
     this.#lose(seq);
   }
 
@@ -265,6 +273,8 @@ export class ExecutionsIndex {
     this.#kernelSession = session;
     if (isFirst) return;
     this.#lose(seq, this.#restartSeq || seq);
+    // Of a process whose end nobody has noted, what waited for it is taken up by the next one.
+    if (this.#restartSeq === 0) this.#processSeq = seq;
     this.#restartSeq = 0;
     this.#captures.clear();
   }

@@ -28,6 +28,7 @@ const IndexFile = Type.Object({
     throughSeq: Type.Integer({ minimum: 1 }),
     kernelSession: Type.Union([Type.String(), Type.Null()]),
     restartSeq: Type.Integer({ minimum: 0 }),
+    processSeq: Type.Optional(Type.Integer({ minimum: 0 })),
     forgotten: Type.Integer({ minimum: 0 }),
     forgotDisplays: Type.Boolean(),
     executions: Type.Array(Execution),
@@ -100,6 +101,8 @@ export interface IndexState {
   readonly throughSeq: number;
   readonly kernelSession: string | null;
   readonly restartSeq: number;
+  /** Absent in the file of an earlier version. */
+  readonly processSeq?: number;
   readonly forgotten: number;
   readonly forgotDisplays: boolean;
   readonly executions: readonly Execution[];

@@ -3,6 +3,7 @@
  * at a time, so that an answer holds exactly what was there at its `until`.
  */
 import { gapOf, JournalReader, type JournalRecord, type NumberedGap } from '../journal/index.js';
+import type { Execution } from './execution.js';
 import { ExecutionsIndex } from './executions-index.js';
 import {
   INDEX_LIMITS,
@@ -76,6 +77,15 @@ export class KernelOutputs implements AsyncDisposable {
             lostEnd: null
           };
       return await readOutputs({ index, reader: this.#reader, request, signal: stop.signal, lostEnd });
+    });
+  }
+
+  /** Of the process that runs now, as of that record. */
+  executions(to: number): Promise<{ executions: Execution[]; until: number }> {
+    return this.#inTurn(async () => {
+      const index = await this.#catchUp(to, this.#disposed.signal);
+      const executions = index.executions().filter(({ requestSeq }) => requestSeq > index.processSeq);
+      return { executions, until: index.throughSeq };
     });
   }
 

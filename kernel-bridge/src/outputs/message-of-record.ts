@@ -83,6 +83,12 @@ export function displayIdIn(session: string | null, key: string | null): string 
   return session !== null && key?.startsWith(`${session}\n`) === true ? key.slice(session.length + 1) : null;
 }
 
+/** The session of the request that a message belongs to. */
+export function sessionOf({ frame }: JournaledMessage): string | null {
+  const { session } = parse(v1Part(frame, PART.parentHeader) ?? NOTHING);
+  return typeof session === 'string' ? session : null;
+}
+
 /** Whether the text occurs in the content; spares parsing where it does not. */
 export function contentMentions({ frame }: JournaledMessage, text: string): boolean {
   return v1Part(frame, PART.content)?.includes(text) === true;

@@ -10,6 +10,7 @@ import { JournalError, JournalReader } from '../journal/index.js';
 import { JournalUnreadableError, KernelNotFoundError } from '../http/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
+import type { Execution } from './execution.js';
 import { INDEX_FILE } from './index-file.js';
 import { KernelOutputs, OutputsLetGoError } from './kernel-outputs.js';
 import { type Outputs, type OutputsRequest, withoutKernel } from './read-outputs.js';
@@ -85,6 +86,13 @@ export class OutputsOfKernels implements AsyncDisposable {
     const kernel = this.#options.registry.find(kernelId);
     const journal = kernel?.journalDir ?? (await this.#keptJournal(kernelId));
     return readable(kernelId, () => work(journal));
+  }
+
+  /** What the kernel's present process has executed, and up to which record that is known. */
+  async executions(kernelId: string): Promise<{ executions: Execution[]; until: number }> {
+    const { until } = await this.extent(kernelId);
+    const work = (outputs: KernelOutputs) => outputs.executions(until);
+    return readable(kernelId, () => this.#withOutputs(kernelId, work));
   }
 
   async read(kernelId: string, request: OutputsRequest, signal?: AbortSignal): Promise<OutputsPage> {

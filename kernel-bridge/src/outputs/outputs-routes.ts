@@ -15,6 +15,9 @@ import {
 } from '@tpulab/protocol';
 import type { OutputsOfKernels, OutputsRequest } from './index.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import { actorOf, kernelIn } from '../http/access-hooks.js';
+import type { ClientToken } from '../http/client-tokens.js';
+import type { Execution } from './execution.js';
 import { failure, notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { executionText, readJournalPage } from './journal-page.js';
@@ -22,10 +25,17 @@ import { journalStream } from './journal-stream.js';
 
 const NO_JOURNAL = failure('No such kernel is running, and no journal of one is stored.');
 
-export function addOutputsRoutes(app: App, outputs: OutputsOfKernels, registry: KernelRegistry): void {
+/** @param visible which executions the holder of a token for reading may see */
+export function addOutputsRoutes(
+  app: App,
+  outputs: OutputsOfKernels,
+  registry: KernelRegistry,
+  visible: (actor: ClientToken, kernelId: string) => Promise<(execution: Execution) => boolean>
+): void {
   app.get(
     '/bridge/v1/kernels/:kernelId/outputs',
     {
+      config: { access: ['read', kernelIn] },
       schema: {
         summary: 'Outputs by cell, as a notebook would show them',
         description:
@@ -41,14 +51,22 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels, registry: 
     },
     async (request, reply) => {
       const { kernelId } = request.params;
+      const actor = actorOf(request.raw);
+      const view = actor?.rights?.level === 'read' ? { visible: await visible(actor, kernelId) } : null;
       const etag = etagOf(request.query, await outputs.extent(kernelId));
-      if (request.headers['if-none-match'] === etag) return reply.code(304).header('etag', etag).send(null);
+      // What a view shows depends on the notebook's file too.
+      if (view === null && request.headers['if-none-match'] === etag)
+        return reply.code(304).header('etag', etag).send(null);
       const gone = new AbortController();
       reply.raw.once('close', () => {
         gone.abort(new Error('the client has gone'));
       });
       try {
-        const page = await outputs.read(kernelId, outputsRequestOf(request.query), gone.signal);
+        const page = await outputs.read(
+          kernelId,
+          { ...outputsRequestOf(request.query), ...view },
+          gone.signal
+        );
         return await reply.header('etag', etagOf(request.query, page)).send(page);
       } catch (error) {
         if (!gone.signal.aborted) throw error;
@@ -83,6 +101,7 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels, registry: 
   app.get(
     '/bridge/v1/kernels/:kernelId/journal',
     {
+      config: { access: ['run', kernelIn] },
       schema: {
         summary: "A range of a kernel's journal",
         params: Type.Object({ kernelId: Type.String() }),

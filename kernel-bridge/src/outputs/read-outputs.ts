@@ -19,6 +19,8 @@ export interface OutputsRequest {
   readonly maxBytes?: number;
   /** Also executions of a cell that was executed again since. */
   readonly history?: boolean;
+  /** Only executions that may be seen; absent: all. */
+  readonly visible?: (execution: Execution) => boolean;
 }
 
 export interface Outputs {
@@ -68,23 +70,28 @@ export async function readOutputs({
 }
 
 function chooseExecutions(index: ExecutionsIndex, request: OutputsRequest): Execution[] {
-  const { cells = null, since = 0, after = 0, history = false } = request;
+  const { cells = null, since = 0, after = 0, history = false, visible: isVisible } = request;
   const visible = index.executions().filter(({ hidden }) => !hidden);
   const newest = new Map(visible.map(({ cellId, msgId }) => [cellId, msgId]));
-  return visible.filter(
-    ({ cellId, msgId, changedSeq, requestSeq }) =>
+  return visible.filter(execution => isVisible?.(execution) !== false && isAsked(execution));
+  function isAsked({ cellId, msgId, changedSeq, requestSeq }: Execution): boolean {
+    return (
       requestSeq > after &&
       changedSeq > since &&
       (cells === null || (cellId !== null && cells.has(cellId))) &&
       (history || cellId === null || newest.get(cellId) === msgId)
-  );
+    );
+  }
 }
 
 function chooseWidgets(
   index: ExecutionsIndex,
-  { cells = null, since = 0, after = 0 }: OutputsRequest
+  { cells = null, since = 0, after = 0, visible }: OutputsRequest
 ): OutputWidget[] {
   if (after > 0) return [];
+  const shown = new Set(
+    index.executions().flatMap(each => (visible === undefined || visible(each) ? each.msgId : []))
+  );
   const of = new Set(
     index
       .executions()
@@ -94,7 +101,10 @@ function chooseWidgets(
     .widgets()
     .filter(
       ({ changedSeq, msgIds }) =>
-        changedSeq > since && msgIds.length > 0 && (cells === null || msgIds.some(id => of.has(id)))
+        changedSeq > since &&
+        msgIds.length > 0 &&
+        (visible === undefined || msgIds.every(id => shown.has(id))) &&
+        (cells === null || msgIds.some(id => of.has(id)))
     );
 }
 

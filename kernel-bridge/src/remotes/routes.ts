@@ -50,7 +50,10 @@ async function acting(act: () => Promise<void>): Promise<void> {
 export function addRemotesRoutes(app: App, remotes: Remotes): void {
   app.get(
     '/bridge/v1/remotes',
-    { schema: { summary: 'The remotes and their states', response: { 200: RemoteList } } },
+    {
+      config: { access: ['read'] },
+      schema: { summary: 'The remotes and their states', response: { 200: RemoteList } }
+    },
     async () => ({ remotes: remotes.list().map(remote => remote.view()) })
   );
 

@@ -2,6 +2,9 @@
 import { Type } from '@sinclair/typebox';
 import { requireField, type SessionStore, unwrapNotebook } from './session-store.js';
 import { SessionModel } from './session.js';
+import type { IncomingMessage } from 'node:http';
+import { actorOf, may, requireMay, type RouteAccess } from '../http/access-hooks.js';
+import type { Action } from '../http/rights.js';
 import { failure } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
@@ -29,6 +32,9 @@ const SessionChangeBody = Type.Object(SessionFields);
 
 const SessionParams = Type.Object({ sessionId: Type.String() });
 
+/** Whose it is, its body or the session says: decided in the handler, where it has been read. */
+const LATER: RouteAccess = ['run', () => ({ kind: 'deferred' })];
+
 const NO_SESSION = failure('No session has this id.');
 const FAILED = failure('The kernel could not be started or shut down.');
 const NO_SPEC = failure('No kernelspec has this name.');
@@ -36,13 +42,20 @@ const NO_SPEC = failure('No kernelspec has this name.');
 export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl): void {
   app.get(
     '/api/sessions',
-    { schema: { summary: 'All sessions', response: { 200: Type.Array(SessionModel) } } },
-    async () => sessions.list()
+    {
+      config: { access: ['read'] },
+      schema: { summary: 'All sessions', response: { 200: Type.Array(SessionModel) } }
+    },
+    async ({ raw }) =>
+      sessions
+        .list()
+        .filter(({ path }) => actorOf(raw) === null || may(raw, 'read', { kind: 'notebook', path }))
   );
 
   app.post(
     '/api/sessions',
     {
+      config: { access: LATER },
       schema: {
         summary: 'The session of a path, created if there is none',
         body: NewSessionBody,
@@ -57,6 +70,7 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
     },
     async (request, reply) => {
       const body = unwrapNotebook(request.body);
+      requireSession(request.raw, 'run', body);
       const session = await sessions.create({
         path: requireField(body.path, 'path'),
         type: requireField(body.type, 'type'),
@@ -74,18 +88,24 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
   app.get(
     '/api/sessions/:sessionId',
     {
+      config: { access: LATER },
       schema: {
         summary: 'One session',
         params: SessionParams,
         response: { 200: SessionModel, 404: NO_SESSION }
       }
     },
-    async request => sessions.get(request.params.sessionId)
+    async request => {
+      const session = sessions.get(request.params.sessionId);
+      requireSession(request.raw, 'run', session);
+      return session;
+    }
   );
 
   app.patch(
     '/api/sessions/:sessionId',
     {
+      config: { access: LATER },
       schema: {
         summary: 'Change path, name, type or kernel',
         params: SessionParams,
@@ -95,6 +115,13 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
     },
     async request => {
       const { path, name, type, kernel } = unwrapNotebook(request.body);
+      if (actorOf(request.raw) !== null) {
+        requireSession(request.raw, 'steer', sessions.get(request.params.sessionId));
+        requireSession(request.raw, 'steer', {
+          path: path ?? sessions.get(request.params.sessionId).path,
+          kernel
+        });
+      }
       return sessions.change(request.params.sessionId, { path, name, type, kernel });
     }
   );
@@ -102,6 +129,7 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
   app.delete(
     '/api/sessions/:sessionId',
     {
+      config: { access: LATER },
       schema: {
         summary: 'Delete a session and its kernel',
         params: SessionParams,
@@ -114,8 +142,25 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
       }
     },
     async (request, reply) => {
+      if (actorOf(request.raw) !== null)
+        requireSession(request.raw, 'steer', sessions.get(request.params.sessionId));
       await sessions.delete(request.params.sessionId);
       return reply.code(204).send(null);
     }
   );
+}
+
+/** The notebook, and the kernel that it has or is to have: a session with the kernel of others would open that. */
+function requireSession(
+  request: IncomingMessage,
+  action: Action,
+  {
+    path = '',
+    kernel
+  }: { path?: string | undefined; kernel?: { id?: string | null | undefined } | null | undefined }
+): void {
+  if (actorOf(request) === null) return;
+  requireMay(request, action, { kind: 'notebook', path });
+  const id = kernel?.id ?? null;
+  if (id !== null) requireMay(request, action, { kind: 'kernel', id });
 }

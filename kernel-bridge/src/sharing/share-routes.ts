@@ -7,6 +7,7 @@ import type { App } from '../http/app.js';
 import { errorWith, InvalidRequestError } from '../http/errors.js';
 import { TokenError } from '../http/token-error.js';
 import { hasExpired, type TokenRecord } from '../http/token-file.js';
+import type { NotebookStamp } from '../http/rights.js';
 import type { TokenStore } from '../http/token-store.js';
 
 const MAX_HOURS = 24 * 365;
@@ -21,11 +22,15 @@ export const ShareNotFoundError = errorWith(
   (name: string) => `There is no link "${name}"; it may have been revoked already.`
 );
 
-/** @param exists whether there is such a file: a link to a notebook that somebody creates later would be a surprise */
+/**
+ * @param exists whether there is such a file: a link to a notebook that somebody creates later would be a surprise
+ * @param stampOf what tells the notebook from another one that is later made at its path
+ */
 export function addShareRoutes(
   app: App,
   store: TokenStore,
-  exists: (path: string) => Promise<unknown>
+  exists: (path: string) => Promise<unknown>,
+  stampOf: (path: string) => NotebookStamp | undefined
 ): void {
   app.get(
     '/bridge/v1/shares',
@@ -50,13 +55,13 @@ export function addShareRoutes(
       if (!path.endsWith('.ipynb')) throw new InvalidRequestError('Only notebooks can be shared.');
       if (expiresInHours > MAX_HOURS) throw new InvalidRequestError('A link lasts a year at most.');
       await exists(path);
+      const stamp = stampOf(path);
       const expiresAt = new Date(Date.now() + expiresInHours * 3_600_000);
       try {
-        const { token, record } = await store.create(
-          `view-${randomBytes(4).toString('hex')}`,
-          expiresAt,
-          path
-        );
+        const { token, record } = await store.create(`view-${randomBytes(4).toString('hex')}`, expiresAt, {
+          reads: path,
+          ...(stamp === undefined ? {} : { stamp })
+        });
         const [share] = shareOf(record);
         return await reply.code(201).send({ ...share, token } as NewShare);
       } catch (error) {

@@ -73,7 +73,6 @@ describe('the link to a notebook', () => {
     const ofKernel = [
       'GET /api/kernels/:kernelId',
       'GET /api/kernels/:kernelId/channels',
-      'GET /bridge/v1/kernels/:kernelId/journal',
       'GET /bridge/v1/kernels/:kernelId/outputs'
     ];
     expect(await opened(kernelId)).toEqual([...always, ...ofKernel].sort());
@@ -214,7 +213,7 @@ describe('links', () => {
 
   it('expire, and one to a file that is not there is not made; tokens of clients are no links', async () => {
     const store = new TokenStore(bridge.folder);
-    const { token } = await store.create('brief', new Date(Date.now() + 3_600_000), NOTEBOOK);
+    const { token } = await store.create('brief', new Date(Date.now() + 3_600_000), { reads: NOTEBOOK });
     using looking = await bridge.connect(kernelId, { token });
     await expireSoon(bridge.folder, 'brief');
     expect(await looking.untilClosed()).toMatchObject({ code: 1008 });

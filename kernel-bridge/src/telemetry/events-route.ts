@@ -2,27 +2,30 @@
 import type { WebSocket } from 'ws';
 import type { EventSource } from './event-source.js';
 import { EventSubscriber } from './event-subscriber.js';
-import { eventsOf } from './readable-events.js';
+import { type EventFilter, eventsOf } from './readable-events.js';
+import type { RouteAccess } from '../http/access-hooks.js';
+import type { ClientToken } from '../http/client-tokens.js';
 
 export const EVENTS_PATH = '/bridge/v1/events';
 
 /**
  * An upgrade route, in the shape that the server takes.
  *
- * @param isKernelOf whether a kernel is one of a notebook, which is all that a client may hear of that may read this notebook only
+ * @param visible what the holder of a narrowed token may hear of
  */
 export function eventsRoute(
   source: EventSource,
   gatewayId: string,
-  isKernelOf: (notebook: string, kernelId: string) => boolean
+  visible: (actor: ClientToken) => EventFilter
 ) {
   return {
     path: EVENTS_PATH,
+    access: ['read'] as RouteAccess,
     subprotocols: [],
     prepare:
-      ({ reads }: { readonly reads: string | null }) =>
+      ({ actor }: { readonly actor: ClientToken | null }) =>
       (socket: WebSocket) => {
-        const readable = reads === null ? source : eventsOf(source, kernelId => isKernelOf(reads, kernelId));
+        const readable = actor === null ? source : eventsOf(source, visible(actor));
         // It lives as long as the socket, by the listeners that it adds there.
         new EventSubscriber(socket, readable, gatewayId);
       }

@@ -1,26 +1,94 @@
-/** What a client may hear of all events: everything, or what concerns the kernels of one notebook. */
+/** What a client may hear of all events: everything, or what its token is for. */
 import type { EventTopic } from '@tpulab/protocol';
 import type { EventSource, SourcedEvent } from './event-source.js';
 
 export type ReadableEvents = Pick<EventSource, 'listen' | 'watch' | 'historyFrom' | 'past'>;
 
+export interface EventFilter {
+  /** Asked again for each event: the kernel of a notebook changes. */
+  kernel(kernelId: string): boolean;
+  /** Of one notebook's view: whether a run, or what was compiled, came from its cells. Null: all of the kernel. */
+  readonly cells: {
+    shows(kernelId: string, cellId: string | null): boolean;
+    readonly sinceMs: number;
+  } | null;
+}
+
 /** Who else looks on, and which machines there are, is not part of a notebook. */
 const CLOSED: ReadonlySet<EventTopic> = new Set(['clients', 'remotes']);
+/** Runs of which a listener remembers whether they may be seen. */
+const MAX_RUNS = 1_000;
 
-/** Asked again for each event: the kernel of a notebook changes. */
-export function eventsOf(source: EventSource, isReadable: (kernelId: string) => boolean): ReadableEvents {
-  const passes = ({ topic, kernelId }: SourcedEvent): boolean =>
-    !CLOSED.has(topic) && (kernelId === null || isReadable(kernelId));
+/** The fields of a telemetry message that tell whose it is. */
+interface Told {
+  readonly type: string;
+  readonly time?: number;
+  readonly run?: string | null;
+  readonly location?: { readonly cellId?: string | null } | null;
+}
+
+export function eventsOf(source: EventSource, filter: EventFilter): ReadableEvents {
+  const isOpen = ({ topic, kernelId }: SourcedEvent): boolean =>
+    !CLOSED.has(topic) && kernelId !== null && filter.kernel(kernelId);
+  const runs = new Runs(filter);
   return {
     listen: listener =>
       source.listen(event => {
-        if (passes(event)) listener(event);
+        if (isOpen(event) && runs.take(event, false)) listener(event);
       }),
     watch: topics => source.watch(topics),
     historyFrom: () =>
-      Object.fromEntries(Object.entries(source.historyFrom()).filter(([kernelId]) => isReadable(kernelId))),
+      Object.fromEntries(
+        Object.entries(source.historyFrom()).filter(([kernelId]) => filter.kernel(kernelId))
+      ),
     *past(topics, since) {
-      for (const event of source.past(topics, since)) if (passes(event)) yield event;
+      const events = [...source.past(topics, since)].filter(isOpen);
+      if (filter.cells !== null) for (const event of events) runs.note(event);
+      for (const event of events) if (runs.take(event, true)) yield event;
     }
   };
+}
+
+/** Which runs of which kernels came from cells that may be seen. */
+class Runs {
+  readonly #cells: EventFilter['cells'];
+  readonly #isShown = new Map<string, boolean>();
+  readonly #newestMs = new Map<string, number>();
+
+  constructor({ cells }: EventFilter) {
+    this.#cells = cells;
+  }
+
+  /** A run that ended before is past, as everything else of that time. */
+  note(event: SourcedEvent): void {
+    const { run, time = 0 } = event.seq === null ? { run: null } : toldBy(event);
+    if (run) this.#newestMs.set(`${event.kernelId} ${run}`, time);
+  }
+
+  take(event: SourcedEvent, isPast: boolean): boolean {
+    const cells = this.#cells;
+    const { kernelId } = event;
+    if (cells === null || event.seq === null || kernelId === null) return true;
+    const { type, run, time = 0, location } = toldBy(event);
+    if (run == null) {
+      const isRecent = time >= cells.sinceMs;
+      return location === undefined ? isRecent : isRecent && cells.shows(kernelId, location?.cellId ?? null);
+    }
+    const key = `${kernelId} ${run}`;
+    if (isPast && (this.#newestMs.get(key) ?? 0) < cells.sinceMs) return false;
+    if (type === 'run') {
+      this.#isShown.set(key, cells.shows(kernelId, location?.cellId ?? null));
+      for (const oldest of this.#isShown.keys()) {
+        if (this.#isShown.size <= MAX_RUNS) break;
+        this.#isShown.delete(oldest);
+      }
+    }
+    // A run that began before the client listened: its cell is not known, so it counts as one without.
+    return this.#isShown.get(key) ?? cells.shows(kernelId, null);
+  }
+}
+
+function toldBy({ json }: SourcedEvent): Told {
+  const { data } = JSON.parse(json) as { data?: Told };
+  return data ?? { type: '' };
 }

@@ -47,6 +47,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   token_name_taken: 'command',
   token_unknown: 'command',
   token_expiry_invalid: 'command',
+  token_rights_invalid: 'command',
   tokens_unreadable: 'command',
   tokens_busy: 'command',
   tokens_too_many: 'command',

@@ -8,6 +8,7 @@ import type { FastifyReply } from 'fastify';
 import type { BridgeError } from '../../http/errors.js';
 import type { Forwarder } from '../index.js';
 import type { App } from '../../http/app.js';
+import type { Resource } from '../../http/rights.js';
 import { errorBody, errorHeaders } from '../../http/error-answers.js';
 import type { RequestedHere } from './requested-here.js';
 import type { RelayRoute } from '../../http/upgrades.js';
@@ -19,6 +20,11 @@ const GUEST_HEADERS: Readonly<Record<string, string>> = {
 };
 /** Those that a gateway has; TRACE and CONNECT are for no one. */
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+/** Not where the token is narrowed to notebooks or kernels of this machine: what those are there is not known here. */
+function remoteIn(params: Readonly<Record<string, string>>): Resource {
+  return { kind: 'remote', name: params['name'] ?? '' };
+}
+
 export const FORWARDED_PATH = '/remotes/:name/*';
 
 export async function addForwardingRoutes(app: App, forwarder: Forwarder): Promise<void> {
@@ -30,6 +36,8 @@ export async function addForwardingRoutes(app: App, forwarder: Forwarder): Promi
       method: METHODS,
       url: FORWARDED_PATH,
       exposeHeadRoute: false,
+      // There it acts with the rights of this gateway.
+      config: { access: ['spend', remoteIn] },
       schema: {
         hide: true,
         summary: "The gateway of a remote: everything that it serves, with this gateway's token",
@@ -71,6 +79,7 @@ export function forwardedSockets(forwarder: Forwarder): RelayRoute {
   return {
     path: FORWARDED_PATH,
     matches: path => /^\/remotes\/[^/]+\/./.test(path),
+    access: path => ['spend', () => remoteIn({ name: path.split('/')[2] ?? '' })],
     open: (request, signal) => {
       const { name, target } = split(request.url ?? '');
       return forwarder.upgrade(name, request, target, signal);

@@ -1,0 +1,85 @@
+/**
+ * What the holder of a token may do. One question, `MayDo`, is asked for every request, every socket and every message; whoever
+ * knows what a kernel or a notebook is answers it (`sharing/`). What no route declares is for the owner alone.
+ */
+import { type Static, Type } from '@sinclair/typebox';
+
+/** Each includes those before it. From `run` on, its holder acts as the user: such a level guards against mistakes, not against hostile code. */
+export const LEVELS = ['read', 'run', 'steer', 'spend'] as const;
+export type Level = (typeof LEVELS)[number];
+/** `own`: what no level includes. */
+export type Action = Level | 'own';
+
+export type Resource =
+  /** Nothing in particular: a list from which the handler leaves out what may not be seen. */
+  | { readonly kind: 'gateway' }
+  /** The handler knows to what, and asks again. */
+  | { readonly kind: 'deferred' }
+  | { readonly kind: 'notebook'; readonly path: string }
+  | { readonly kind: 'kernel'; readonly id: string }
+  | { readonly kind: 'remote'; readonly name: string };
+
+const MAX_PATTERNS = 64;
+const Patterns = Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
+  minItems: 1,
+  maxItems: MAX_PATTERNS
+});
+
+/** A level, narrowed to what the patterns name. Absent patterns: all. */
+export const Rights = Type.Object({
+  level: Type.Union(LEVELS.map(level => Type.Literal(level))),
+  notebooks: Type.Optional(Patterns),
+  kernels: Type.Optional(Patterns),
+  remotes: Type.Optional(Patterns)
+});
+export type Rights = Static<typeof Rights> & { readonly level: Level };
+
+/** Who sent a request. */
+export interface Actor {
+  /** Null: everything. */
+  readonly rights: Rights | null;
+  /** A link to one notebook: that one and no other, whatever is later at its path. */
+  readonly share?: { readonly path: string; readonly stamp: NotebookStamp | null };
+  /** Unix milliseconds; what a kernel said and did before is none of the holder's business. */
+  readonly sinceMs: number;
+}
+
+export type MayDo = (actor: Actor, action: Action, resource: Resource) => boolean;
+
+export function includes(level: Level, action: Action): boolean {
+  return action !== 'own' && LEVELS.indexOf(level) >= LEVELS.indexOf(action);
+}
+
+/** Whether one of the patterns names it. Without patterns everything is meant. */
+export function isNamed(patterns: readonly string[] | undefined, name: string): boolean {
+  return patterns === undefined || patterns.some(pattern => globOf(pattern).test(name));
+}
+
+const globs = new Map<string, RegExp>();
+
+/** `**` is any path, `*` any name, `?` one character. */
+function globOf(pattern: string): RegExp {
+  const known = globs.get(pattern);
+  if (known) return known;
+  const source = pattern
+    .split(/(\*\*\/?|\*|\?)/)
+    .map(part => {
+      if (part === '**/') return '(?:[^/]+/)*';
+      if (part === '**') return '.*';
+      if (part === '*') return '[^/]*';
+      return part === '?' ? '[^/]' : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+    })
+    .join('');
+  const glob = new RegExp(`^${source}$`, 'su');
+  if (globs.size >= 1_000) globs.clear();
+  globs.set(pattern, glob);
+  return glob;
+}
+
+/** What tells a notebook from another one that is later made at its path. */
+export const NotebookStamp = Type.Object({
+  inode: Type.String(),
+  bornMs: Type.Number(),
+  cells: Type.Array(Type.String({ maxLength: 64 }), { maxItems: 256 })
+});
+export type NotebookStamp = Static<typeof NotebookStamp>;

@@ -1,0 +1,118 @@
+/**
+ * What the holder of a link sees of a kernel: executions of cells of that notebook, as far as its file does not show them. That is what
+ * runs, and what ended after the file was last saved and after the link was made: before that the file is the truth, and what was
+ * cleared in it stays cleared. Nothing else of the kernel: not what other documents run on it, no questions and no answers.
+ */
+import type { JournalRecord } from '../journal/index.js';
+import { type Execution, isOpen } from '../outputs/execution.js';
+import { type JournaledMessage, MessageReader, metadataOf, sessionOf } from '../outputs/message-of-record.js';
+import type { SavedNotebook } from './saved-notebooks.js';
+
+/** Which cells are those of the notebook, as of now. */
+export interface Scope {
+  /** The notebooks that may be seen. */
+  readonly own: readonly SavedNotebook[];
+  /** Cells of the other documents of the kernel; null: there are no other documents, so everything is of the notebook. */
+  readonly others: ReadonlySet<string> | null;
+  readonly sinceMs: number;
+}
+
+/** How long a look at the files is good for while messages pass. */
+const SCOPE_MS = 1_000;
+/** Requests that are remembered until their outputs have come. */
+const MAX_REQUESTS = 10_000;
+
+/** A copy of a notebook has the same cells: whose such an execution is, nobody can tell, so it is not shown. */
+export function hasCell({ own, others }: Scope, cellId: string | null): boolean {
+  if (others === null) return true;
+  return cellId !== null && !others.has(cellId) && own.some(({ cellIds }) => cellIds.has(cellId));
+}
+
+export function isVisible(scope: Scope, execution: Execution): boolean {
+  const { cellId, finishedAt, hidden } = execution;
+  if (hidden || !hasCell(scope, cellId)) return false;
+  if (isOpen(execution)) return true;
+  const savedMs = Math.max(0, ...scope.own.map(each => each.savedMs));
+  return finishedAt !== null && finishedAt > Math.max(scope.sinceMs, savedMs);
+}
+
+export interface NotebookViewOptions {
+  /** Null: nothing may be seen any more. */
+  scope(): Scope | null;
+  /** Executions of the kernel's present process. */
+  readonly executions: readonly Execution[];
+  /** The journal as far as the executions are known. */
+  readonly until: number;
+}
+
+/** For one client on the channels of a kernel. */
+export class NotebookView {
+  /** Nothing before this record can be for the client. */
+  readonly from: number;
+  readonly #options: NotebookViewOptions;
+  readonly #messages = new MessageReader();
+  readonly #requests = new Map<string, boolean>();
+  /** Whether everything that a client's session has executed is of the notebook; then so are its widgets. */
+  readonly #sessions = new Map<string, boolean>();
+  #scope: Scope | null;
+  #lookedAt = performance.now();
+
+  constructor(options: NotebookViewOptions) {
+    this.#options = options;
+    const scope = (this.#scope = options.scope());
+    let from = options.until;
+    for (const execution of options.executions) {
+      const isShown = scope !== null && isVisible(scope, execution);
+      this.#requests.set(execution.msgId, isShown);
+      if (isShown) from = Math.min(from, execution.requestSeq - 1);
+    }
+    this.from = from;
+  }
+
+  /** Whether the client gets this record; every record has to pass, in order. */
+  shows(record: JournalRecord): boolean {
+    const message = this.#messages.read(record);
+    if (message === null) return false;
+    if (message.fromClient) this.#learn(message);
+    if (!message.onIopub || message.fromClient) return false;
+    if (message.parentId === null) return message.msgType === 'status';
+    return this.showsRequest(message.parentId, sessionOf(message));
+  }
+
+  /** Whether the client may see what belongs to the request with this id. */
+  showsRequest(msgId: string, session: string | null = null): boolean {
+    const scope = this.#current();
+    if (scope === null) return false;
+    const known = this.#requests.get(msgId);
+    if (known !== undefined) return known;
+    // No execution: a request of a page, such as what a widget says.
+    return scope.others === null || (session !== null && this.#sessions.get(session) === true);
+  }
+
+  #learn(message: JournaledMessage): void {
+    if (message.msgType !== 'execute_request' || message.seq <= this.#options.until) return;
+    const scope = this.#current();
+    const { cellId } = metadataOf(message);
+    const isShown = scope !== null && hasCell(scope, typeof cellId === 'string' ? cellId : null);
+    remember(this.#requests, message.msgId, isShown);
+    remember(this.#sessions, message.session, isShown && this.#sessions.get(message.session) !== false);
+  }
+
+  #current(): Scope | null {
+    const now = performance.now();
+    if (now - this.#lookedAt > SCOPE_MS) {
+      this.#scope = this.#options.scope();
+      this.#lookedAt = now;
+    }
+    return this.#scope;
+  }
+}
+
+function remember(map: Map<string, boolean>, key: string, value: boolean): void {
+  map.delete(key);
+  map.set(key, value);
+  for (const oldest of map.keys()) {
+    if (map.size <= MAX_REQUESTS) break;
+    map.delete(oldest);
+  }
+}
