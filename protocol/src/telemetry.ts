@@ -286,7 +286,8 @@ export const AdviceMessage = Type.Object({
     Type.Literal('missing-hook'),
     Type.Literal('freed-metric'),
     Type.Literal('too-many-metrics'),
-    Type.Literal('host-differs')
+    Type.Literal('host-differs'),
+    Type.Literal('graph-break')
   ]),
   message: Type.String({ description: 'one sentence: what was seen' }),
   remedy: Type.String({ description: 'one sentence: what to do' }),

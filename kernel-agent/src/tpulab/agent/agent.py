@@ -27,6 +27,7 @@ from tpulab.agent.keeper_socket import KeeperSocket
 from tpulab.agent.spawn_advice import warn_of_spawn
 from tpulab.agent.text_report import TextReport
 from tpulab.compile.lazy_watch import LazyWatch
+from tpulab.compile.torch_watch import TorchWatch
 from tpulab.compile.watch import CompileWatch
 from tpulab.control.desk import ControlDesk
 from tpulab.measure.auto_steps import AutoSteps
@@ -38,6 +39,7 @@ from tpulab.runtimes.capabilities import capabilities
 from tpulab.runtimes.devices import DeviceReport
 from tpulab.runtimes.import_hook import AfterImport
 from tpulab.runtimes.jax_internals import loaded_jax, missing_parts
+from tpulab.runtimes.torch_runtime import TorchRuntime
 from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.guarded import log_once, start_thread
@@ -100,8 +102,10 @@ class Agent:
         self._preset_cpu_count = os.environ.get("JAX_NUM_CPU_DEVICES")
         self.auto = AutoSteps(tracker)
         self.lazy: LazyWatch | None = None
+        self.torch: TorchWatch | None = None
         self._hooks = [
             AfterImport("jax", self._on_jax),
+            AfterImport("torch", self._on_torch),
             AfterImport("torch_xla", self._on_torch_xla),
         ]
         self._work = threading.Lock()
@@ -156,8 +160,7 @@ class Agent:
         # Not acquired: the agent's thread is at it, or this is a finalizer that interrupted this very thread.
         while self._collecting.acquire(timeout=max(0.05, (deadline - now_ns()) / 1e9)):
             try:
-                if self.lazy is not None:
-                    self.lazy.poll()
+                self._poll()
                 collected = self.recorder.collect()
                 if self.keeper is not None and collected:
                     self._collected += collected
@@ -179,7 +182,8 @@ class Agent:
         for hook in self._hooks:
             hook.remove()
         watches = [self.cells.detach, self.compiles.detach, self.syncs.detach]
-        for detach in watches if self.lazy is None else [*watches, self.lazy.detach]:
+        watches += [watch.detach for watch in (self.lazy, self.torch) if watch is not None]
+        for detach in watches:
             try:
                 detach()
             except Exception as error:  # a package of another version: what is left must still be sent
@@ -292,6 +296,20 @@ class Agent:
                 run.pace.device_kind, run.pace.device_count = kind, len(message["devices"])
         advise_on_backend(message, self.adviser)
 
+    def _on_torch(self) -> None:
+        try:
+            runtime = TorchRuntime()
+            watch = TorchWatch(runtime, self.tracker, self.auto, self.compiles.next_id)
+            if watch.attach():
+                self.torch = watch
+                self.devices.runtimes.append(runtime)
+            else:
+                self._advise_on_missing("torch", ["steps", "compilations", "device time"])
+            self.listen_for_commands()
+        except Exception as error:
+            _log.warning("tpulab: PyTorch is not measured: %r", error)
+        self.wake()
+
     def _on_torch_xla(self) -> None:
         try:
             runtime = TorchXlaRuntime()
@@ -300,7 +318,7 @@ class Agent:
             self._greets_again = True
             if self._torch_xla_found:
                 self.lazy = watch
-                self.devices.runtimes.append(runtime)
+                self.devices.runtimes.insert(0, runtime)
                 warn_of_spawn(self.adviser, self.cells)
             else:
                 self._advise_on_missing("torch_xla", ["steps", "compilations", "device time"])
@@ -334,13 +352,18 @@ class Agent:
             return BATCH_PERIOD_S
         if self.keeper is None:
             return -1
-        return IDLE_PERIOD_S if loaded_jax() is not None or self.lazy is not None else BARE_PERIOD_S
+        return IDLE_PERIOD_S if loaded_jax() is not None or self.lazy or self.torch else BARE_PERIOD_S
+
+    def _poll(self) -> None:
+        """What the runtimes of PyTorch have counted meanwhile."""
+        for watch in (self.lazy, self.torch):
+            if watch is not None:
+                watch.poll()
 
     def _round(self, *, force: bool = False) -> None:
         self.compiles.announce_long_traces()
         with self._collecting:
-            if self.lazy is not None:
-                self.lazy.poll()
+            self._poll()
         step_runs.end_orphans()
         if self.keeper is None:
             with self._collecting:

@@ -102,6 +102,10 @@ class Pace:
         if not is_of_jax(jitted):
             self._called.append(self._find(jitted, args, kwargs))
 
+    def ran(self, program: Counted | None) -> None:
+        """As `called`, for a program that is known. None: what it computes is not."""
+        self._called.append(program)
+
     def step_was_watched(self) -> None:
         """The open step is over, and all programs that it started were seen."""
         self._watched += 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from tpulab.runtimes.jax_internals import backends_ready, loaded_jax
 from tpulab.runtimes.lazy_runtime import LazyRuntime
+from tpulab.runtimes.torch_runtime import EagerRuntime
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.messages import DevicesMessage, RuntimeDevice
 
@@ -19,8 +20,8 @@ class DeviceReport:
 
     def __init__(self) -> None:
         self._next_ns = 0
-        #: lazy runtimes that the user has imported; they come before jax, which torch_xla imports too
-        self.runtimes: list[LazyRuntime] = []
+        #: runtimes of PyTorch that the user has imported; they come before jax, which torch_xla imports too
+        self.runtimes: list[LazyRuntime | EagerRuntime] = []
         self.last: DevicesMessage | None = None
 
     def poll(self) -> DevicesMessage | None:

@@ -1,4 +1,4 @@
-"""Tensors of torch on XLA devices, by their sizes alone: none is computed, copied or read."""
+"""Tensors of torch on devices (XLA, CUDA, torch_tpu), by their sizes: none is computed, copied or read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 #: A failure names what it asked for in two decimals ("3.00G").
 _ROUNDING = 0.01
+#: Where tensors take no memory of a device.
+HOST = ("cpu", "meta")
 #: tensors that the device has refused and that somebody still holds
 _refused: list[weakref.ref[Any]] = []
 
@@ -29,7 +31,7 @@ def held_tensors(asked: int | None = None) -> list[HeldTensor]:
     """
     torch: Any = sys.modules.get("torch")
     xlac: Any = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
-    if torch is None or xlac is None:
+    if not hasattr(torch, "Tensor"):  # not imported, or not completely
         return []
     by_storage: dict[int, list[Any]] = {}
     # Not by isinstance: that asks objects of others for their `__class__`.
@@ -40,9 +42,10 @@ def held_tensors(asked: int | None = None) -> list[HeldTensor]:
                 by_storage[key].append(tensor)
     groups = [sorted(group, key=lambda tensor: -tensor.nbytes) for group in by_storage.values()]
     held = [HeldTensor(group[0], group, int(group[0].nbytes)) for group in groups]
-    held = _computed(held, xlac)
-    if asked:
-        _note_refused(held, asked, xlac)
+    if xlac is not None:
+        held = _computed(held, xlac)
+        if asked:
+            _note_refused(held, asked, xlac)
     _refused[:] = [one for one in _refused if one() is not None]
     return [one for one in held if not any(one.tensor is other() for other in _refused)]
 
@@ -82,7 +85,7 @@ def _gradient(tensor: Any) -> list[Any]:
 
 def _storage(tensor: Any) -> int | None:
     try:
-        return int(tensor.untyped_storage()._cdata) if tensor.device.type == "xla" else None
+        return int(tensor.untyped_storage()._cdata) if tensor.device.type not in HOST else None
     except Exception:
         return None
 

@@ -25,6 +25,7 @@ AdviceKind = Literal[
     "freed-metric",
     "too-many-metrics",
     "host-differs",
+    "graph-break",
 ]
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]
 HyperValue = float | int | bool | str

@@ -1,0 +1,125 @@
+"""PyTorch as it is: eager operations and compiled programs, on the processor, CUDA or torch_tpu.
+
+There is no graph that somebody launches, as a lazy runtime has; `torch_watch` works with the few figures of
+`EagerRuntime`, which this fills for whatever device PyTorch calls its accelerator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any, Protocol
+
+from tpulab.runtimes.jax_internals import backends_ready
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.messages import DevicesMessage, RuntimeDevice
+
+
+class EagerRuntime(Protocol):
+    """Nothing here may initialise a device, wait for one, or raise."""
+
+    def mark(self, device_type: str) -> Mark | None:
+        """Stands for all that was asked of the device so far. None: it has no queue, or does not say."""
+
+    def eager_programs(self) -> tuple[int, float]:
+        """Programs compiled so far for whatever ran, and the seconds that took; 0 where nothing counts."""
+
+    def devices(self) -> DevicesMessage | None:
+        """The devices, once the user's code has computed on one."""
+
+
+class Mark:
+    """An event in the queue of a device. The device clock waits for it as for an array of jax."""
+
+    size, dtype = 1, None
+
+    def __init__(self, event: Any) -> None:
+        self._event = event
+
+    def is_ready(self) -> bool:
+        return bool(self._event.query())
+
+    def block_until_ready(self) -> None:
+        self._event.synchronize()
+
+    def is_deleted(self) -> bool:
+        return False
+
+
+class TorchRuntime:
+    """Implements `EagerRuntime`."""
+
+    def __init__(self) -> None:
+        #: kinds of devices that a step has ended on; without one nothing is told
+        self.seen: set[str] = set()
+
+    def mark(self, device_type: str) -> Mark | None:
+        self.seen.add(device_type)
+        if device_type in ("cpu", "meta", "mps") or not _is_initialized(device_type):
+            return None
+        torch: Any = sys.modules["torch"]
+        try:
+            event = torch.Event(device_type)
+            event.record()
+        except Exception:
+            return None
+        return Mark(event)
+
+    def eager_programs(self) -> tuple[int, float]:
+        # Of torch_tpu, whose eager operations are programs too. Private, and guarded.
+        if not _is_initialized("tpu"):
+            return 0, 0.0
+        with contextlib.suppress(Exception):
+            stats = sys.modules["torch"].tpu._get_cache_stats()
+            seconds = sum(each.compilation_duration.total_seconds() for each in stats.per_entry_stats)
+            return int(stats.num_compilations), float(seconds)
+        return 0, 0.0
+
+    def devices(self) -> DevicesMessage | None:
+        torch: Any = sys.modules.get("torch")
+        with contextlib.suppress(Exception):
+            kind = next((kind for kind in sorted(self.seen) if kind not in ("cpu", "meta", "xla")), None)
+            if kind is not None and _is_initialized(kind):
+                found = [_describe(torch, kind, n) for n in range(torch.accelerator.device_count())]
+            elif "cpu" in self.seen and not backends_ready():
+                kind, found = "cpu", [_plain("cpu", "CPU", 0)]
+            else:
+                return None
+            return {
+                "type": "devices",
+                "time": unix_now_ms(),
+                "runtime": "torch_tpu" if kind == "tpu" else "torch",
+                "runtimeVersion": str(torch.__version__),
+                "platform": kind,
+                "devices": found,
+            }
+        return None
+
+
+def _is_initialized(kind: str) -> bool:
+    # Not `is_available`, which may initialise the device, and which torch_tpu refuses to its users.
+    module = getattr(sys.modules.get("torch"), kind, None)
+    is_initialized = getattr(module, "is_initialized", None)
+    return bool(is_initialized()) if callable(is_initialized) else False
+
+
+def _plain(platform: str, kind: str, number: int) -> RuntimeDevice:
+    return {
+        "id": number,
+        "platform": platform,
+        "kind": kind,
+        "processIndex": 0,
+        "memoryUsedBytes": None,
+        "memoryTotalBytes": None,
+        "memoryPeakBytes": None,
+    }
+
+
+def _describe(torch: Any, kind: str, number: int) -> RuntimeDevice:
+    device = _plain(kind, str(getattr(torch, kind).get_device_name(number)), number)
+    with contextlib.suppress(Exception):
+        stats = torch.accelerator.memory_stats(number)
+        device["memoryUsedBytes"] = int(stats["allocated_bytes.all.current"])
+        device["memoryPeakBytes"] = int(stats["allocated_bytes.all.peak"])
+        device["memoryTotalBytes"] = int(torch.accelerator.get_memory_info(number)[1]) or None
+    return device
