@@ -1,11 +1,11 @@
 // @ts-check
 /**
  * `npm run test:aot`: makes an environment with the TPU compiler (684 MB) and compiles training steps ahead of time for
- * v4, v5e, v5p and v6e: the diffusion recipe's, and those of PyTorch recipes, which the environment with PyTorch/XLA
- * exports. No TPU is needed, and nothing runs on one.
+ * v4, v5e, v5p, v6e and 7x: the diffusion recipe's, and those of PyTorch recipes, which the environment with torch_tpu
+ * exports. No TPU is needed, and nothing runs on one. A whole run of the PyTorch half writes the table in docs/runtime.md.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build } from './setup/build.mjs';
@@ -16,14 +16,14 @@ import { lockOf, makePythonEnvironment, pythonIn } from './setup/python-environm
 import { setUp } from './setup/set-up.mjs';
 import { SetupProblem } from './setup/setup-problem.mjs';
 import { uvTool } from './setup/tools.mjs';
-import { TORCH_XLA_STAGES, torchPythons } from './setup/torch-tests.mjs';
+import { TORCH_TPU_STAGES, torchPythons } from './setup/torch-tests.mjs';
 
 const HELP = `npm run test:aot [-- OPTIONS] [-- PYTEST-OPTIONS]
 
-Compiles training steps for v4, v5e, v5p and v6e without a TPU, in two parts:
+Compiles training steps for v4, v5e, v5p, v6e and 7x without a TPU, in two parts:
 
   --only jax     the diffusion recipe; needs the TPU compiler (684 MB)
-  --only torch   the PyTorch recipes; also needs the environment torch-xla (8 GB)
+  --only torch   the PyTorch recipes; also needs the environment torch-tpu (7 GB)
   --help         this text
 
   npm run test:aot -- --only jax -- -k v5e`;
@@ -56,13 +56,38 @@ const environment = {
   make: context => makePythonEnvironment({ name: 'test-aot', place }, context)
 };
 
+/** One JSON object a line, of each step and chip; written by the tests. */
+const results = path.join(checkout.testEnvs, 'aot-results.jsonl');
+const [BEGIN, END] = ['<!-- table: npm run test:aot -->', '<!-- end of the table -->'];
+
+/** Puts what the compiler said of each step into the table of docs/runtime.md. */
+function writeTable() {
+  const document = path.join(checkout.root, 'docs', 'runtime.md');
+  const found = readFileSync(results, 'utf8')
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line));
+  const chips = ['v4', 'v5e', 'v5p', 'v6e', '7x'];
+  const rows = [...new Set(found.map(({ recipe }) => recipe))].map(recipe => {
+    const of = (/** @type {string} */ chip) =>
+      found.find(each => each.recipe === recipe && each.chip === chip)?.memory_gib;
+    return [`\`${recipe}\``, ...chips.map(chip => of(chip)?.toFixed(3) ?? '')];
+  });
+  const table = [['step', ...chips], chips.map(() => '---').concat('---'), ...rows];
+  const text = readFileSync(document, 'utf8');
+  const [before, rest = ''] = text.split(BEGIN);
+  const lines = table.map(row => `| ${row.join(' | ')} |`).join('\n');
+  writeFileSync(document, `${before}${BEGIN}\n\n${lines}\n\n${END}${rest.split(END)[1]}`);
+}
+
 const controller = new AbortController();
 process.once('SIGINT', () => controller.abort());
 process.once('SIGTERM', () => controller.abort());
 try {
-  // The bridge, which is built of npm packages, makes the environment with PyTorch/XLA.
-  const torch = withTorch ? [npmPackages, build, ...TORCH_XLA_STAGES] : [];
+  // The bridge, which is built of npm packages, makes the environment with torch_tpu.
+  const torch = withTorch ? [npmPackages, build, ...TORCH_TPU_STAGES] : [];
   await setUp({ stages: [uvTool, ...torch, environment], signal: controller.signal });
+  rmSync(results, { force: true });
   const recipes = path.join(checkout.root, 'recipes');
   const { status } = spawnSync(
     python,
@@ -71,9 +96,13 @@ try {
       ...folders.map(([, folder]) => path.join(recipes, 'tests', folder)),
       ...positionals
     ],
-    { stdio: 'inherit', env: { ...process.env, TPULAB_TORCH_PYTHON: torchPythons.torchXla } }
+    {
+      stdio: 'inherit',
+      env: { ...process.env, TPULAB_TORCH_PYTHON: torchPythons.torchTpu, TPULAB_AOT_RESULTS: results }
+    }
   );
   process.exitCode = status ?? 1;
+  if (status === 0 && withTorch && positionals.length === 0) writeTable();
 } catch (error) {
   if (!(error instanceof SetupProblem)) throw error;
   process.stderr.write(`${[error.message, ...error.details].join('\n')}\n`);

@@ -1,5 +1,5 @@
-"""Writes Dia's training step, for random codes, to the file that it is given; run in the environment with
-PyTorch/XLA.
+"""Writes Dia's training step, for random codes, to the file that it is given; run in the environment
+torch-tpu.
 
     export_dia.py FILE                              the tiny model
     export_dia.py FILE --layers 2 [--lora 16]       so many layers in each half, of the published widths
@@ -19,7 +19,7 @@ from tpulab_recipes.dia.data import Clip, train_batches
 from tpulab_recipes.dia.memory import plan
 from tpulab_recipes.dia.model import tiny_model
 from tpulab_recipes.dia.trainer import Trainer
-from tpulab_recipes.runtime.selection import make
+from tpulab_recipes.runtime.torch_export import LoweringBackend
 from tpulab_recipes.torch_training.export import export
 from transformers import DiaConfig, DiaForConditionalGeneration
 
@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
         print(f"planned {planned:.2f} GiB for each chip", file=sys.stderr)
     else:
         config, model = Config(batch_size=CHIPS, precision="bfloat16"), tiny_model()
-    trainer = Trainer(config, model, make("torch_xla", "cpu"), 1)
+    trainer = Trainer(config, model, LoweringBackend(), 1)
     random = np.random.default_rng(0)
     text = np.full(20, 97, np.int32)
     codes = random.integers(0, 1024, (CHIPS, 200, 9)).astype(np.int16)

@@ -1,5 +1,5 @@
 """Writes the training step of a small English voice, of made-up utterances, to the file that it is given; run
-in the environment with PyTorch/XLA."""
+in the environment torch-tpu."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from tpulab_recipes.english_tts.config_english import get_lesson_config
 from tpulab_recipes.english_tts.data import Utterance, batch_of
 from tpulab_recipes.english_tts.trainer import KokoroTrainer
-from tpulab_recipes.runtime.selection import make
+from tpulab_recipes.runtime.torch_export import LoweringBackend
 from tpulab_recipes.torch_training.export import export
 
 
@@ -34,7 +34,7 @@ def main(place: str) -> int:
         for number in range(8)
     ]
     statistics = {"mel_mean": [0.0] * config.n_mels, "mel_std": [1.0] * config.n_mels}
-    backend = make("torch_xla", "cpu")
+    backend = LoweringBackend()
     trainer = KokoroTrainer(config, backend, rows, [], statistics, amp="bfloat16")
     return export(place, backend, trainer, batch_of(rows, 160, config), "english_tts")
 

@@ -1,5 +1,5 @@
 """Writes the two updates of GPT-SoVITS, of made-up clips, as one program to the file that it is given; run in
-the environment with PyTorch/XLA.
+the environment torch-tpu.
 
     export_gpt_sovits.py FILE                 the notebook's model, a clip for each of eight devices
     export_gpt_sovits.py FILE --full-size     the published sizes, four clips each in their shortest bucket
@@ -16,8 +16,7 @@ from tpulab_recipes.gpt_sovits.checkpoints import make_models
 from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config
 from tpulab_recipes.gpt_sovits.data import MARGIN, Clip, spectrogram, train_batches
 from tpulab_recipes.gpt_sovits.trainer import Trainer
-from tpulab_recipes.runtime.selection import make
-from tpulab_recipes.runtime.torch_export import export_step
+from tpulab_recipes.runtime.torch_export import LoweringBackend, export_step
 
 
 def main(argv: list[str]) -> int:
@@ -26,7 +25,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--full-size", action="store_true")
     options = parser.parse_args(argv)
     config = FULL_SIZE if options.full_size else Config(batch_size=8, precision="bfloat16")
-    backend = make("torch_xla", "cpu")
+    backend = LoweringBackend()
     trainer = Trainer(config, *make_models(config), backend, 1)
     frames = config.buckets[0] - MARGIN
     wave = np.float32(0.3 * np.sin(np.arange(frames * config.hop_length) / 20))

@@ -1,11 +1,13 @@
 """Training steps of PyTorch compiled for TPUs that are not there.
 
-`npm run test:aot` has the two environments: PyTorch/XLA exports the step (TPULAB_TORCH_PYTHON), and this one
-has the TPU compiler.
+`npm run test:aot` has the two environments: that of torch_tpu exports the step (TPULAB_TORCH_PYTHON), and this
+one has the TPU compiler.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 import os
 import subprocess
@@ -27,19 +29,20 @@ from tpulab_recipes.runtime.tpu_compiler import TOPOLOGIES, CompiledFor, compile
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 PYTHON = os.environ.get("TPULAB_TORCH_PYTHON", "")
-pytestmark = pytest.mark.skipif(not PYTHON, reason="`npm run test:aot` has a Python with PyTorch/XLA")
+pytestmark = pytest.mark.skipif(not PYTHON, reason="`npm run test:aot` has a Python with torch_tpu")
 BERT = ("--layers", "4", "--hidden", "512", "--heads", "8", "--batch-size", "64", "--precision", "bfloat16")
 
 
-WHERE = ("--backend", "torch_xla", "--platform", "cpu")
+WHERE = ("--backend", "torch_tpu")
 EXPORTS = {
     "resnet_profiling": ("-m", "tpulab_recipes.resnet_profiling", *WHERE, "--batch-size", "64", "--export"),
+    "fashion_mnist": ("-m", "tpulab_recipes.fashion_mnist", *WHERE, "--batch-size", "64", "--export"),
     "intents": ("-m", "tpulab_recipes.intents", *WHERE, *BERT, "--export"),
     "dia": (str(Path(__file__).with_name("export_dia.py")),),
     "english_tts": (str(Path(__file__).with_name("export_english_tts.py")),),
     "gpt_sovits": (str(Path(__file__).with_name("export_gpt_sovits.py")),),
 }
-RECIPES = ("intents", "dia", "english_tts", "gpt_sovits")
+RECIPES = ("fashion_mnist", "intents", "dia", "english_tts", "gpt_sovits")
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +57,19 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], StepPr
             [PYTHON, *EXPORTS[recipe], str(place)],
             check=True,
             timeout=600,
-            env={**os.environ, "PYTHONPATH": str(SOURCES), "PJRT_DEVICE": "CPU"},
+            env={**os.environ, "PYTHONPATH": str(SOURCES)},
         )
         return StepProgram.load(place)
 
     return export
 
 
-def show(found: CompiledFor) -> None:
-    sys.stdout.write(f"\n{found}\n")
+def show(recipe: str, found: CompiledFor) -> None:
+    """On the terminal, and where `npm run test:aot` reads it."""
+    sys.stdout.write(f"\n{recipe}: {found}\n")
+    if place := os.environ.get("TPULAB_AOT_RESULTS"):
+        with open(place, "a") as results:
+            results.write(json.dumps({"recipe": recipe, **dataclasses.asdict(found)}) + "\n")
 
 
 # Convolutions take the compiler a minute or two for each chip: one chip shows that they work.
@@ -78,7 +85,7 @@ def test_a_torch_step_compiles_and_fits(
 ) -> None:
     program = exported(recipe)
     found = compile_program(program, chip)
-    show(found)
+    show(recipe, found)
     assert found.note == ""
     assert found.memory_gib is not None
     assert bytes_of_state(program) / 2**30 < found.memory_gib < 16
@@ -89,7 +96,7 @@ def test_a_torch_step_compiles_and_fits(
 def test_sliced_parameters_need_less_of_each_chip(exported: Callable[[str], StepProgram]) -> None:
     whole = compile_program(exported("intents"), "v5e")
     sliced = compile_program(exported("intents"), "v5e", shard=True)
-    show(sliced)
+    show("intents, in slices", sliced)
     assert whole.memory_gib is not None
     assert sliced.memory_gib is not None
     # Seven eighths of parameters and moments are on the other chips; activations stay.

@@ -47,6 +47,13 @@ class Command:
         return backend
 
     def choose_backend(self) -> runtime.Backend:
+        # A step is written down on the processor, whatever runs here; by torch_xla where that is asked for.
+        is_export = bool(getattr(self, "export", "") or getattr(self, "step", False))
+        installed = "torch_tpu" in runtime.installed_backends()
+        if is_export and (self.backend == "torch_tpu" or (self.backend is None and installed)):
+            from tpulab_recipes.runtime.torch_export import LoweringBackend
+
+            return LoweringBackend()
         extra = {"spmd": True} if self.spmd else {}
         return runtime.use(self.backend, platform=self.platform, **extra)
 

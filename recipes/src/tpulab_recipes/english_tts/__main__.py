@@ -175,7 +175,7 @@ class Export(TtsCommand):
     best: bool = False
     """The best checkpoint instead of the newest."""
     step: bool = False
-    """The training step of the longest bucket instead of the voice (torch_xla only)."""
+    """The training step of the longest bucket instead of the voice."""
 
     def run(self) -> None:
         from tpulab_recipes.english_tts.checkpoint_manager import save_final_model

@@ -1,9 +1,9 @@
 """One process for each device, brought together by torch.distributed: whose turn it is to say what, whose
 rows are which, and what they reckon together.
 
-`python -m torch.distributed.run` starts the processes and names them in the environment; the backend makes
-their group, unless the program has (`torch.distributed.init_process_group`). Without either a process is
-alone.
+`python -m tpulab_recipes.runtime.torch_launch` starts the processes and names them in the environment; the
+backend makes their group, unless the program has (`torch.distributed.init_process_group`). Without either a
+process is alone.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TorchProcessesBackend(TorchBackend):
             raise DeviceRuntimeError(
                 "unsupported",
                 f"WORLD_SIZE={os.environ['WORLD_SIZE']} is set and {', '.join(missing)} is not; start the "
-                "processes with `python -m torch.distributed.run`, or unset WORLD_SIZE.",
+                "processes with `python -m tpulab_recipes.runtime.torch_launch`, or unset WORLD_SIZE.",
             )
         # Its functions have the group as a default argument. Imported later, by any optimizer, they would
         # hold it for ever; its threads would run on while the process ends, which then sometimes aborts.
@@ -74,8 +74,8 @@ class TorchProcessesBackend(TorchBackend):
             raise DeviceRuntimeError(
                 "unsupported",
                 f'The backend "{self.name}" divides parameters among processes, and this one is alone; start '
-                "one for each device with `python -m torch.distributed.run --nproc-per-node N`, or train a "
-                "smaller model or fewer of its parameters (LoRA).",
+                "one for each device with `python -m tpulab_recipes.runtime.torch_launch --nproc-per-node N`, or "
+                "train a smaller model or fewer of its parameters (LoRA).",
             )
         placed = super().prepare(model)
         if not world.one_program:

@@ -20,8 +20,8 @@ from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.memory_plan import sharded_axis
 from tpulab_recipes.runtime.step_program import StepProgram, Value
 
-#: Topologies with eight devices (v4 shows each chip as two).
-TOPOLOGIES = {"v4": "v4:2x2x1", "v5e": "v5e:2x4", "v5p": "v5p:2x2x2", "v6e": "v6e:2x4"}
+#: Topologies with eight devices (v4 and 7x show each chip as two).
+TOPOLOGIES = {"v4": "v4:2x2x1", "v5e": "v5e:2x4", "v5p": "v5p:2x2x2", "v6e": "v6e:2x4", "7x": "tpu7x:2x2x1"}
 
 
 @dataclasses.dataclass(frozen=True)
