@@ -33,14 +33,12 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
     notices.changed,
     page.backends.remotes.changed,
     page.backends.changed,
-    page.managers.kernelspecs.specsChanged,
     session.context.sessionContext.sessionChanged
   );
   const { connection } = page.status;
   useSeconds(connection.kind === 'reconnecting');
   const all = [
     ...connectionNotices(page),
-    ...kernelNotices(page),
     ...viewNotices(page, session),
     ...fileNotices(session, notices),
     ...cloudNotices(page, session.gone?.remote ?? null),
@@ -99,22 +97,6 @@ function viewNotices({ access }: SessionPage, { context }: OpenSession): Notice[
         }
       ]
     : [];
-}
-
-function kernelNotices({ access, managers }: SessionPage): Notice[] {
-  const { specs } = managers.kernelspecs;
-  return access.isReadOnly || specs === null || Object.keys(specs.kernelspecs).length > 0
-    ? []
-    : [
-        {
-          id: 'no-kernel',
-          tone: 'warning',
-          text: trans.__(
-            'No kernel is installed on this computer, so cells cannot run. Make one in a terminal: tpulab env create jax. This page then offers it.'
-          ),
-          actions: []
-        }
-      ];
 }
 
 /** Kernels that this page was connected to. */

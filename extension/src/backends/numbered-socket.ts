@@ -82,8 +82,7 @@ function numberedSocket(
     }
 
     override send(data: Parameters<WebSocket['send']>[0]): void {
-      const isAnswered = data instanceof ArrayBuffer && this.#link?.answers?.(data) === true;
-      if (!isAnswered && (this.#link?.maySend(() => messageId(data)) ?? true)) {
+      if (this.#link?.maySend(() => messageId(data)) ?? true) {
         super.send(data);
       }
     }
