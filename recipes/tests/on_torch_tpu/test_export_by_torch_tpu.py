@@ -1,4 +1,4 @@
-"""A training step that torch_tpu lowers without a chip: JAX's compiler computes from it what PyTorch computes."""
+"""A training step that torch_tpu lowers without a chip: JAX computes from it what PyTorch computes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Training steps of PyTorch compiled for TPUs that are not there.
 
-`npm run test:aot` has the two environments: that of torch_tpu exports the step (TPULAB_TORCH_PYTHON), and this
-one has the TPU compiler.
+`npm run test:aot` has the two environments: that of torch_tpu exports the step (TPULAB_TORCH_PYTHON), and
+this one has the TPU compiler.
 """
 
 from __future__ import annotations

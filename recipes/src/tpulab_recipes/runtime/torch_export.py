@@ -25,7 +25,7 @@ from tpulab_recipes.runtime.backend import Backend
 from tpulab_recipes.runtime.cpu import CpuBackend
 from tpulab_recipes.runtime.errors import DeviceRuntimeError, reads_back
 from tpulab_recipes.runtime.step_program import Role, StepProgram, Value
-from tpulab_recipes.runtime.torch_lowering import VARIABLES, Operations, Slot
+from tpulab_recipes.runtime.torch_lowering import VARIABLES, Named, Operations, Slot
 from tpulab_recipes.runtime.trees import tree_leaves
 
 #: For one step. The largest of ours takes a minute on two cores.
@@ -239,6 +239,11 @@ class _Recording:
         norms = [aten.native_layer_norm, aten.native_layer_norm_backward]
         parts = get_decompositions([aten.native_batch_norm, aten.masked_fill, *norms])
 
+        def written(leaf: Any) -> Any:
+            if isinstance(leaf, torch.memory_format):
+                return Named(str(leaf).removeprefix("torch."))
+            return Slot(recording.find(leaf, "other")) if isinstance(leaf, torch.Tensor) else leaf
+
         class Recorder(TorchDispatchMode):
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 kwargs = kwargs or {}
@@ -251,9 +256,7 @@ class _Recording:
                 if (decomposed := parts.get(func)) is not None:
                     with self:
                         return decomposed(*args, **kwargs)
-                where = pytree.tree_map_only(
-                    torch.Tensor, lambda tensor: Slot(recording.find(tensor, "other")), (args, kwargs)
-                )
+                where = pytree.tree_map(written, (args, kwargs))
                 made = func(*args, **kwargs)
                 outputs = made if isinstance(made, tuple | list) else (made,)
                 if torch.Tag.nondeterministic_seeded in func.tags:

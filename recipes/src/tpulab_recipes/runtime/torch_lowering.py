@@ -32,6 +32,10 @@ class Slot(int):
     """A tensor of a recording, by its number."""
 
 
+class Named(str):
+    """A memory format of PyTorch. Pickle would look for it in whatever module has PyTorch."""
+
+
 @dataclass(frozen=True)
 class Operations:
     """What is lowered: shapes and types of the inputs by number; each operation by its name
@@ -59,6 +63,8 @@ def lower(operations: Operations) -> bytes:
     def to_tpu(leaf: Any) -> Any:
         if isinstance(leaf, Slot):
             return values[int(leaf)]
+        if isinstance(leaf, Named):
+            return getattr(torch, leaf)
         return device if isinstance(leaf, torch.device) else leaf
 
     placeholders = {

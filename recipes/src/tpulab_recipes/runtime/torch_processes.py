@@ -74,8 +74,8 @@ class TorchProcessesBackend(TorchBackend):
             raise DeviceRuntimeError(
                 "unsupported",
                 f'The backend "{self.name}" divides parameters among processes, and this one is alone; start '
-                "one for each device with `python -m tpulab_recipes.runtime.torch_launch --nproc-per-node N`, or "
-                "train a smaller model or fewer of its parameters (LoRA).",
+                "one for each device with `python -m tpulab_recipes.runtime.torch_launch --nproc-per-node N`"
+                ", or train a smaller model or fewer of its parameters (LoRA).",
             )
         placed = super().prepare(model)
         if not world.one_program:
