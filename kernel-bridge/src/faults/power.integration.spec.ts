@@ -85,6 +85,7 @@ async function mirrorFrom(bridge: BridgeProcess, folder: string, loss: number): 
       journal,
       signal: AbortSignal.timeout(60_000),
       budget: new FrameBudget(),
+      mayRestart: () => true,
       log: silent(),
       onProgress: () => undefined
     });

@@ -52,6 +52,7 @@ import { HTTP_LIMITS, type HttpLimits } from '../http/http-limits.js';
 import { listen } from '../http/listening.js';
 import { listenOnSocket } from '../http/unix-listening.js';
 import { OriginPolicy } from '../http/origin-policy.js';
+import type { RemoteCheck } from '@tpulab/protocol';
 import { addFilesRoutes } from '../files/files-routes.js';
 import { RootFolder } from '../files/root-folder.js';
 import { addSessionPageRoutes } from '../session-page/session-page-routes.js';
@@ -236,7 +237,14 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   );
   const outputs = undo.use(new OutputsOfKernels({ stateDir, registry, log }));
   const mirrors = undo.use(
-    new Mirrors({ stateDir, limits: journal, log, onChange: name => remotes.refresh(name) })
+    new Mirrors({
+      stateDir,
+      limits: journal,
+      log,
+      onChange: name => remotes.refresh(name),
+      onLog: (name, line) => remotes.find(name)?.log.add(line),
+      onFull: name => remotes.find(name)?.report.check(mirrorFull(journal.totalBytes))
+    })
   );
   const remotes: Remotes = undo.use(
     await Remotes.open({ ...options.remotes, stateDir, log, mirror: name => mirrors.totals(name) })
@@ -376,6 +384,17 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
       await ready.catch(() => undefined);
       await undo[Symbol.asyncDispose]();
     }
+  };
+}
+
+/** Told where a remote is shown: what is not here is lost with its machine. */
+function mirrorFull(bytes: number): RemoteCheck {
+  return {
+    name: 'mirror',
+    state: 'warning',
+    message: `The copies of this remote's outputs have reached ${Math.round(bytes / MIB)} MiB; the oldest were removed.`,
+    remedy:
+      'Raise Bridge.journal_total_bytes, or remove copies that nobody needs with "tpulab journal prune".'
   };
 }
 

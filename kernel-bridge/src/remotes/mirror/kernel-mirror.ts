@@ -8,6 +8,9 @@ import type { RemoteAnswer, RemoteGateway } from '../remote-gateway.js';
 import type { MirroredJournal } from './mirrored-journal.js';
 import { type FrameBudget, framesOf, StreamError } from './stream-frames.js';
 
+/** It is left alone for a while. */
+export class RestartStorm extends StreamError {}
+
 /** `ended`: all of it is here. `unknown`: the remote has no such kernel and no journal of one. */
 export type FollowEnd = 'ended' | 'unknown' | 'disconnected';
 
@@ -20,6 +23,8 @@ export interface FollowOptions {
   /** Of its remote. */
   readonly budget: FrameBudget;
   readonly onProgress: (progress: { readonly behindBytes: number }) => void;
+  /** Whether the remote may begin another journal for this kernel now. */
+  readonly mayRestart: () => boolean;
   /** Without a byte for so long the connection counts as lost; the remote says its standing more often. */
   readonly silenceMs?: number;
 }
@@ -50,6 +55,7 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
       } else if (frame.kind === 'skipped') {
         behindBytes = Math.max(behindBytes - frame.bytes, 0);
       } else if (frame.note.kind === 'restart') {
+        if (!options.mayRestart()) throw new RestartStorm('the remote begins one journal after the other');
         const lastSeq = journal.nextSeq - 1;
         const aside = await journal.restart();
         log.warn(

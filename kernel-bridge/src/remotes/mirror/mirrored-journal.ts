@@ -2,7 +2,7 @@
  * The copy of one remote kernel's journal: the same records with the same numbers in segment files of our own, so that everything
  * that reads journals reads it too. Where records are missing at the remote, a new segment begins after them.
  */
-import { mkdir, readdir, rename } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import {
   checkRange,
@@ -10,38 +10,57 @@ import {
   JournalReader,
   measureSegments,
   repairJournal,
+  type RecordStretch,
   SEGMENT_HEADER_BYTES,
-  SegmentWriter
+  segmentBytesFor,
+  segmentsOver,
+  SegmentWriter,
+  trimSegments
 } from '../../journal/index.js';
+import type { MirrorBudget } from './mirror-budget.js';
 import { StreamError } from './stream-frames.js';
 
 /** Small enough for a quota to be kept well: whole segments go. */
 const SEGMENT_BYTES = 16 * 1024 * 1024;
+/** A remote that leaves out records begins a file with each. When there are more, the oldest go, some at a time. */
+const MAX_SEGMENTS = 64;
+const TRIMMED_SEGMENTS = 8;
+/** Copies of one kernel's journal that are put aside; the oldest goes. */
+const MAX_ASIDE = 16;
 const SYNC_MS = 1000;
 /** Name of the first copy that was put aside. */
-const ASIDE = 'journal.other';
-
-/** How many copies of a kernel's journal are beside the one that is mirrored. */
-export async function countPutAside(kernelDir: string): Promise<number> {
-  return (await readdir(kernelDir)).filter(name => name.startsWith(ASIDE)).length;
-}
+export const ASIDE = 'journal.other';
 
 export class MirroredJournal implements AsyncDisposable {
   readonly journalDir: string;
+  readonly #budget: MirrorBudget | null;
+  readonly #counted: Disposable | null;
   #segment: SegmentWriter | null = null;
+  /** Bytes of each segment, the oldest first. */
+  #segments: number[] = [];
   #nextSeq = 1;
   #checksum: number | undefined;
   #syncing: NodeJS.Timeout | null = null;
 
-  private constructor(readonly kernelDir: string) {
+  private constructor(
+    readonly kernelDir: string,
+    budget: MirrorBudget | null
+  ) {
     this.journalDir = path.join(kernelDir, 'journal');
+    this.#budget = budget;
+    this.#counted = budget?.opened(this) ?? null;
   }
 
   /** Opens what is there, or begins. A torn record at the end is cut, as a journal's own writer does. */
-  static async open(kernelDir: string): Promise<MirroredJournal> {
-    const journal = new MirroredJournal(kernelDir);
-    await journal.#open();
-    return journal;
+  static async open(kernelDir: string, budget: MirrorBudget | null = null): Promise<MirroredJournal> {
+    const journal = new MirroredJournal(kernelDir, budget);
+    try {
+      await journal.#open();
+      return journal;
+    } catch (error) {
+      await journal[Symbol.asyncDispose]();
+      throw error;
+    }
   }
 
   /** The number of the record that is to follow. */
@@ -54,10 +73,6 @@ export class MirroredJournal implements AsyncDisposable {
     return this.#checksum;
   }
 
-  async bytes(): Promise<number> {
-    return (await measureSegments(this.journalDir)).reduce((sum, { bytes }) => sum + bytes, 0);
-  }
-
   /** Appends whole records. Those that are here already are left out; nothing is written of bytes that are not right. */
   async append(bytes: Buffer): Promise<void> {
     const range = checkRange(bytes);
@@ -65,16 +80,25 @@ export class MirroredJournal implements AsyncDisposable {
     if (range.firstSeq < this.#nextSeq) {
       throw new StreamError(`Record ${range.firstSeq} came again after record ${this.#nextSeq - 1}.`);
     }
+    if (this.#budget === null) await this.#write(range, bytes);
+    else await this.#budget.spend(this, bytes.length, () => this.#write(range, bytes));
+  }
+
+  async #write(range: RecordStretch, bytes: Buffer): Promise<void> {
+    const most = segmentBytesFor(this.#budget?.kernelBytes ?? Infinity);
     const isFull =
       this.#segment !== null &&
       this.#segment.bytes > SEGMENT_HEADER_BYTES &&
-      this.#segment.bytes + bytes.length > SEGMENT_BYTES;
+      this.#segment.bytes + bytes.length > Math.min(SEGMENT_BYTES, most);
     if (this.#segment === null || isFull || range.firstSeq > this.#nextSeq) {
       const previous = this.#segment;
       this.#segment = SegmentWriter.create(this.journalDir, range.firstSeq);
+      this.#segments.push(SEGMENT_HEADER_BYTES);
       await previous?.finish();
     }
     this.#segment.write(range.firstSeq, bytes, 0, bytes.length);
+    this.#segments[this.#segments.length - 1] = this.#segment.bytes;
+    await this.#trim();
     this.#nextSeq = range.lastSeq + 1;
     this.#checksum = range.checksum;
     this.#syncing ??= setTimeout(() => {
@@ -84,8 +108,12 @@ export class MirroredJournal implements AsyncDisposable {
     }, SYNC_MS).unref();
   }
 
-  /** The remote has another journal under this name: ours is put aside, beside what an earlier time put aside. Answers where. */
-  async restart(): Promise<string> {
+  /**
+   * The remote has another journal under this name: ours is put aside, beside what an earlier time put aside. Answers where; null: there was
+   * nothing.
+   */
+  async restart(): Promise<string | null> {
+    if (this.#segment === null && this.#nextSeq === 1) return null;
     const aside = await this.#aside();
     await this.#finish();
     await rename(this.journalDir, aside);
@@ -93,22 +121,52 @@ export class MirroredJournal implements AsyncDisposable {
     return aside;
   }
 
+  /** There is no room for it, and others need it: what follows begins after a gap. */
+  async letGo(): Promise<void> {
+    await this.#finish();
+    await rm(this.journalDir, { recursive: true, force: true });
+    await mkdir(this.journalDir, { mode: 0o700 });
+    this.#segments = [];
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#counted?.[Symbol.dispose]();
     await this.#finish();
   }
 
-  /** Each copy may be the only one left of what its kernel said, so none takes the place of another. */
+  /** Within the limits of one kernel. */
+  async #trim(): Promise<void> {
+    const tooMany = this.#segments.length > MAX_SEGMENTS ? TRIMMED_SEGMENTS : 0;
+    const count = Math.max(
+      tooMany,
+      segmentsOver(
+        this.#segments.map(bytes => ({ bytes })),
+        this.#budget?.kernelBytes ?? Infinity
+      )
+    );
+    if (count === 0) return;
+    await trimSegments(this.journalDir, count, 'journal_quota');
+    this.#segments = (await measureSegments(this.journalDir)).map(({ bytes }) => bytes);
+  }
+
+  /** Each copy may be the only one left of what its kernel said, so none takes the place of another while there are few. */
   async #aside(): Promise<string> {
-    const names = new Set(await readdir(this.kernelDir));
-    let name = ASIDE;
-    for (let n = 2; names.has(name); n++) name = `${ASIDE}-${n}`;
-    return path.join(this.kernelDir, name);
+    const numbers = (await readdir(this.kernelDir))
+      .flatMap(name =>
+        name === ASIDE ? 1 : name.startsWith(`${ASIDE}-`) ? Number(name.slice(ASIDE.length + 1)) : []
+      )
+      .sort((a, b) => a - b);
+    const placeOf = (n: number): string => path.join(this.kernelDir, n === 1 ? ASIDE : `${ASIDE}-${n}`);
+    const going = numbers.slice(0, Math.max(numbers.length + 1 - MAX_ASIDE, 0));
+    for (const n of going) await rm(placeOf(n), { recursive: true, force: true });
+    return placeOf((numbers.at(-1) ?? 0) + 1);
   }
 
   async #open(): Promise<void> {
     await mkdir(this.kernelDir, { recursive: true, mode: 0o700 });
     const { nextSeq, tail } = await repairJournal(this.journalDir);
     this.#nextSeq = nextSeq;
+    this.#segments = (await measureSegments(this.journalDir)).map(({ bytes }) => bytes);
     this.#checksum = undefined;
     this.#segment = tail === null ? null : await SegmentWriter.reopen(tail.file, tail.firstSeq, tail.bytes);
     if (nextSeq === 1) return;

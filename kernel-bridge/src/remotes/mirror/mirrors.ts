@@ -2,7 +2,7 @@
  * What this gateway keeps of the journals of its remotes: `<state>/mirrors/<remote>/kernels/<id>/journal`, the layout of a state
  * folder, so that quota, retention, outputs and `tpulab journal` work on it as on the gateway's own.
  */
-import { rm, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { MirroredKernel } from '@tpulab/protocol';
@@ -14,7 +14,7 @@ import { documentsOfKernel } from '../../kernels/kernel-documents.js';
 import { JournalSweeper } from '../../kernels/journal-sweeper.js';
 import type { RetentionLimits } from '../../kernels/journal-retention.js';
 import { OutputsOfKernels } from '../../outputs/index.js';
-import { countPutAside } from './mirrored-journal.js';
+import { MirrorBudget } from './mirror-budget.js';
 import { type KernelProgress, RemoteMirror, type RemoteMirrorOptions } from './remote-mirror.js';
 
 export interface MirrorsOptions {
@@ -25,6 +25,10 @@ export interface MirrorsOptions {
   readonly log: Logger;
   /** Called when the totals of a remote may have changed. */
   readonly onChange?: (remote: string) => void;
+  /** A line for the log of a remote. */
+  readonly onLog?: (remote: string, line: string) => void;
+  /** The copies of a remote have reached their limit, and the oldest records go. */
+  readonly onFull?: (remote: string) => void;
   readonly silenceMs?: number;
 }
 
@@ -39,6 +43,9 @@ export interface MirrorTotals {
 interface Kept {
   readonly directory: string;
   readonly progress: Map<string, KernelProgress>;
+  readonly space: MirrorBudget;
+  readonly known: Set<string>;
+  readonly restarts: Map<string, number[]>;
   readonly sweeper: JournalSweeper;
   readonly outputs: OutputsOfKernels;
   /** Where the remote can be reached now. */
@@ -135,6 +142,9 @@ export class Mirrors implements AsyncDisposable {
     const kept: Kept = {
       directory,
       progress: new Map(),
+      space: new MirrorBudget({ directory, limits, onFull: () => this.#options.onFull?.(remote) }),
+      known: new Set(),
+      restarts: new Map(),
       sweeper: new JournalSweeper({
         stateDir: directory,
         limits,
@@ -164,7 +174,13 @@ export class Mirrors implements AsyncDisposable {
     const { log, silenceMs } = this.#options;
     const folders = await findJournals(kept.directory, isUnfinished);
     const unfinished = folders.filter(({ endedAt }) => endedAt === null).map(({ kernelId }) => kernelId);
+    for (const kernelId of await readdir(path.join(kept.directory, 'kernels')).catch(() => []))
+      kept.known.add(kernelId);
     kept.running = new RemoteMirror({
+      space: kept.space,
+      known: kept.known,
+      restarts: kept.restarts,
+      onLog: line => this.#options.onLog?.(remote, line),
       gateway,
       unfinished,
       folderOf: kernelId => path.join(kept.directory, 'kernels', kernelId),
@@ -196,18 +212,9 @@ export class Mirrors implements AsyncDisposable {
   }
 
   async #measure(remote: string, kept: Kept): Promise<void> {
-    const found = await stat(kept.directory).catch(() => null);
-    const folders = found === null ? [] : await findJournals(kept.directory).catch(() => []);
     let behindBytes = 0;
     for (const progress of kept.progress.values()) behindBytes += progress.behindBytes;
-    let putAside = 0;
-    for (const { kernelDir } of folders) putAside += await countPutAside(kernelDir).catch(() => 0);
-    const totals = {
-      kernels: folders.length,
-      bytes: folders.reduce((sum, folder) => sum + bytesOf(folder), 0),
-      behindBytes,
-      putAside
-    };
+    const totals = { ...(await kept.space.use()), behindBytes };
     const isSame = isDeepStrictEqual(totals, kept.totals);
     kept.totals = totals;
     if (!isSame) this.#options.onChange?.(remote);

@@ -6,7 +6,8 @@ import { Value } from '@sinclair/typebox/value';
 import { KernelEvent } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { RemoteGateway } from '../remote-gateway.js';
-import { followJournal } from './kernel-mirror.js';
+import { followJournal, RestartStorm } from './kernel-mirror.js';
+import type { MirrorBudget } from './mirror-budget.js';
 import { MirroredJournal } from './mirrored-journal.js';
 import { FrameBudget } from './stream-frames.js';
 import { pause } from '../../platform/waiting.js';
@@ -16,6 +17,14 @@ export interface RemoteMirrorOptions {
   readonly gateway: ConstructorParameters<typeof RemoteGateway>[0];
   /** Kernels that are here in part. */
   readonly unfinished: readonly string[];
+  /** Of all its kernels, kept beyond this connection. */
+  readonly space: MirrorBudget;
+  /** Kernels that have a folder here, kept beyond this connection. */
+  readonly known: Set<string>;
+  /** When each kernel's journal was begun again, kept beyond this connection. */
+  readonly restarts: Map<string, number[]>;
+  /** A line for the log of the remote. */
+  readonly onLog: (line: string) => void;
   readonly folderOf: (kernelId: string) => string;
   readonly log: Logger;
   readonly onProgress: (kernelId: string, progress: KernelProgress) => void;
@@ -43,7 +52,6 @@ export class RemoteMirror implements AsyncDisposable {
   readonly #over = new AbortController();
   readonly #following = new Map<string, Promise<void>>();
   readonly #waiting = new Set<string>();
-  readonly #known = new Set<string>();
   readonly #budget = new FrameBudget();
   readonly #watching: Promise<void>;
 
@@ -98,8 +106,9 @@ export class RemoteMirror implements AsyncDisposable {
   #follow(kernelId: string): void {
     // It becomes a folder's name.
     if (!KERNEL_ID.test(kernelId) || this.#following.has(kernelId) || this.#over.signal.aborted) return;
-    if (this.#known.size >= MAX_KERNELS && !this.#known.has(kernelId)) return;
-    this.#known.add(kernelId);
+    const { known } = this.#options;
+    if (known.size >= MAX_KERNELS && !known.has(kernelId)) return;
+    known.add(kernelId);
     if (this.#following.size >= MAX_FOLLOWED) {
       this.#waiting.add(kernelId);
       return;
@@ -121,13 +130,22 @@ export class RemoteMirror implements AsyncDisposable {
     this.#following.set(kernelId, followed);
   }
 
+  #mayRestart(kernelId: string): boolean {
+    const { restarts } = this.#options;
+    const now = performance.now();
+    const recent = (restarts.get(kernelId) ?? []).filter(at => now - at < 60_000);
+    if (recent.length >= RESTARTS) return false;
+    restarts.set(kernelId, [...recent, now]);
+    return true;
+  }
+
   async #run(kernelId: string): Promise<void> {
-    const { log, onProgress, silenceMs } = this.#options;
+    const { log, onProgress, onLog, silenceMs, space } = this.#options;
     const { signal } = this.#over;
     for (let attempt = 0; !signal.aborted; attempt++) {
       const tell = (progress: KernelProgress): void => onProgress(kernelId, progress);
       try {
-        await using journal = await MirroredJournal.open(this.#options.folderOf(kernelId));
+        await using journal = await MirroredJournal.open(this.#options.folderOf(kernelId), space);
         const before = journal.nextSeq;
         const end = await followJournal({
           gateway: this.#gateway,
@@ -135,6 +153,7 @@ export class RemoteMirror implements AsyncDisposable {
           journal,
           signal,
           budget: this.#budget,
+          mayRestart: () => this.#mayRestart(kernelId),
           log,
           ...(silenceMs === undefined ? {} : { silenceMs }),
           onProgress: ({ behindBytes }) => tell({ state: 'following', behindBytes })
@@ -147,12 +166,26 @@ export class RemoteMirror implements AsyncDisposable {
       } catch (error) {
         // A full disk of ours, or a stream that is not one: later, and without harm to what people do meanwhile.
         log.warn({ kernelId, err: error }, 'mirroring was interrupted');
+        tell({ state: 'behind', behindBytes: 0 });
+        if (error instanceof RestartStorm) {
+          onLog(
+            `the journal of kernel ${kernelId} is not copied for ${LEFT_ALONE_MS / 60_000} minutes: ${error.message}`
+          );
+          await pause(LEFT_ALONE_MS, signal);
+        } else if (attempt === 0)
+          onLog(
+            `the journal of kernel ${kernelId} cannot be copied now (${(error as Error).message}); it is tried again`
+          );
       }
       tell({ state: 'behind', behindBytes: 0 });
       await pause(retryMs(attempt), signal);
     }
   }
 }
+
+/** How often the remote may begin another journal for one kernel in a minute. */
+const RESTARTS = 3;
+const LEFT_ALONE_MS = 10 * 60_000;
 
 function eventsOf(text: string): readonly unknown[] {
   try {

@@ -1,0 +1,154 @@
+/**
+ * How much of this machine's disk the copies of one remote may take: bytes, and files, for a remote says itself what it has. It is
+ * counted at each append, with what was put aside, and for as long as the gateway lives. At the limit the oldest goes first: copies that
+ * were put aside, then the oldest segments of any kernel. Readers are told of the gap as of any other.
+ */
+import { readdir, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { type JournalLimits, measureSegments, trimSegments } from '../../journal/index.js';
+import { ASIDE, type MirroredJournal } from './mirrored-journal.js';
+
+/** The least that a file takes, so that many small ones count, too. */
+const FILE_BYTES = 4096;
+/** After making room some of it is left, or the next append would look at the whole disk again. */
+const LEFT = 0.9;
+/** A person is told once in this time. */
+const TOLD_MS = 10 * 60_000;
+
+export interface MirrorBudgetOptions {
+  /** Of one remote; its kernels are below `kernels`. */
+  readonly directory: string;
+  readonly limits: Pick<JournalLimits, 'kernelBytes' | 'totalBytes'>;
+  /** Something had to go. */
+  readonly onFull?: () => void;
+}
+
+export interface MirrorUse {
+  readonly kernels: number;
+  readonly bytes: number;
+  readonly putAside: number;
+}
+
+/** What can be removed by itself. */
+interface Piece {
+  readonly kernelId: string;
+  readonly kind: 'aside' | 'segment' | 'newest';
+  readonly place: string;
+  readonly bytes: number;
+  readonly at: number;
+}
+
+const ORDER = { aside: 0, segment: 1, newest: 2 } as const;
+
+export class MirrorBudget {
+  readonly #options: MirrorBudgetOptions;
+  readonly #open = new Map<string, MirroredJournal>();
+  #used: number | null = null;
+  #toldAt = -Infinity;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: MirrorBudgetOptions) {
+    this.#options = options;
+  }
+
+  get kernelBytes(): number {
+    return Math.min(this.#options.limits.kernelBytes, this.#options.limits.totalBytes);
+  }
+
+  opened(journal: MirroredJournal): Disposable {
+    this.#open.set(journal.journalDir, journal);
+    return { [Symbol.dispose]: () => void this.#open.delete(journal.journalDir) };
+  }
+
+  /** Writes when there is room, one after the other. A single frame is written even where it alone is more than all. */
+  spend(journal: MirroredJournal, bytes: number, write: () => Promise<void>): Promise<void> {
+    const done = this.#turn.then(async () => {
+      this.#used ??= (await this.#pieces()).reduce((sum, piece) => sum + piece.bytes, 0);
+      if (this.#used + bytes > this.#options.limits.totalBytes) await this.#makeRoom(journal, bytes);
+      await write();
+      this.#used += Math.max(bytes, FILE_BYTES);
+    });
+    this.#turn = done.catch(() => undefined);
+    return done;
+  }
+
+  async use(): Promise<MirrorUse> {
+    const pieces = await this.#pieces();
+    return {
+      kernels: new Set(pieces.filter(({ kind }) => kind === 'newest').map(({ kernelId }) => kernelId)).size,
+      bytes: pieces.reduce((sum, piece) => sum + piece.bytes, 0),
+      putAside: pieces.filter(({ kind }) => kind === 'aside').length
+    };
+  }
+
+  async #makeRoom(journal: MirroredJournal, bytes: number): Promise<void> {
+    const { totalBytes } = this.#options.limits;
+    const pieces = await this.#pieces();
+    let used = pieces.reduce((sum, piece) => sum + piece.bytes, 0);
+    const wanted = Math.max(totalBytes * LEFT - bytes, 0);
+    const isOwn = ({ place, kind }: Piece): boolean => kind === 'newest' && place === journal.journalDir;
+    pieces.sort(
+      (a, b) => Number(isOwn(a)) - Number(isOwn(b)) || ORDER[a.kind] - ORDER[b.kind] || a.at - b.at
+    );
+    let removed = false;
+    for (const piece of used + bytes > totalBytes ? pieces : []) {
+      if (used <= wanted) break;
+      await this.#remove(piece);
+      used -= piece.bytes;
+      removed = true;
+    }
+    this.#used = used;
+    if (!removed || performance.now() - this.#toldAt < TOLD_MS) return;
+    this.#toldAt = performance.now();
+    this.#options.onFull?.();
+  }
+
+  async #remove({ kind, place }: Piece): Promise<void> {
+    if (kind === 'aside') await rm(place, { recursive: true, force: true });
+    else if (kind === 'segment') await trimSegments(place, 1, 'journal_total_quota');
+    else {
+      const open = this.#open.get(place);
+      if (open) await open.letGo();
+      else await rm(path.dirname(place), { recursive: true, force: true });
+    }
+  }
+
+  async #pieces(): Promise<Piece[]> {
+    const kernels = path.join(this.#options.directory, 'kernels');
+    const pieces: Piece[] = [];
+    for (const kernelId of await readdir(kernels).catch(() => [])) {
+      const kernelDir = path.join(kernels, kernelId);
+      for (const name of await readdir(kernelDir).catch(() => [])) {
+        const place = path.join(kernelDir, name);
+        if (name.startsWith(ASIDE)) {
+          pieces.push({ kernelId, kind: 'aside', place, ...(await sizeOf(place)) });
+        } else if (name === 'journal') {
+          const segments = await measureSegments(place);
+          const all = await sizeOf(place);
+          let beside = all.bytes;
+          for (const [index, segment] of segments.entries()) {
+            const bytes = Math.max(segment.bytes, FILE_BYTES);
+            beside -= bytes;
+            const isNewest = index === segments.length - 1;
+            const at = segment.writtenAt;
+            // Indexes and what repairs have left go with the last of it.
+            const rest = isNewest ? Math.max(beside, 0) : 0;
+            pieces.push({ kernelId, kind: isNewest ? 'newest' : 'segment', place, bytes: bytes + rest, at });
+          }
+        }
+      }
+    }
+    return pieces;
+  }
+}
+
+async function sizeOf(folder: string): Promise<{ bytes: number; at: number }> {
+  let bytes = 0;
+  let at = 0;
+  for (const name of await readdir(folder).catch(() => [])) {
+    const found = await stat(path.join(folder, name)).catch(() => null);
+    bytes += Math.max(found?.size ?? 0, FILE_BYTES);
+    at = Math.max(at, found?.mtimeMs ?? 0);
+  }
+  return { bytes, at };
+}
