@@ -21,3 +21,4 @@ export * from './sync.js';
 export * from './transfer.js';
 export * from './telemetry.js';
 export * from './version.js';
+export * from './paste.js';

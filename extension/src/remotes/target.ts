@@ -1,5 +1,5 @@
 /** Reads what somebody typed: a destination of ssh, `colab:`, or a machine of Google Cloud as `tpulab connect` takes it. */
-import type { AddRemote } from '@tpulab/protocol';
+import { type AddRemote, readPasted, type UnplacedGcloudSource } from '@tpulab/protocol';
 
 const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as const;
 const CLOUD = /^gcloud:/i;
@@ -10,16 +10,26 @@ export const CLOUD_FORM_IN_FULL = `gcloud:[PRODUCT/][ZONE/]NAME (${PRODUCTS.join
 
 /** Null when it can be neither. A word that begins with a dash would be an option. */
 export function sourceOf(text: string): AddRemote['source'] | null {
-  const destination = text.trim();
+  const pasted = readPasted(text);
+  if ('refused' in pasted) {
+    return null;
+  }
+  const { target: destination, ...found } = pasted;
   if (isCloud(destination)) {
-    return machineOf(destination.replace(CLOUD, ''));
+    const machine = machineOf(destination.replace(CLOUD, ''));
+    return machine === null ? null : { ...machine, ...found };
   }
   const runtime = /^colab:(v5e1|v6e1)?$/i.exec(destination);
   if (runtime) {
     return { kind: 'colab', accelerator: runtime[1]?.toLowerCase() === 'v6e1' ? 'v6e1' : 'v5e1' };
   }
-  const isOne = /^(ssh:\/\/)?[^\s-][^\s]*$/.test(destination) && !/[;&|<>`$'"\\]/.test(destination);
-  return isOne && destination.length <= 512 ? { kind: 'ssh', destination } : null;
+  return { kind: 'ssh', destination };
+}
+
+/** Why what was pasted cannot be a host; null where it can, or nothing was typed. */
+export function refusalOf(text: string): string | null {
+  const pasted = readPasted(text);
+  return text.trim() !== '' && 'refused' in pasted ? pasted.refused : null;
 }
 
 /** Whether somebody means a machine of Google Cloud, be it written right or not. */
@@ -27,7 +37,7 @@ export function isCloud(text: string): boolean {
   return CLOUD.test(text.trim());
 }
 
-function machineOf(text: string): AddRemote['source'] | null {
+function machineOf(text: string): UnplacedGcloudSource | null {
   const parts = text.split('/');
   const product = PRODUCTS.find(one => one === parts[0] && parts.length > 1);
   const named = product === undefined ? parts : parts.slice(1);

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Health, HoldersPage } from '@tpulab/protocol';
-import { nameOf } from '../platform/process-identity.js';
+import { nameOf, processStart } from '../platform/process-identity.js';
 import { IDENTITY, isProof, newChallenge } from '../http/gateway-proof.js';
 import { presenceOfGateway } from '../gateway/running-gateways.js';
 import { type GatewayRecord, readGatewayRecord, readToken } from '../gateway/state-folder.js';
@@ -155,7 +155,8 @@ export class RunningGateway {
     const { pid } = this.record;
     process.kill(pid, 'SIGTERM');
     const deadline = performance.now() + SHUTDOWN_MS;
-    while (isAlive(pid)) {
+    // One that has ended and that nobody reaps, as in a container without an init, has ended.
+    while ((await processStart(pid)) !== null) {
       if (performance.now() > deadline) {
         throw new CommandError(
           'gateway_not_stopped',
@@ -211,15 +212,6 @@ function parsed(text: string): unknown {
     return JSON.parse(text);
   } catch {
     return null;
-  }
-}
-
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }
 

@@ -1,6 +1,7 @@
 /** `tpulab serve`: a gateway in the foreground. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { ServeReady } from '@tpulab/protocol';
+import { ConfigError } from '../config/config-error.js';
 import { readConfigFile } from '../config/config-file.js';
 import { printSettings } from '../config/print-settings.js';
 import { resolveSettings } from '../config/resolve-settings.js';
@@ -57,7 +58,16 @@ async function serve(
     streams.stdout.write(printSettings(settings));
     return;
   }
-  if (settings.sources.token === 'flag') hideArguments(streams);
+  if (settings.sources.token === 'flag') {
+    if (process.env['npm_command'] === 'exec') {
+      // The title of this process can be changed, that of npm and of its shell cannot.
+      throw new ConfigError(
+        'config_invalid',
+        'With npx, every user of this machine can see a token on the command line for as long as the gateway runs; use TPULAB_TOKEN or --token-file instead.'
+      );
+    }
+    hideArguments(streams);
+  }
   // The other commands do without all that a gateway loads.
   const { serveUntilStopped } = await import('./serve-gateway.js');
   await serveUntilStopped(settings.values, ({ url }) => {

@@ -17,7 +17,7 @@ import { describeApi } from './api-description.js';
 import type { BaseUrl } from './base-url.js';
 import { addAnswerHeaders } from './answer-headers.js';
 import { addErrorAnswers, errorBody, errorHeaders, type RouteEntry } from './error-answers.js';
-import { clientErrorHandler, type HttpLimits, serverOptions } from './http-limits.js';
+import { boundStrangers, clientErrorHandler, type HttpLimits, serverOptions } from './http-limits.js';
 import { validatorCompiler } from './validation.js';
 
 export type App = FastifyInstance<
@@ -88,6 +88,7 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
   addAccessHooks(app, rules);
   addErrorAnswers(app, bodyLimitBytes, routes);
   app.server.maxConnections = http.connections;
+  boundStrangers(app.server);
   app.addHook('onResponse', async (request, reply) => {
     const { method, originalUrl } = request;
     log.debug(

@@ -1,5 +1,5 @@
 /** What a connection may cost before anybody knows who it is. The same for both loopback addresses. */
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
 import {
@@ -37,6 +37,34 @@ export function serverOptions(limits: HttpLimits) {
     requestTimeout: limits.requestTimeoutMs,
     connectionsCheckingInterval: Math.min(5000, limits.headersTimeoutMs)
   };
+}
+
+/** Connections of one address that have shown no token. They cost next to nothing each, and together all that the server may have. */
+const STRANGERS = 512;
+const known = new WeakMap<Socket, () => void>();
+
+/** The oldest one goes when there are too many of an address, so that whoever shows a token at once is never kept out. */
+export function boundStrangers(server: Server, most = STRANGERS): void {
+  const addresses = new Map<string, Set<Socket>>();
+  server.on('connection', (socket: Socket) => {
+    const address = socket.remoteAddress ?? 'unix socket';
+    const strangers = addresses.get(address) ?? new Set();
+    addresses.set(address, strangers);
+    strangers.add(socket);
+    const forget = (): void => {
+      strangers.delete(socket);
+      if (strangers.size === 0 && addresses.get(address) === strangers) addresses.delete(address);
+    };
+    known.set(socket, forget);
+    socket.once('close', forget);
+    const [oldest] = strangers;
+    if (strangers.size > most) oldest?.destroy();
+  });
+}
+
+/** A request with a token came on this connection. */
+export function isKnown(socket: Socket): void {
+  known.get(socket)?.();
 }
 
 export interface ClientErrors {

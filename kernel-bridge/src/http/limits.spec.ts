@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { rawRequest } from '../testing/raw-request.js';
@@ -34,6 +35,19 @@ afterAll(async () => {
 const events = (): URL => new URL(`bridge/v1/events?token=${TOKEN}`, bridge.url.replace('http', 'ws'));
 
 describe('limits', () => {
+  // Case N7.
+  it('connections that show no token keep nobody out, however many there are', async () => {
+    const { port } = new URL(bridge.url);
+    const strangers = Array.from({ length: 600 }, () => connect(Number(port), '127.0.0.1'));
+    let ended = 0;
+    for (const socket of strangers) socket.on('error', () => undefined).on('close', () => ended++);
+    await Promise.all(strangers.map(socket => once(socket, 'connect').catch(() => null)));
+    await vi.waitFor(() => expect(ended).toBeGreaterThanOrEqual(600 - 512), 60_000);
+    expect((await bridge.rest('GET', '/api/kernels')).status).toBe(200);
+    expect(ended).toBeLessThan(600);
+    for (const socket of strangers) socket.destroy();
+  });
+
   it('headers that are too large are 431, and the connection ends', async () => {
     const { status, text } = await rawRequest(
       bridge.url,

@@ -6,7 +6,7 @@
  */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type HttpLimits, serverOptions } from './http-limits.js';
+import { boundStrangers, type HttpLimits, serverOptions } from './http-limits.js';
 
 const IPV6_LOOPBACK = '::1';
 /** There is no IPv6 on this machine, so nobody else can listen there either. */
@@ -31,6 +31,7 @@ export async function listenOnTwin(
 ): Promise<LoopbackTwin | null> {
   const twin = createServer(serverOptions(http));
   twin.maxConnections = http.connections;
+  boundStrangers(twin);
   twin.on('request', (request, response) => primary.emit('request', request, response));
   twin.on('upgrade', (request, stream, head) => primary.emit('upgrade', request, stream, head));
   twin.on('clientError', (error, stream) => primary.emit('clientError', error, stream));

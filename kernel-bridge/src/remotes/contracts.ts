@@ -20,6 +20,8 @@ export interface ShellOptions {
 export interface RemoteShell {
   /** For people. */
   readonly host: string;
+  /** What a start-up file there prints before our scripts; absent or null: nothing. */
+  readonly noise?: string | null;
   /**
    * Runs a POSIX sh script with arguments (`$1`, …), which are quoted here. A code other than 0 is a result, not an error.
    * Throws a typed error when the connection is lost, the time is over or the signal fires.

@@ -7,7 +7,7 @@ import { plainText } from '../platform/plain-text.js';
 import { RemoteGateway } from './remote-gateway.js';
 import { RemoteProblem } from './remote-error.js';
 import { SshMaster } from './ssh/master.js';
-import { startTcpRelay, type TcpRelay } from './ssh/tcp-relay.js';
+import { forwardRefused, startTcpRelay, type TcpRelay } from './ssh/tcp-relay.js';
 import { SshShell } from './ssh/ssh-shell.js';
 import type { SshTarget } from './ssh/ssh-config.js';
 
@@ -33,6 +33,8 @@ export class RemoteLink implements AsyncDisposable {
   readonly #options: LinkOptions;
   #forwarded: string | null = null;
   #relay: TcpRelay | null = null;
+  /** Those of unix sockets, before the relay. */
+  #refusals = 0;
 
   private constructor(master: SshMaster, options: LinkOptions) {
     this.#master = master;
@@ -94,6 +96,7 @@ export class RemoteLink implements AsyncDisposable {
     await this.#relay?.[Symbol.asyncDispose]();
     this.#relay = null;
     const { program, controlPath, log } = this.#options;
+    this.#refusals = this.#master.refusals;
     log('sshd does not forward unix sockets: using a port on its loopback interface');
     const relay = await startTcpRelay({ program, controlPath, socketPath, host: this.shell.host, signal });
     this.#relay = relay;
@@ -126,7 +129,8 @@ export class RemoteLink implements AsyncDisposable {
         const { gatewayId, status } = (health.body ?? {}) as { gatewayId?: unknown; status?: unknown };
         if (typeof gatewayId === 'string' && status === 'ok') return gatewayId;
       }
-      if (health instanceof Error && this.#relay === null && this.#master.refusesSockets) {
+      if (health instanceof Error && this.#master.refusals > this.#refusals) {
+        if (this.#relay !== null) throw forwardRefused(this.shell.host);
         await this.#relayTo(there, signal);
         continue;
       }

@@ -23,7 +23,7 @@ import { remotesCommand } from '../cli/remotes/remotes-command.js';
 import { runCommand } from '../cli/testing/command-line.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 import type { HostSetup } from './contracts.js';
-import { HOSTILE_TEXT, liesOf } from './testing/lies.js';
+import { HOSTILE_TEXT, liesOf, SSH_OF_LIARS } from './testing/lies.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
@@ -31,19 +31,6 @@ const GATEWAY_ID = 'the-gateway';
 const ROUNDS = 12;
 /** Of everything that this gateway tells of one remote, whatever that says of itself. */
 const VIEW_BYTES = 400_000;
-
-/** As a master it makes its control socket's file and waits; asked to forward, it leads one socket to the other. */
-const SSH = `#!/bin/sh
-forward= control=
-for word do
-  case $word in ControlPath=*) control=\${word#ControlPath=};; *.s:/*) forward=$word;; esac
-done
-case " $* " in
-  *" -O forward "*) ln -sf "\${forward#*:}" "\${forward%%:*}"; exit 0;;
-  *" -O "*) exit 0;;
-esac
-: > "$control"; trap 'rm -f "$control"; exit 0' TERM; while :; do sleep 1; done
-`;
 
 let folder: string;
 let liar: Server;
@@ -90,7 +77,7 @@ const setup: HostSetup = {
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
-  await writeFile(path.join(folder, 'ssh'), SSH);
+  await writeFile(path.join(folder, 'ssh'), SSH_OF_LIARS);
   await chmod(path.join(folder, 'ssh'), 0o700);
   liar = createServer((request, response) => {
     const target = request.url ?? '';

@@ -21,6 +21,7 @@ const OUTLOOKS = {
   remote_interrupted: 'again',
   remote_held_back: 'person',
   remote_forward_failed: 'again',
+  remote_command_refused: 'person',
   remote_upload_failed: 'again',
   remote_bridge_missing: 'person',
   remote_bridge_failed: 'again',

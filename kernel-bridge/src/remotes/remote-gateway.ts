@@ -4,7 +4,7 @@
  * that one answer. What a browser would act on (redirects, cookies, policies) is on no list, because it would act on this machine.
  */
 import { type Failed, guardEvents } from '../platform/guard.js';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { Client, Pool } from 'undici';
 import { WebSocket } from 'ws';
@@ -86,7 +86,7 @@ export class RemoteGateway implements Disposable {
     this.#socketPath = at.socketPath;
     this.#token = at.token;
     this.#options = {
-      socketPath: at.socketPath,
+      connect: (_options, done) => this.#connect(done),
       maxHeaderSize: HEAD_BYTES,
       headersTimeout: ANSWER_MS,
       bodyTimeout: 0,
@@ -114,6 +114,20 @@ export class RemoteGateway implements Disposable {
     } catch (error) {
       throw malformed(error);
     }
+  }
+
+  /** What an answer makes undici throw in an event (it asserts more than the other side keeps to) ends that connection. */
+  #connect(done: (...ended: [error: null, socket: Socket] | [error: Error, socket: null]) => void): void {
+    const socket = connect(this.#socketPath);
+    guardEvents(socket, error => {
+      this.#failed?.(error);
+      socket.destroy(error instanceof Error ? error : undefined);
+    });
+    const failed = (error: Error): void => done(error, null);
+    socket.once('error', failed).once('connect', () => {
+      socket.off('error', failed);
+      done(null, socket);
+    });
   }
 
   /** A question of our own: the answer is JSON, or null where it is empty. */

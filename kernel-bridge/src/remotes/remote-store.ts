@@ -78,8 +78,8 @@ export function sourceName(source: RemoteSource): string {
 function hostOf(destination: string): string {
   return destination
     .replace(/^ssh:\/\//i, '')
-    .replace(/^[^@]*@/, '')
-    .replace(/:\d+$/, '')
+    .replace(/^.*@/, '')
+    .replace(/^([^:]+|\[.*\]):\d+$/, '$1')
     .replace(/^\[(.*)\]$/, '$1');
 }
 

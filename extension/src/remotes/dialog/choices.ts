@@ -81,7 +81,7 @@ export function choicesFor(
 /** What was typed, as a machine of the project that is listed; null while it is nothing that can be reached. */
 export function typedSource(text: string, project: string | null): AddRemote['source'] | null {
   const source = sourceOf(text);
-  return source?.kind === 'gcloud' && project !== null ? { ...source, project } : source;
+  return source?.kind === 'gcloud' && project !== null ? { project, ...source } : source;
 }
 
 /** The key of the choice that is `step` further, over the ends of the groups; null when there is none. */

@@ -3,7 +3,7 @@ import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useChanges } from '../../ui/use-changes.js';
 import { type RemoteActions, wishesFor } from '../actions.js';
-import { CLOUD_FORM, CLOUD_FORM_IN_FULL, isCloud } from '../target.js';
+import { CLOUD_FORM, CLOUD_FORM_IN_FULL, isCloud, refusalOf } from '../target.js';
 import { choiceAt, choicesFor, type IChoice, isHalfTyped, movedBy } from './choices.js';
 import { Lists, SearchField } from './choose-view.js';
 import { ErrorCard } from './error-card.js';
@@ -53,6 +53,7 @@ export function ChooseScreen({ actions, trans, onChosen, onClose }: IChooseProps
     candidates?.gcloud.state === 'ok' ||
     remotes.all.some(({ source }) => source.kind === 'gcloud');
   const summary = optionsText(options, trans);
+  const refusal = refusalOf(text);
   return (
     <Frame
       screen="choose"
@@ -114,6 +115,10 @@ export function ChooseScreen({ actions, trans, onChosen, onClose }: IChooseProps
       {isHalfTyped(text) ? (
         <p className="jp-TPULabHint" role="status">
           {trans.__('Type a Google Cloud machine as %1 or %2.', CLOUD_FORM, CLOUD_FORM_IN_FULL)}
+        </p>
+      ) : refusal !== null && active === null ? (
+        <p className="jp-TPULabHint" role="status">
+          {refusal}
         </p>
       ) : null}
       <Lists

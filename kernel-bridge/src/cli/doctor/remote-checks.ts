@@ -21,7 +21,7 @@ import { SshMaster } from '../../remotes/ssh/master.js';
 import type { SshTarget } from '../../remotes/ssh/ssh-config.js';
 import { SshShell } from '../../remotes/ssh/ssh-shell.js';
 import { codeOf } from '../output.js';
-import { sourceOf, type TargetOptions, withZone } from '../remotes/connect-target.js';
+import { sourceOf, type TargetOptions, understood, withZone } from '../remotes/connect-target.js';
 
 export interface RemoteTarget extends TargetOptions {
   /** The name of a remote that was added, or what `tpulab connect` takes. */
@@ -144,11 +144,12 @@ async function find(
   wanted: RemoteTarget,
   gcloud: Gcloud
 ): Promise<{ source: RemoteSource; environment: string; last: readonly SshTarget[]; hostOnly: boolean }> {
-  const { target, stateDir, environment, signal } = wanted;
+  const { stateDir, environment, signal } = wanted;
+  const { target, options } = understood(wanted.target, wanted);
   const remotes = await new RemoteStore(stateDir, pino({ level: 'silent' })).load();
   const known = remotes.find(({ name }) => name === target);
   return {
-    source: known?.source ?? sourceOf(target, await withZone(target, wanted, gcloud, signal)),
+    source: known?.source ?? sourceOf(target, await withZone(target, options, gcloud, signal)),
     environment: environment ?? known?.environment ?? DEFAULT_ENVIRONMENT,
     last: known?.targets ?? [],
     hostOnly: known?.hostOnly ?? false

@@ -1,4 +1,5 @@
 /** `tpulab kernels`: the kernels of the running gateway. */
+import { plainText } from '../../platform/plain-text.js';
 import { Command } from 'commander';
 import { chosenGateway, chosenStateFolder, ofState, type StateOptions } from '../chosen-gateway.js';
 import { say, type Streams } from '../output.js';
@@ -86,7 +87,13 @@ async function choose(gateway: RunningGateway, asked: string): Promise<Listed> {
 }
 
 function line({ id, name, execution_state: state, connections, documents }: Listed): string {
-  return [id, name, state, `${connections} ${connections === 1 ? 'client' : 'clients'}`, documents.join(', ')]
+  return [
+    id,
+    name,
+    state,
+    `${connections} ${connections === 1 ? 'client' : 'clients'}`,
+    plainText(documents.join(', '))
+  ]
     .join('  ')
     .trimEnd();
 }

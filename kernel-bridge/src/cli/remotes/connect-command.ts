@@ -6,7 +6,7 @@ import { interruptible } from '../interruptible.js';
 import type { StateOptions } from '../chosen-gateway.js';
 import { say, type Streams } from '../output.js';
 import { askOnTerminal, type AskPerson } from './ask-person.js';
-import { reachOf, sourceOf, type TargetOptions, withZone } from './connect-target.js';
+import { reachOf, sourceOf, type TargetOptions, understood, withZone } from './connect-target.js';
 import { followRemote } from './follow-remote.js';
 import { RemoteCalls } from './remote-calls.js';
 
@@ -56,8 +56,9 @@ export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal)
     .option('--no-host-only', 'slices: kernels use the chips of all hosts from now on')
     .option('--take-over', 'stop a gateway of another build that runs there; its kernels keep running')
     .option('--json', 'print each change as a line of JSON')
-    .action((target: string, options: ConnectOptions) =>
+    .action((text: string, given: ConnectOptions) =>
       interruptible(async signal => {
+        const { target, options } = understood(text, given);
         const calls = await RemoteCalls.find(options.stateDir);
         const { name } = await begin(calls, target, await withZone(target, options, gcloudOnPath(), signal));
         const remote = await followRemote({ ...options, calls, name, streams, ask, signal });
@@ -70,9 +71,11 @@ export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal)
 async function begin(calls: RemoteCalls, target: string, options: ConnectOptions): Promise<Remote> {
   const known = await calls.list();
   const source = sourceOf(target, options);
+  const isIt = (remote: Remote): boolean => isSameMachine(remote.source, source);
   const found =
-    known.find(({ name }) => name === target) ??
-    known.find(remote => options.name === undefined && isSameMachine(remote.source, source));
+    options.name === undefined
+      ? (known.find(({ name }) => name === target) ?? known.find(isIt))
+      : known.find(remote => remote.name === options.name && isIt(remote));
   if (found) return calls.connect(found.name, wishes(options));
   const { takeOver, hostOnly } = options;
   const further = {

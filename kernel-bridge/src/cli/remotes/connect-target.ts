@@ -1,5 +1,5 @@
 /** What `tpulab connect TARGET` means: a remote that is known, a host for ssh, or a machine of Google Cloud. */
-import type { CloudReach, RemoteSource } from '@tpulab/protocol';
+import { type CloudReach, readPasted, type RemoteSource } from '@tpulab/protocol';
 import type { Gcloud } from '../../remotes/gcloud/gcloud.js';
 import { withZone as zoneOf } from '../../remotes/gcloud/project-machines.js';
 import { InvalidRequestError } from '../../http/errors.js';
@@ -18,6 +18,21 @@ export interface TargetOptions {
 const TPUS = ['v5e1', 'v6e1'] as const;
 const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as const;
 const FORM = 'gcloud:[PRODUCT/]NAME or gcloud:[PRODUCT/]ZONE/NAME';
+
+/**
+ * What was typed or pasted, as a target with its options.
+ *
+ * @throws CommandError `remote_target_invalid`
+ */
+export function understood<T extends TargetOptions>(
+  text: string,
+  options: T
+): { target: string; options: T } {
+  const pasted = readPasted(text);
+  if ('refused' in pasted) throw new CommandError('remote_target_invalid', pasted.refused);
+  const { target, ...found } = pasted;
+  return { target, options: { ...found, ...options } };
+}
 
 /** @throws CommandError `remote_target_invalid` */
 export function sourceOf(target: string, options: TargetOptions): RemoteSource {

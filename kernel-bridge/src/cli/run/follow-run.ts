@@ -1,4 +1,5 @@
 /** Follows a run until it ends: what the kernel puts out goes into the notebook as it comes, through every loss of the connection. */
+import { plainText } from '../../platform/plain-text.js';
 import type { CellExecution, OutputsPage } from '@tpulab/protocol';
 import { LockHeldError, type ProcessLock, takeProcessLock } from '../../platform/process-lock.js';
 import { CommandError } from '../command-errors.js';
@@ -147,7 +148,7 @@ function failureOf(executions: readonly CellExecution[]): string | null {
   const error = execution.outputs
     .map(({ output }) => output)
     .find(({ output_type }) => output_type === 'error');
-  if (error?.output_type === 'error') return `${where} raised ${error.ename}: ${error.evalue}`;
+  if (error?.output_type === 'error') return plainText(`${where} raised ${error.ename}: ${error.evalue}`);
   return execution.state === 'error'
     ? `${where} failed.`
     : `${where} did not finish: the kernel ended or was restarted.`;

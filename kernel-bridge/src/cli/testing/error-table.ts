@@ -107,6 +107,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   remote_interrupted: 'remote',
   remote_held_back: 'remote',
   remote_forward_failed: 'remote',
+  remote_command_refused: 'remote',
   remote_upload_failed: 'remote',
   remote_bridge_missing: 'remote',
   remote_bridge_failed: 'remote',

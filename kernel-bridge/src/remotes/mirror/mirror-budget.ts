@@ -6,7 +6,6 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type JournalLimits, measureSegments, trimSegments } from '../../journal/index.js';
-import { ASIDE, type MirroredJournal } from './mirrored-journal.js';
 
 /** The least that a file takes, so that many small ones count, too. */
 const FILE_BYTES = 4096;
@@ -14,6 +13,16 @@ const FILE_BYTES = 4096;
 const LEFT = 0.9;
 /** A person is told once in this time. */
 const TOLD_MS = 10 * 60_000;
+
+/** Name of the first copy of a journal that was put aside. */
+export const ASIDE = 'journal.other';
+
+/** A journal that is being written. */
+interface BudgetedJournal {
+  readonly journalDir: string;
+  /** Removes all of it; what follows begins after a gap. */
+  letGo(): Promise<void>;
+}
 
 export interface MirrorBudgetOptions {
   /** Of one remote; its kernels are below `kernels`. */
@@ -42,7 +51,7 @@ const ORDER = { aside: 0, segment: 1, newest: 2 } as const;
 
 export class MirrorBudget {
   readonly #options: MirrorBudgetOptions;
-  readonly #open = new Map<string, MirroredJournal>();
+  readonly #open = new Map<string, BudgetedJournal>();
   #used: number | null = null;
   #toldAt = -Infinity;
   #turn: Promise<unknown> = Promise.resolve();
@@ -55,13 +64,13 @@ export class MirrorBudget {
     return Math.min(this.#options.limits.kernelBytes, this.#options.limits.totalBytes);
   }
 
-  opened(journal: MirroredJournal): Disposable {
+  opened(journal: BudgetedJournal): Disposable {
     this.#open.set(journal.journalDir, journal);
     return { [Symbol.dispose]: () => void this.#open.delete(journal.journalDir) };
   }
 
   /** Writes when there is room, one after the other. A single frame is written even where it alone is more than all. */
-  spend(journal: MirroredJournal, bytes: number, write: () => Promise<void>): Promise<void> {
+  spend(journal: BudgetedJournal, bytes: number, write: () => Promise<void>): Promise<void> {
     const done = this.#turn.then(async () => {
       this.#used ??= (await this.#pieces()).reduce((sum, piece) => sum + piece.bytes, 0);
       if (this.#used + bytes > this.#options.limits.totalBytes) await this.#makeRoom(journal, bytes);
@@ -81,7 +90,7 @@ export class MirrorBudget {
     };
   }
 
-  async #makeRoom(journal: MirroredJournal, bytes: number): Promise<void> {
+  async #makeRoom(journal: BudgetedJournal, bytes: number): Promise<void> {
     const { totalBytes } = this.#options.limits;
     const pieces = await this.#pieces();
     let used = pieces.reduce((sum, piece) => sum + piece.bytes, 0);

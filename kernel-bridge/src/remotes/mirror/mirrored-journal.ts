@@ -17,7 +17,7 @@ import {
   SegmentWriter,
   trimSegments
 } from '../../journal/index.js';
-import type { MirrorBudget } from './mirror-budget.js';
+import { ASIDE, type MirrorBudget } from './mirror-budget.js';
 import { StreamError } from './stream-frames.js';
 
 /** Small enough for a quota to be kept well: whole segments go. */
@@ -28,8 +28,6 @@ const TRIMMED_SEGMENTS = 8;
 /** Copies of one kernel's journal that are put aside; the oldest goes. */
 const MAX_ASIDE = 16;
 const SYNC_MS = 1000;
-/** Name of the first copy that was put aside. */
-export const ASIDE = 'journal.other';
 
 export class MirroredJournal implements AsyncDisposable {
   readonly journalDir: string;

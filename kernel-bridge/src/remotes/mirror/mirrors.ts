@@ -7,12 +7,11 @@ import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { MirroredKernel } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { JournalReader } from '../../journal/index.js';
+import { type JournalLimits, JournalReader } from '../../journal/index.js';
 import { type JournalFolder, bytesOf, findJournals } from '../../kernels/journal-folders.js';
 import { readEnded, SHUT_DOWN } from '../../kernels/ended-kernel.js';
 import { documentsOfKernel } from '../../kernels/kernel-documents.js';
 import { JournalSweeper } from '../../kernels/journal-sweeper.js';
-import type { RetentionLimits } from '../../kernels/journal-retention.js';
 import { OutputsOfKernels } from '../../outputs/index.js';
 import { MirrorBudget } from './mirror-budget.js';
 import { type KernelProgress, RemoteMirror, type RemoteMirrorOptions } from './remote-mirror.js';
@@ -21,7 +20,7 @@ export interface MirrorsOptions {
   /** Of the gateway. */
   readonly stateDir: string;
   /** For each remote by itself. */
-  readonly limits: RetentionLimits;
+  readonly limits: JournalLimits;
   readonly log: Logger;
   /** Called when the totals of a remote may have changed. */
   readonly onChange?: (remote: string) => void;

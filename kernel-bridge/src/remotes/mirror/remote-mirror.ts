@@ -2,6 +2,7 @@
  * Mirrors the kernels of one remote while it can be reached: those that its gateway lists, and those that are here in part from
  * an earlier time. One stream for each kernel, taken up again where it was lost.
  */
+import { setMaxListeners } from 'node:events';
 import { Value } from '@sinclair/typebox/value';
 import { KernelEvent } from '@tpulab/protocol';
 import type { Logger } from 'pino';
@@ -57,6 +58,8 @@ export class RemoteMirror implements AsyncDisposable {
 
   constructor(options: RemoteMirrorOptions) {
     this.#options = options;
+    // Each kernel that is followed waits for it.
+    setMaxListeners(0, this.#over.signal);
     this.#gateway = new RemoteGateway(options.gateway, err =>
       options.log.error({ err }, 'the list of kernels of a remote cannot be read')
     );

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { FakeMachine } from '../../devices/testing/fake-machine.js';
 import { GENERATIONS } from '../../devices/testing/traces.js';
-import { isAlive } from '../../cli/running-gateway.js';
+import { canSignal } from '../../platform/process-identity.js';
 import { makeBundle, otherVersion, UV } from './testing/bundles.js';
 import type { PreparedHost } from '../contracts.js';
 import { ask } from './testing/gateway-on-socket.js';
@@ -103,7 +103,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
       },
       { timeout: 60_000 }
     );
-    expect(isAlive(keeper.kernelPid)).toBe(true);
+    expect(canSignal(keeper.kernelPid)).toBe(true);
   });
 
   it('gets its environment anew when chips have come, and needs the space of that one', async () => {
@@ -140,10 +140,10 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
   });
 
   it('can be cleaned: nothing of ours is left there, and nothing runs', async () => {
-    expect([keeper.pid, keeper.kernelPid].filter(isAlive)).toHaveLength(2);
+    expect([keeper.pid, keeper.kernelPid].filter(canSignal)).toHaveLength(2);
     await new WatchedSetup(host, { payload, cache }).clean();
     expect(await host.list('.')).not.toContain('.tpulab');
-    await vi.waitFor(() => expect([keeper.pid, keeper.kernelPid].filter(isAlive)).toEqual([]), {
+    await vi.waitFor(() => expect([keeper.pid, keeper.kernelPid].filter(canSignal)).toEqual([]), {
       timeout: 60_000
     });
     await expect(ask(running, 'GET', '/bridge/v1/health')).rejects.toThrow();

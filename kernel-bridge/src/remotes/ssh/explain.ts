@@ -5,7 +5,7 @@
  * be shown, as words of the other side; which command helps is told from the typed target alone.
  */
 import { explainTunnel } from '../gcloud/tunnel.js';
-import { RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
+import { type Outlook, RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
 import { plainText } from '../../platform/plain-text.js';
 import { commandFor, shown, type SshTarget } from './ssh-config.js';
 import { FAREWELL, isProxied } from './ssh-process.js';
@@ -13,14 +13,49 @@ import { FAREWELL, isProxied } from './ssh-process.js';
 interface Reason {
   readonly pattern: RegExp;
   readonly code: RemoteErrorCode;
+  /** Where it is not that of the code. */
+  readonly outlook?: Outlook;
   readonly say: (target: SshTarget, words: string, all: string) => string;
   readonly command?: (target: SshTarget, configured: string) => string;
 }
 
 const SHOWN_CHARACTERS = 300;
 
+const BAD_OPTION = /^(.+?)(?:: line | line )(\d+):? (Bad configuration option: (.+)|.*)$/;
+
+/** The first line that ssh could not read, where it is, and what settles it. */
+function badOption(all: string): string {
+  const lines = all.split('\n').flatMap(line => {
+    const [, file = '', number = '', words = '', option = ''] = BAD_OPTION.exec(line) ?? [];
+    return file === '' ? [] : [{ file, number, words, option }];
+  });
+  const [first] = lines;
+  if (first === undefined) return 'The configuration of ssh on this computer cannot be read.';
+  const { file, number, words, option } = first;
+  const more = lines.length > 1 ? ` (and ${lines.length - 1} more)` : '';
+  const where = `line ${number} of ${plainText(file, 200)}`;
+  if (option.includes('[text')) {
+    return `An Include of your ssh configuration names ${plainText(file, 200)}, which is no configuration; it may be a private key. Correct the Include: it names files like ~/.ssh/config.d/*.conf.`;
+  }
+  if (/^\ufeff|\xef\xbb\xbf/.test(option))
+    return `${where} begins with a byte order mark; save the file without one (UTF-8 without BOM).`;
+  if (option.endsWith(':'))
+    return `ssh cannot read ${where}: ${option}${more}. Remove the colon after the name of the option.`;
+  if (option !== '') {
+    return `ssh on this computer does not know the option ${option} in ${where}${more}. Remove it, or put "IgnoreUnknown ${option}" at the top of the file, or update OpenSSH.`;
+  }
+  return `ssh cannot read ${where}${more}: ${plainText(words, 200)}. Correct that line.`;
+}
+
 /** In this order: a changed key also says that verification failed. */
 const REASONS: readonly Reason[] = [
+  {
+    pattern:
+      /terminating, \d+ bad configuration option|Bad configuration option|^\S.* line \d+: (no argument|unsupported option|Bad |missing|invalid|keyword )/m,
+    code: 'remote_ssh_failed',
+    outlook: 'person',
+    say: ({ destination }, _words, all) => `ssh to ${destination} was not started. ${badOption(all)}`
+  },
   {
     pattern: /REMOTE HOST IDENTIFICATION HAS CHANGED/,
     code: 'remote_host_key_changed',
@@ -77,14 +112,20 @@ export function explainSsh(
   const tunnel = isProxied(target) ? explainTunnel(own) : null;
   if (tunnel !== null) return tunnel;
   const all = own.join('\n');
-  for (const { pattern, code: reason, say, command } of REASONS) {
+  for (const { pattern, code: reason, outlook, say, command } of REASONS) {
     if (!pattern.test(all)) continue;
     const words = plainText(own.findLast(line => pattern.test(line))?.trim() ?? '', SHOWN_CHARACTERS);
     const settles = command?.(target, configured);
+    return new RemoteProblem(reason, say(target, words, all), {
+      command: settles,
+      ...(outlook === undefined ? {} : { outlook })
+    });
+  }
+  if (code === 0) {
     return new RemoteProblem(
-      reason,
-      say(target, words, all),
-      settles === undefined ? {} : { command: settles }
+      'remote_ssh_failed',
+      `ssh to ${target.destination} went into the background, or ended by itself. Your ssh configuration may say so for this host: remove ForkAfterAuthentication, SessionType or RemoteCommand there.`,
+      { command: `ssh -G ${shown(target.destination)}`, outlook: 'person' }
     );
   }
   const last = lines.slice(0, end < 0 ? undefined : end + 1).findLast(line => line.trim() !== '');

@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { RemoteProblem } from '../remote-error.js';
-import { refusesSockets } from './tcp-relay.js';
+import { isRefusal } from './tcp-relay.js';
 import { masterArguments, socketForward, sshEnvironment, SshProcess, viaMaster } from './ssh-process.js';
 import { explainSsh } from './explain.js';
 import type { SshTarget } from './ssh-config.js';
@@ -83,9 +83,9 @@ export class SshMaster implements AsyncDisposable {
     return this.#process.isOver;
   }
 
-  /** Whether sshd has refused a connection to a unix socket: it allows the forwarding, and refuses when it is used. */
-  get refusesSockets(): boolean {
-    return this.#process.errors.some(refusesSockets);
+  /** How often sshd has refused a connection: it allows a forwarding, and refuses when it is used. */
+  get refusals(): number {
+    return this.#process.errors.filter(isRefusal).length;
   }
 
   /** Forwards connections to a unix socket here to one on the host, or to `127.0.0.1:PORT` there. */

@@ -2,6 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { readPasted } from '@tpulab/protocol';
 import { RemoteProblem } from '../remote-error.js';
 
 /** As ssh itself. */
@@ -107,6 +108,10 @@ export interface SshTarget {
 
 /** Refuses what ssh would take for an option, or what no host name has. */
 export function checkDestination(destination: string): string {
+  if (/^[^@]*\\/.test(destination)) {
+    const pasted = readPasted(destination);
+    if ('refused' in pasted) throw new RemoteProblem('remote_destination_invalid', pasted.refused);
+  }
   if (destination === '' || destination.startsWith('-') || /[\s\x00-\x1f\x7f'"`$;|&<>\\]/.test(destination)) {
     throw new RemoteProblem(
       'remote_destination_invalid',

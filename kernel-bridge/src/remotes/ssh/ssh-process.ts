@@ -26,6 +26,8 @@ export class SshProcess {
   readonly ended: Promise<{ readonly code: number | null }>;
   #isOver = false;
   #isFarewell = false;
+  /** Files that are no configuration. */
+  readonly #keys = new Set<string>();
 
   private constructor(child: ChildProcessWithoutNullStreams, options: SshProcessOptions) {
     this.child = child;
@@ -34,9 +36,10 @@ export class SshProcess {
       // ssh prints the farewell of whoever answered, with its line ends, also before a host key was checked. What follows is theirs.
       if (this.#isFarewell) return;
       this.#isFarewell = FAREWELL.test(line);
-      this.errors.push(line.slice(0, KEPT_CHARACTERS));
+      const safe = withoutWords(line.slice(0, KEPT_CHARACTERS), this.#keys);
+      this.errors.push(safe);
       if (this.errors.length > KEPT_LINES) this.errors.shift();
-      options.onErrorLine?.(line.slice(0, KEPT_CHARACTERS));
+      options.onErrorLine?.(safe);
     });
     this.ended = new Promise(resolve => {
       child.once('close', code => {
@@ -121,6 +124,19 @@ export function sshEnvironment(more: Readonly<Record<string, string>> = {}): Nod
 
 function passed(names: RegExp): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => names.test(name)));
+}
+
+const NO_OPTION = '[text that is no option]';
+
+/** ssh repeats what it does not understand in a configuration. Where that is no name of an option, it may be a line of a private key. */
+function withoutWords(line: string, keys: Set<string>): string {
+  const [, begin, file = '', word = ''] =
+    /^((.*?)(?:: line \d+: Bad configuration option: | line \d+: no argument after keyword ))(.*)$/i.exec(
+      line
+    ) ?? [];
+  if (begin === undefined) return line;
+  if (!/^"?[a-z]{2,40}:?"?\.?$/i.test(word)) keys.add(file);
+  return keys.has(file) ? begin + NO_OPTION : line;
 }
 
 /** A connection counts as dead after three of these without an answer. */

@@ -2,12 +2,14 @@
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { createHash } from 'node:crypto';
-import type { Readable, Writable } from 'node:stream';
+import { createHash, randomBytes } from 'node:crypto';
+import { PassThrough, type Readable, Transform, type TransformCallback, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
 import type { RemoteShell, ShellOptions, ShellResult } from '../contracts.js';
+import { plainText } from '../../platform/plain-text.js';
 import { RemoteProblem } from '../remote-error.js';
+import { shown } from './ssh-config.js';
 import { SshProcess, viaMaster } from './ssh-process.js';
 
 /** Of each stream; more than any answer that is looked at. */
@@ -30,6 +32,7 @@ export interface SshShellOptions {
 export class SshShell implements RemoteShell {
   readonly host: string;
   readonly #options: SshShellOptions;
+  #noise: string | null = null;
 
   constructor(options: SshShellOptions) {
     this.#options = options;
@@ -41,10 +44,15 @@ export class SshShell implements RemoteShell {
     return this.#options;
   }
 
+  /** The first line that a start-up file there has printed; null: none has. */
+  get noise(): string | null {
+    return this.#noise;
+  }
+
   async run(script: string, args: readonly string[], options: ShellOptions): Promise<ShellResult> {
-    const { ssh, finish } = await this.#start(script, args, options.signal, options.timeoutMs);
-    ssh.child.stdin.end(options.stdin ?? '');
-    return finish(options.onLine);
+    const { stdin = '', signal, timeoutMs, onLine } = options;
+    const { finish } = await this.#start(script, args, { signal, timeoutMs, stdin });
+    return finish(onLine);
   }
 
   /** A program whose input or output is more than memory should hold; it may take as long as the connection stands. */
@@ -59,14 +67,10 @@ export class SshShell implements RemoteShell {
       readonly onLine?: (line: string) => void;
     }
   ): Promise<ShellResult> {
-    const { ssh, finish } = await this.#start(script, args, options.signal, null);
-    const { stdin = '', into } = options;
-    if (into) ssh.child.stdout.pipe(into);
-    const result = finish(into ? 'piped' : options.onLine);
-    // How it ends is told by the program there.
-    if (typeof stdin === 'string') ssh.child.stdin.end(stdin);
-    else void pipeline(stdin, ssh.child.stdin).catch(() => undefined);
-    return result;
+    const { signal, stdin = '', into } = options;
+    const { answer, finish } = await this.#start(script, args, { signal, timeoutMs: null, stdin });
+    if (into) answer.pipe(into);
+    return finish(into ? 'piped' : options.onLine);
   }
 
   async upload(
@@ -83,8 +87,8 @@ export class SshShell implements RemoteShell {
     const part = `${remotePath}.${sha256.slice(0, 12)}.part`;
     const small = { signal, timeoutMs: SMALL_STEP_MS };
     const found = await this.run(PART_SIZE, [part, remotePath], small);
-    const there = Number(found.stdout.trim());
-    if (found.code !== 0 || !Number.isSafeInteger(there)) throw this.#notUploaded(remotePath, found.stderr);
+    const there = /^\d{1,15}$/.test(found.stdout.trim()) ? Number(found.stdout) : NaN;
+    if (found.code !== 0 || Number.isNaN(there)) throw this.#notUploaded(remotePath, found.stderr);
     const from = there > size ? 0 : there;
     onProgress?.(from, size);
     if (from < size) await this.#append({ localPath, part, from, size, signal, onProgress });
@@ -107,10 +111,6 @@ export class SshShell implements RemoteShell {
     const stalled = new AbortController();
     const limit = AbortSignal.any([signal, stalled.signal]);
     let timer = setTimeout(() => stalled.abort(), STALLED_MS);
-    const { ssh, finish } = await this.#start(APPEND, [part, String(from)], limit, null);
-    const result = finish();
-    // Its failure is told below, with what the host says.
-    result.catch(() => undefined);
     let sent = from;
     try {
       const source = createReadStream(localPath, { start: from });
@@ -120,24 +120,48 @@ export class SshShell implements RemoteShell {
         timer = setTimeout(() => stalled.abort(), STALLED_MS);
         onProgress?.(sent, size);
       });
-      await pipeline(source, ssh.child.stdin, { signal: limit }).catch(() => undefined);
-      const { code, stderr } = await result;
+      const { finish } = await this.#start(APPEND, [part, String(from)], {
+        signal: limit,
+        timeoutMs: null,
+        stdin: source
+      });
+      const { code, stderr } = await finish();
       if (code !== 0) throw this.#notUploaded(part, stderr);
     } finally {
       clearTimeout(timer);
     }
   }
 
-  async #start(script: string, args: readonly string[], signal: AbortSignal, timeoutMs: number | null) {
+  async #start(
+    script: string,
+    args: readonly string[],
+    {
+      signal,
+      timeoutMs,
+      stdin
+    }: { readonly signal: AbortSignal; readonly timeoutMs: number | null; readonly stdin: Input }
+  ) {
     signal.throwIfAborted();
+    // Read from now on: what a program writes that ends before anybody reads it is lost.
+    const input = isStream(stdin) ? pipelineTo(stdin) : stdin;
+    const mark = `tpulab-${randomBytes(8).toString('hex')}`;
+    const { program, controlPath, preamble = '' } = this.#options;
+    const hasInput = stdin !== '';
+    const begin = `printf '\\n%s\\n' ${mark}\n${hasInput ? SKIP.replace('MARK', mark) : ''}`;
     const ssh = await SshProcess.start({
-      program: this.#options.program,
-      args: viaMaster(
-        this.#options.controlPath,
-        ['-T'],
-        shellCommand(`${this.#options.preamble ?? ''}\n${script}`, args)
-      )
+      program,
+      args: viaMaster(controlPath, ['-T'], shellCommand(`${preamble}\n${begin}${script}`, args))
     });
+    const answer = new Answer(mark);
+    ssh.child.stdout.pipe(answer);
+    // Of a pipe that was cut, `end` does not come.
+    ssh.child.stdout.once('close', () => {
+      if (!answer.writableEnded) answer.end();
+    });
+    void answer.begun.then(() => (this.#noise ??= firstLineOf(answer.noise)));
+    // How it ends is told by the program there.
+    if (hasInput) void feed(ssh, answer, mark, input).catch(() => ssh.child.stdin.destroy());
+    else ssh.child.stdin.end();
     let isLate = false;
     const timer =
       timeoutMs === null
@@ -150,7 +174,7 @@ export class SshShell implements RemoteShell {
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
     const finish = async (output?: 'piped' | ((line: string) => void)): Promise<ShellResult> => {
-      const stdout = output === 'piped' ? '' : await collect(ssh.child.stdout, output);
+      const stdout = output === 'piped' ? '' : await collect(answer, output);
       const { code } = await ssh.ended;
       const stderr = ssh.errors.join('\n');
       if (timer) clearTimeout(timer);
@@ -169,9 +193,10 @@ export class SshShell implements RemoteShell {
           `The connection to ${this.host} ended while a command ran there (${stderr.trim().slice(-300) || 'no reason given'}).`
         );
       }
+      if (!(await answer.begun)) throw notRun(this.host, code, answer.noise || stderr);
       return { code, stdout, stderr };
     };
-    return { ssh, finish };
+    return { answer, finish };
   }
 
   #notUploaded(file: string, words: string): RemoteProblem {
@@ -187,6 +212,109 @@ export class SshShell implements RemoteShell {
       `${file} could not be written on ${this.host} (${why || 'no reason given'}).`
     );
   }
+}
+
+type Input = string | Uint8Array | Readable;
+
+/** What a start-up file has not read of what came before our input is passed over. */
+const SKIP = `while IFS= read -r tpulab_line; do [ "$tpulab_line" = MARK ] && break; done
+`;
+/** A start-up file that asks something gets an empty line, so that it goes on, as often as it asks. */
+const ASKED_MS = 2_000;
+const SILENT_MS = 60_000;
+
+function isStream(input: Input): input is Readable {
+  return typeof input === 'object' && 'pipe' in input;
+}
+
+function pipelineTo(input: Readable): PassThrough {
+  const held = new PassThrough();
+  pipeline(input, held).catch(() => undefined);
+  return held;
+}
+
+/** Our input goes there when the script has begun: before, a start-up file might read it. */
+async function feed(ssh: SshProcess, answer: Answer, mark: string, input: Input): Promise<void> {
+  const { stdin } = ssh.child;
+  const asked = setInterval(() => stdin.write('\n'), ASKED_MS);
+  const silent = setTimeout(() => void ssh.end(), SILENT_MS);
+  try {
+    if (!(await answer.begun)) return;
+  } finally {
+    clearInterval(asked);
+    clearTimeout(silent);
+  }
+  stdin.write(`${mark}\n`);
+  if (isStream(input)) await pipeline(input, stdin);
+  else stdin.end(input);
+}
+
+const NOISE_BYTES = 4096;
+
+/** What the host says from our own first line on. Start-up files of a login shell may print anything before it. */
+class Answer extends Transform {
+  /** False: it has ended without that line. */
+  readonly begun: Promise<boolean>;
+  readonly #mark: Buffer;
+  #settle!: (hasBegun: boolean) => void;
+  #hasBegun = false;
+  #noise = Buffer.alloc(0);
+  #tail = Buffer.alloc(0);
+
+  constructor(mark: string) {
+    super();
+    this.#mark = Buffer.from(`\n${mark}\n`);
+    this.begun = new Promise(resolve => (this.#settle = resolve));
+    this.once('close', () => this.#settle(false));
+  }
+
+  /** The beginning of what came before. */
+  get noise(): string {
+    return this.#noise.toString('utf8');
+  }
+
+  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    if (this.#hasBegun) {
+      done(null, chunk);
+      return;
+    }
+    const read = Buffer.concat([this.#tail, chunk]);
+    const at = read.indexOf(this.#mark);
+    const before = at < 0 ? Math.max(read.length - this.#mark.length, 0) : at;
+    this.#noise = Buffer.concat([this.#noise, read.subarray(0, before)]).subarray(0, NOISE_BYTES);
+    this.#tail = read.subarray(before);
+    if (at < 0) {
+      done();
+      return;
+    }
+    this.#hasBegun = true;
+    this.#settle(true);
+    done(null, read.subarray(at + this.#mark.length));
+  }
+
+  override _flush(done: TransformCallback): void {
+    if (!this.#hasBegun) this.#noise = Buffer.concat([this.#noise, this.#tail]).subarray(0, NOISE_BYTES);
+    this.#settle(this.#hasBegun);
+    done();
+  }
+}
+
+function firstLineOf(text: string): string | null {
+  for (const line of text.split('\n')) {
+    const plain = plainText(line, 120).trim();
+    if (plain !== '') return plain;
+  }
+  return null;
+}
+
+/** The login shell there has ended before it came to our command. */
+function notRun(host: string, code: number, words: string): RemoteProblem {
+  const line = firstLineOf(words);
+  return new RemoteProblem(
+    'remote_command_refused',
+    `${host} let us in, and ended with code ${code} before our command ran${line === null ? '' : ` (it said "${line}")`}. A start-up file there (~/.bashrc, or what it reads) exits or starts another shell, or the account may not run commands. The command prints ok where it may.`,
+    { command: `ssh ${shown(host)} 'echo ok'` }
+  );
 }
 
 /** Size of what is there of the file; its folder is made. */

@@ -81,7 +81,8 @@ describe('the arguments of ssh', () => {
       await expect(SshMaster.open(asking)).rejects.toMatchObject({ code: 'remote_ssh_failed' });
     } else {
       const shell = new SshShell({ program, controlPath, host: 'host' });
-      await shell.run('true', [], { signal, timeoutMs: 30_000 });
+      const ran = shell.run('true', [], { signal, timeoutMs: 30_000 });
+      await expect(ran).rejects.toMatchObject({ code: 'remote_command_refused' });
     }
     const seen = await readFile(log, 'utf8');
     expect(seen).not.toContain('SECRET');
@@ -93,6 +94,70 @@ describe('the arguments of ssh', () => {
     expect(names).toContain('SSH_AUTH_SOCK');
     if (what === 'forward') expect(names).toEqual(new Set(['HOME', 'PATH', 'SSH_AUTH_SOCK']));
     else expect(names).toContain('SSH_ASKPASS');
+  });
+
+  // Cases B04, B08 and N4.
+  it.each([
+    [
+      [
+        '/h/.ssh/config: line 7: Bad configuration option: usekeychain',
+        '/h/.ssh/config: terminating, 1 bad configuration options'
+      ],
+      /usekeychain in line 7 of \/h\/\.ssh\/config\. .*IgnoreUnknown usekeychain/
+    ],
+    [
+      [
+        '/h/.ssh/config: line 2: Bad configuration option: hostname:',
+        '/h/.ssh/config: terminating, 1 bad configuration options'
+      ],
+      /line 2 .*Remove the colon/
+    ],
+    [
+      ['/h/.ssh/config line 3: unsupported option "maybe".'],
+      /line 3 of \/h\/\.ssh\/config: unsupported option "maybe"/
+    ],
+    [
+      [
+        '/h/.ssh/id_wrong: line 1: Bad configuration option: [text that is no option]',
+        '/h/.ssh/id_wrong: terminating, 7 bad configuration options'
+      ],
+      /Include .*\/h\/\.ssh\/id_wrong.*private key/
+    ],
+    [[], /background.*ForkAfterAuthentication/]
+  ])('whose configuration is wrong name file, line and remedy: %j', (lines, words) => {
+    const problem = explainSsh({ destination: 'vm', options: [] }, lines, lines.length === 0 ? 0 : 255);
+    expect(problem).toMatchObject({ code: 'remote_ssh_failed', outlook: 'person' });
+    expect(problem.message).toMatch(words);
+  });
+
+  it('never show or log the text of a key that an Include names', async () => {
+    const [config, key, program] = ['config', 'id_wrong', 'ssh'].map(name => path.join(folder, name)) as [
+      string,
+      string,
+      string
+    ];
+    await writeFile(
+      key,
+      `-----BEGIN OPENSSH ${'PRIVATE'} KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU9c2VjcmV0\nYWJj ZGVm\n`
+    );
+    await writeFile(config, `Include ${key}\nHost vm\n  HostName 127.0.0.1\n`);
+    await writeFile(program, `#!/bin/sh\nexec ssh -F '${config}' "$@"\n`, { mode: 0o755 });
+    const lines: string[] = [];
+    const target = { destination: 'vm', options: [] };
+    const options = {
+      program,
+      target,
+      controlPath: path.join(folder, 'c'),
+      askpass: null,
+      signal: new AbortController().signal
+    };
+    const opened = SshMaster.open({ ...options, log: line => lines.push(line) });
+    const error = await opened.then(
+      () => null,
+      (thrown: unknown) => thrown as Error
+    );
+    expect(error?.message).toMatch(/Include .*id_wrong/);
+    expect(`${error?.message} ${lines.join(' ')}`.toLowerCase()).not.toMatch(/b3blbnnz|ywjj|begin openssh/);
   });
 
   it('to a connection that has gone reach no other machine', async () => {

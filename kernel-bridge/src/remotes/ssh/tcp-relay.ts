@@ -9,12 +9,20 @@ import { SshProcess, viaMaster } from './ssh-process.js';
 
 const START_MS = 30_000;
 
-/** What ssh says of a socket that sshd does not forward; of one that nobody listens on it says "Connection refused". */
+/** What ssh says of a connection that sshd does not forward; of a socket that nobody listens on it says "Connection refused". */
 const REFUSED =
   /channel \d+: open failed: (administratively prohibited|unknown channel type|connect failed: open failed)/;
 
-export function refusesSockets(line: string): boolean {
+export function isRefusal(line: string): boolean {
   return REFUSED.test(line);
+}
+
+export function forwardRefused(host: string): RemoteProblem {
+  return new RemoteProblem(
+    'remote_forward_failed',
+    `The sshd of ${host} forwards no connections, and TPULab needs one to reach its gateway there, which is running. Ask the administrator to allow it for your account: AllowStreamLocalForwarding or AllowTcpForwarding in sshd_config, or no "no-port-forwarding" before your key in authorized_keys.`,
+    { outlook: 'person' }
+  );
 }
 
 export interface TcpRelay extends AsyncDisposable {
@@ -40,7 +48,11 @@ export async function startTcpRelay(options: {
     const none = (): void => resolve(0);
     limit.addEventListener('abort', none, { once: true });
     void ssh.ended.then(none);
-    createInterface({ input: ssh.child.stdout }).once('line', line => resolve(Number(line)));
+    createInterface({ input: ssh.child.stdout }).on('line', line => {
+      // A start-up file may have printed before it.
+      const [, found] = /^tpulab-port (\d{1,5})$/.exec(line) ?? [];
+      if (found !== undefined) resolve(Number(found));
+    });
     if (limit.aborted) none();
   });
   if (Number.isInteger(port) && port > 0) {
@@ -86,6 +98,6 @@ def listen(server):
 
 server = socket.create_server(("127.0.0.1", 0))
 threading.Thread(target=listen, args=(server,), daemon=True).start()
-print(server.getsockname()[1], flush=True)
+print("\\ntpulab-port", server.getsockname()[1], flush=True)
 sys.stdin.buffer.read()
 `;

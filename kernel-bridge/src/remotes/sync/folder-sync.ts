@@ -126,7 +126,9 @@ async function transportOf({ shell, signal }: Pick<SyncRun, 'shell' | 'signal'>)
     rsyncHere(signal),
     shell.run(script, [], { signal, timeoutMs: SMALL_STEP_MS }).then(({ stdout }) => stdout)
   ]);
-  return isUsableRsync(here) && isUsableRsync(there) ? 'rsync' : 'tar';
+  // rsync takes the first bytes of the other side for its own, whoever prints them.
+  const isQuiet = overSsh(shell).noise === null;
+  return isQuiet && isUsableRsync(here) && isUsableRsync(there) ? 'rsync' : 'tar';
 }
 
 async function rsyncHere(signal: AbortSignal): Promise<string> {

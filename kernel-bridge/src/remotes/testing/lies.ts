@@ -67,3 +67,147 @@ function shaped(schema: TSchema): fc.Arbitrary<unknown> {
   if (type === 'boolean') return fc.boolean();
   return ANYTHING;
 }
+
+/** In the place of ssh: as a master it makes its control socket's file and waits; asked to forward, it leads one socket to the other. */
+export const SSH_OF_LIARS = `#!/bin/sh
+forward= control=
+for word do
+  case $word in ControlPath=*) control=\${word#ControlPath=};; *.s:/*) forward=$word;; esac
+done
+case " $* " in
+  *" -O forward "*) ln -sf "\${forward#*:}" "\${forward%%:*}"; exit 0;;
+  *" -O "*) exit 0;;
+esac
+: > "$control"; trap 'rm -f "$control"; exit 0' TERM; while :; do sleep 1; done
+`;
+
+const PRINTABLE = fc.string({ unit: 'binary-ascii', maxLength: 20 });
+const LINE_END = fc.oneof(
+  { arbitrary: fc.constant('\r\n'), weight: 20 },
+  { arbitrary: fc.constantFrom('\n', '\r', '\n\r', '', '\r\n ', '\r\n\t'), weight: 1 }
+);
+const STATUS_LINE = fc
+  .tuple(
+    fc.oneof(
+      { arbitrary: fc.constant('HTTP/1.1'), weight: 12 },
+      fc.constantFrom('HTTP/1.0', 'HTTP/9.9', 'ICY', '')
+    ),
+    fc.oneof(
+      { arbitrary: fc.constantFrom(200, 201, 204, 206, 400, 404, 409, 500, 503), weight: 6 },
+      { arbitrary: fc.integer({ min: 0, max: 1200 }), weight: 2 },
+      { arbitrary: fc.constantFrom(101, 100, 103, 301, 302, 303, 304, 307, 308, 401, 403, 407), weight: 3 }
+    ),
+    fc.oneof(
+      fc.constant('OK'),
+      PRINTABLE,
+      fc.constantFrom('\x01', '\x7f', '\xff', '\x1b[2J', 'x'.repeat(9_000))
+    )
+  )
+  .map(([version, status, reason]) => `${version} ${String(status).padStart(3, '0')} ${reason}`);
+const HEADER = fc
+  .tuple(
+    fc.oneof(
+      {
+        arbitrary: fc.constantFrom(
+          ...[
+            'Content-Type',
+            'ETag',
+            'Cache-Control',
+            'Last-Modified',
+            'Content-Disposition',
+            'Content-Encoding'
+          ],
+          ...[
+            'Location',
+            'Set-Cookie',
+            'Clear-Site-Data',
+            'Refresh',
+            'Link',
+            'Access-Control-Allow-Origin',
+            'Vary'
+          ],
+          ...[
+            'Content-Security-Policy',
+            'Strict-Transport-Security',
+            'Connection',
+            'Keep-Alive',
+            'Upgrade',
+            'Alt-Svc'
+          ],
+          ...[
+            'Transfer-Encoding',
+            'Content-Length',
+            'Sec-WebSocket-Extensions',
+            'Sec-WebSocket-Protocol',
+            'Trailer'
+          ]
+        ),
+        weight: 10
+      },
+      PRINTABLE
+    ),
+    fc.oneof(
+      {
+        arbitrary: fc.constantFrom(
+          ...[
+            'text/html',
+            'application/json',
+            '"1"',
+            'no-store',
+            'gzip',
+            'chunked',
+            '0',
+            '5',
+            '-1',
+            '1e9',
+            'close'
+          ],
+          ...[
+            '/../../bridge/v1/trash',
+            'http://127.0.0.1:9/',
+            '*',
+            'evil=1; Path=/',
+            'websocket',
+            '99999999999999999999'
+          ]
+        ),
+        weight: 8
+      },
+      PRINTABLE,
+      fc.constantFrom(
+        'a\x00b',
+        'a\x01b',
+        'a\x7fb',
+        '\xff\xfe',
+        'x'.repeat(20_000),
+        'a\nSet-Cookie: b=c',
+        'a\r\n b'
+      )
+    )
+  )
+  .map(([name, value]) => `${name}: ${value}`);
+
+/** Bytes of an answer, mostly near to HTTP. `ACCEPT` stands for the right proof of a handshake. */
+export const HOSTILE_ANSWER: fc.Arbitrary<string> = fc
+  .tuple(
+    fc.oneof({ arbitrary: STATUS_LINE, weight: 12 }, PRINTABLE),
+    fc.array(HEADER, { maxLength: 6 }),
+    fc.array(LINE_END, { minLength: 8, maxLength: 8 }),
+    fc.oneof(
+      { arbitrary: fc.constant('Content-Length: 2\r\n\r\n{}'), weight: 4 },
+      fc.constant('Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n'),
+      fc.constant('Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}'),
+      fc.constant('Content-Length: 900000000\r\n\r\n{}'),
+      fc.constant(
+        'Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ACCEPT\r\n\r\n\x81\x02hi\x88\x02\x03\xe8'
+      ),
+      fc.constant(
+        'Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ACCEPT\r\n\r\n\xff\x7f\xff\xff\xff\xff\xff\xff\xff\xff'
+      ),
+      PRINTABLE
+    )
+  )
+  .map(
+    ([status, headers, ends, body]) =>
+      [status, ...headers].map((line, at) => line + (ends[at] ?? '')).join('') + body
+  );

@@ -1,0 +1,65 @@
+import { expect, it } from 'vitest';
+import { readPasted } from './paste.js';
+
+// Case B05, and siblings.
+it.each([
+  ['ssh me@203.0.113.9', { target: 'me@203.0.113.9' }],
+  ['ssh -p 2222 me@203.0.113.9', { target: 'ssh://me@203.0.113.9:2222' }],
+  ['ssh -p2222 -l me 203.0.113.9', { target: 'ssh://me@203.0.113.9:2222' }],
+  ['$ ssh me@host.invalid', { target: 'me@host.invalid' }],
+  ['ssh me@203.0.113.9 -p 2222', { target: 'ssh://me@203.0.113.9:2222' }],
+  ['ssh -A -t me@host nvidia-smi', { target: 'me@host' }],
+  ['ssh \\\n  -p 2222 \\\n  me@host', { target: 'ssh://me@host:2222' }],
+  ['gcloud compute tpus tpu-vm ssh my-tpu --zone=us-east5-b', { target: 'gcloud:tpu-vm/us-east5-b/my-tpu' }],
+  ['gcloud alpha compute tpus queued-resources ssh q --zone z-a', { target: 'gcloud:queued-resource/z-a/q' }],
+  [
+    'gcloud compute tpus tpu-vm ssh me@my-tpu --project p --worker=all',
+    { target: 'gcloud:tpu-vm/my-tpu', project: 'p' }
+  ],
+  [
+    'gcloud compute ssh my-vm --zone us-east5-b --tunnel-through-iap',
+    { target: 'gcloud:instance/us-east5-b/my-vm', tunnelThroughIap: true }
+  ],
+  [
+    'https://console.cloud.google.com/compute/tpus/details/us-east5-b/my-tpu?project=my-project',
+    { target: 'gcloud:tpu-vm/us-east5-b/my-tpu', project: 'my-project' }
+  ],
+  [
+    'https://console.cloud.google.com/compute/instancesDetail/zones/us-east5-b/instances/vm?project=p',
+    { target: 'gcloud:instance/us-east5-b/vm', project: 'p' }
+  ],
+  ['“me@203.0.113.9”', { target: 'me@203.0.113.9' }],
+  ['"me@203.0.113.9"', { target: 'me@203.0.113.9' }],
+  ['me@203.0.113.9 ', { target: 'me@203.0.113.9' }],
+  ['me@203.0.113.9:2222', { target: 'ssh://me@203.0.113.9:2222' }],
+  ['ssh://me@host:2222', { target: 'ssh://me@host:2222' }],
+  ['::1', { target: '::1' }],
+  ['me@fd00::7', { target: 'me@fd00::7' }],
+  ['::1%lo', { target: '::1%lo' }],
+  ['[fd00::7]', { target: 'fd00::7' }],
+  ['gcloud:us-east5-b/my-tpu', { target: 'gcloud:us-east5-b/my-tpu' }],
+  ['colab:v6e1', { target: 'colab:v6e1' }]
+])('%j is %j', (text, expected) => {
+  expect(readPasted(text)).toEqual(expected);
+});
+
+it.each([
+  ['ssh -i ~/.ssh/id_ed25519 me@203.0.113.9', /^-i .*IdentityFile/],
+  ['ssh -J jump.invalid me@host.invalid', /^-J .*ProxyJump/],
+  ['me@203.0.113.9; touch ~/pasted', /character ;|blank/],
+  ['ssh me@host; rm -rf ~', /character ;/],
+  ['ssh me@host\nrm x', /line break/],
+  ['CORP\\jdoe@corp-host', /"User CORP\\jdoe" into a Host entry/],
+  ['tp@[fd00::7]:22222', /\[ADDRESS\]:PORT.*Host entry/],
+  ['ssh://tp@[fd00::7]:22222', /\[ADDRESS\]:PORT.*Host entry/],
+  ['https://example.com/x', /leads to no machine/],
+  ['gcloud auth login', /compute ssh NAME/],
+  ['gcloud compute ssh $(x) --zone z', /character \$/],
+  ['-oProxyCommand=x', /dash/],
+  ['a b', /blank/],
+  ['user/host', /character \//],
+  ['', /USER@HOST/]
+])('%j is refused with a reason', (text, reason) => {
+  const pasted = readPasted(text);
+  expect('refused' in pasted ? pasted.refused : pasted).toMatch(reason);
+});
