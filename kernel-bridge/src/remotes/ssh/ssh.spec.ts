@@ -138,7 +138,11 @@ describe('the arguments of ssh', () => {
     ];
     await writeFile(
       key,
-      `-----BEGIN OPENSSH ${'PRIVATE'} KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU9c2VjcmV0\nYWJj ZGVm\n`
+      [
+        '-----BEGIN OPENSSH',
+        'PRIVATE',
+        'KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU9c2VjcmV0\nYWJj ZGVm\n'
+      ].join(' ')
     );
     await writeFile(config, `Include ${key}\nHost vm\n  HostName 127.0.0.1\n`);
     await writeFile(program, `#!/bin/sh\nexec ssh -F '${config}' "$@"\n`, { mode: 0o755 });
