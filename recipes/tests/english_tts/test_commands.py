@@ -14,7 +14,9 @@ import soundfile
 pytest.importorskip("tyro")
 pytest.importorskip("torch")
 
+import torch
 from common.test_log_writers import records
+from safetensors.torch import load_file
 from tpulab_recipes.english_tts.__main__ import COMMANDS, main
 from tpulab_recipes.english_tts.config_english import PRESETS
 from tpulab_recipes.english_tts.memory import plan
@@ -77,6 +79,10 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
     logs = ("--use-wandb", "--use-tensorboard", "--enable-interbatch-profiling")
     trained = _run(capsys, "train", folder, *logs, progress="training: 2 of 2 (100%)")
     assert (trained["steps"], trained["epochs"]) == (2, 1)
+    best = next((folder / "best").glob("step-*.pt"))
+    held = torch.load(best, weights_only=True)["model_state_dict"]
+    exported = load_file(folder / "model/model.safetensors")
+    assert all(torch.equal(value, held[name]) for name, value in exported.items())
     rows = [json.loads(line) for line in (folder / "logs" / "metrics.jsonl").read_text().splitlines()]
     batch = {f"train/batch_{name}_loss" for name in ("total", "mel", "duration", "stop")}
     batch |= {

@@ -296,3 +296,19 @@ def test_torn_and_missing_checkpoints_are_errors_that_say_so(tmp_path: Path) -> 
     for number in range(2, 5):
         (tmp_path / f"step-0000000{number}.pt").write_bytes(b"x")
     assert [each.stem[-1] for each in checkpoint_manager.cleanup_old_checkpoints(tmp_path, 2)] == ["1", "2"]
+
+
+def test_a_checkpoint_is_written_by_time(new_trainer: New, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preempted machine loses at most the last interval."""
+    import time
+
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    trainer = new_trainer(num_epochs=2, save_every=2, save_minutes=2.0, log_interval=1, validate_every=0)
+    trainer.on_figures.append(lambda *_: now.__setitem__(0, now[0] + 61))
+    saved: list[int] = []
+    state = trainer.state
+    trainer.state = lambda: (saved.append(trainer.steps_done), state())[1]
+    trainer.train()
+    assert saved[0] == 2
+    assert saved[-1] == trainer.steps_done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from tpulab_recipes.common.command_line import (
     print_training_result,
     read_subcommand,
 )
+from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.log_writers import checked_wandb
 from tpulab_recipes.common.preparation import require_output_file
 from tpulab_recipes.common.progress import Terminal
@@ -38,6 +40,11 @@ class TtsCommand(Command):
     def choose_backend(self) -> Any:
         if self.device_type is None:
             return super().choose_backend()
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise ConfigError(
+                "device_type",
+                f"{self.device_type} trains in one process; unset WORLD_SIZE, or use a backend.",
+            )
         from tpulab_recipes.english_tts.device_type import DeviceType, GraphicsBackend
 
         return GraphicsBackend(DeviceType(self.device_type))
@@ -68,9 +75,10 @@ class Train(TtsCommand):
     """`auto` or a file; the same as `--resume-checkpoint`."""
 
     def run(self) -> None:
-        from tpulab_recipes.english_tts.checkpoint_manager import save_final_model
+        from tpulab_recipes.english_tts.checkpoint_manager import BEST, load_checkpoint, save_final_model
         from tpulab_recipes.english_tts.data import ensure_prepared
         from tpulab_recipes.english_tts.memory import refuse_too_large
+        from tpulab_recipes.english_tts.model import KokoroModel
         from tpulab_recipes.torch_training.fit import report_warmup
 
         config = self.config
@@ -94,9 +102,14 @@ class Train(TtsCommand):
         began = time.perf_counter()
         found = trainer.train()
         seconds = time.perf_counter() - began
-        if backend.world().is_main:
-            save_final_model(Path(config.output_dir) / "model", trainer.model, config, trainer.processor)
         held_out = trainer.validate()
+        if backend.world().is_main:
+            best, model = load_checkpoint(Path(config.output_dir) / BEST), trainer.model
+            if trainer.held_out and best is not None:
+                print(f"model/ is the best by validation, of step {best['step']}", flush=True)
+                model = KokoroModel(config, len(trainer.processor))
+                model.load_state_dict(best["model"])
+            save_final_model(Path(config.output_dir) / "model", model, config, trainer.processor)
         trainer.close()
         print_training_result(
             backend,

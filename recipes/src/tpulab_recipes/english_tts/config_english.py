@@ -20,6 +20,7 @@ MAY_CHANGE = (
     "output_dir",
     "num_epochs",
     "save_every",
+    "save_minutes",
     "keep_last_n",
     "resume_checkpoint",
     "enable_profiling",
@@ -134,6 +135,8 @@ class EnglishTrainingConfig:
     # Logging
     save_every: int = 5
     """Epochs between two checkpoints."""
+    save_minutes: float = 10.0
+    """Minutes after which a checkpoint is written in any case; 0: never."""
     keep_last_n: int = 3
     resume_checkpoint: str = "auto"
     """`auto`: the newest whole checkpoint of the output folder; a file; empty: start from the beginning."""
@@ -164,6 +167,8 @@ class EnglishTrainingConfig:
             )
         if not self.frame_buckets or min(self.frame_buckets) < 8 or self.frames_per_phoneme < 1:
             raise ConfigError("frame_buckets", "give at least one length of 8 frames or more.")
+        if not 0 <= self.save_minutes < float("inf"):
+            raise ConfigError("save_minutes", f"{self.save_minutes} is not a number of minutes from 0.")
         if not 0 <= self.validation_split < 1 or not 0 <= self.frame_dropout < 1:
             raise ConfigError("", "validation_split and frame_dropout must be from 0 to less than 1.")
 

@@ -7,6 +7,7 @@ the device needs float16 and a scaler (CUDA, MPS), the step is plain PyTorch.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -125,7 +126,7 @@ class KokoroTrainer(Resumable):
                 self.profiler.follow(self.run.run)
         self._evaluate = backend.compile(self.measured, name="tts_evaluate")
         self.on_figures: list[Callable[[int, Mapping[str, float]], None]] = []
-        self._traced = False
+        self._traced, self._saved_at = False, time.monotonic()
         backend.sync()
 
     # -- a step ----------------------------------------------------------------------------------------
@@ -143,7 +144,8 @@ class KokoroTrainer(Resumable):
     def before_step(self) -> None:
         """The rate is written into a tensor, and so is no constant of the program."""
         share = rate_at(self.config, self.steps_done, self.steps_per_epoch) / self.config.learning_rate
-        set_learning_rate(self.backend, self.optimizer, self.peak * share)
+        self.rate = self.peak * share
+        set_learning_rate(self.backend, self.optimizer, self.rate)
 
     @compiled_step
     def train_step(self, batch: Any) -> Losses:
@@ -221,7 +223,7 @@ class KokoroTrainer(Resumable):
 
     def train_epoch(self) -> dict[str, float] | None:
         """The rest of this epoch; None when the run was stopped in it."""
-        c, epoch, kept = self.config, self.epoch, []
+        c, epoch, kept, note = self.config, self.epoch, [], ""
         start = self.steps_done - epoch * self.steps_per_epoch
         left = self.steps_per_epoch - start
         for batch in self.run.steps(self.epoch_batches(epoch, start), total=left):
@@ -230,9 +232,14 @@ class KokoroTrainer(Resumable):
             self._trace(number)
             kept.append(self._guarded(batch))
             self.run.log(loss=kept[-1].total)
-            self.progress.advance(1)
             if (number + 1) % c.log_interval == 0:
-                self.log_batch(kept[-1])
+                row = self.log_batch(kept[-1])
+                note = f"loss {row['total']:.3f}, rate {self.rate:.2e}"
+                # The processes of a group save together: the clock is the main one's.
+                passed = self.backend.from_main(lambda: [time.monotonic() - self._saved_at])[0]
+                if c.save_minutes and passed >= 60 * c.save_minutes:
+                    self.save_checkpoint(row["total"])
+            self.progress.advance(1, note)
             if self.profiler and (number + 1) % c.interbatch_report_interval == 0:
                 self.profiler.print_report()
             if c.memory_report_interval and (number + 1) % c.memory_report_interval == 0:
@@ -268,8 +275,9 @@ class KokoroTrainer(Resumable):
         if epoch % c.save_every == 0 or epoch == c.num_epochs:
             self.save_checkpoint(means["total"])
 
-    def log_batch(self, found: Losses) -> None:
-        """The seed's figures of a batch; the one place in an epoch where the device is waited for."""
+    def log_batch(self, found: Losses) -> dict[str, float]:
+        """The seed's figures of a batch, of which the losses are returned; the one place in an epoch where
+        the device is waited for."""
         row = self.backend.reduce_metrics(found._asdict())
         figures = {f"train/batch_{name}_loss": value for name, value in row.items()}
         figures |= {
@@ -280,6 +288,7 @@ class KokoroTrainer(Resumable):
             "epoch": self.steps_done / self.steps_per_epoch,
         }
         self._tell(figures | self.memory.metrics())
+        return row
 
     def _tell(self, figures: Mapping[str, float]) -> None:
         for listener in self.on_figures:
@@ -433,6 +442,7 @@ class KokoroTrainer(Resumable):
     def save_checkpoint(self, loss: float, *, best: bool = False) -> Path:
         """Writes the checkpoint of this step; with the scaler's state, as the seed's
         `save_checkpoint_with_scaler`."""
+        self._saved_at = time.monotonic()
         return checkpoint_manager.save_checkpoint(
             self.backend,
             self.config.output_dir,

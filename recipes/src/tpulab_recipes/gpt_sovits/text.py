@@ -89,8 +89,8 @@ def phonemes_of(text: str) -> list[str]:
         else:
             raise ConfigError(
                 "text",
-                f"the word {word!r} is not known; write its phonemes in braces, as {{HH AH0 L OW1}}, or put "
-                "the original's 2-name2text.txt into the folder.",
+                f"the word {word!r} is not known; write its phonemes in braces, as {{HH AH0 L OW1}}. For "
+                "prepare, the original's 2-name2text.txt in the output folder has them too.",
             )
     if not found:
         raise ConfigError("text", f"{text!r} has no phonemes.")
