@@ -29,12 +29,15 @@ const RETRY_MS = 500;
 /** Above, a record is not copied into a batch. Half of what a batch's buffer holds. */
 export const LARGE_BYTES = 128 * 1024;
 
+/** The worst first. */
+const FAULTS = ['writing', 'syncing', 'closing', 'trimming'] as const;
+
 export interface JournalWriterOptions extends Omit<SegmentSequenceOptions, 'onFault'> {
   /** The records of `batch` are in the file, in order and without holes. */
   readonly onWritten: (batch: WrittenBatch) => void;
   /** The same of one large record. Without this, large records are in batches like all others. */
   readonly onStored?: (record: StoredRecord) => void;
-  /** Writing began to fail, failed to sync (the journal goes on), or works again (null). */
+  /** The worst of what fails now: writing, syncing (the journal goes on), closing or removing old segments (nothing is missing); null: nothing. */
   readonly onFault: (fault: JournalError | null) => void;
   /** Free bytes before each batch, see `WrittenBatch`. */
   readonly headroom?: number;
@@ -68,8 +71,9 @@ export class JournalWriter implements AsyncDisposable {
   #nextSeq = 1;
   #lastSeq = 0;
   #fault: WriteFault | null = null;
-  /** What is written could not be made durable. */
-  #isUnsynced = false;
+  /** By what has failed; the first of `FAULTS` is told. */
+  readonly #faults = new Map<(typeof FAULTS)[number], JournalError>();
+  #told: JournalError | null = null;
   #retry: NodeJS.Timeout | null = null;
   #reopening: Promise<void> | null = null;
   #flushing: NodeJS.Immediate | null = null;
@@ -85,15 +89,26 @@ export class JournalWriter implements AsyncDisposable {
     private readonly dir: string,
     private readonly options: JournalWriterOptions
   ) {
-    this.#segments = new SegmentSequence(dir, options);
+    this.#segments = new SegmentSequence(dir, {
+      ...options,
+      onFault: (work, fault) => this.#tell(work, fault)
+    });
     this.#builder = new BatchBuilder(options.headroom ?? 0);
     this.#schedule = new SyncSchedule(
-      () => this.#syncInTime(),
-      error => {
-        if (!this.#isUnsynced && this.#fault === null) options.onFault(asJournalError(error, 'syncing'));
-        this.#isUnsynced = true;
-      }
+      () => this.#segments.sync(),
+      // The segments have said which records are at risk.
+      () => undefined
     );
+  }
+
+  /** Work that has failed has a fault of its own, which ends when that work succeeds. */
+  #tell(work: (typeof FAULTS)[number], fault: JournalError | null): void {
+    if (fault === null) this.#faults.delete(work);
+    else if (work === 'writing' || !this.#faults.has(work)) this.#faults.set(work, fault);
+    const worst = FAULTS.map(each => this.#faults.get(each)).find(each => each !== undefined) ?? null;
+    if (worst === this.#told) return;
+    this.#told = worst;
+    this.options.onFault(worst);
   }
 
   /**
@@ -324,7 +339,7 @@ export class JournalWriter implements AsyncDisposable {
       }
       this.#fault.hold(batch);
     }
-    this.options.onFault(error);
+    this.#tell('writing', error);
     this.#tryLater();
   }
 
@@ -381,13 +396,7 @@ export class JournalWriter implements AsyncDisposable {
       }
     }
     this.#fault = null;
-    if (!this.#isUnsynced) this.options.onFault(null);
-  }
-
-  async #syncInTime(): Promise<void> {
-    await this.#segments.sync();
-    if (this.#isUnsynced && this.#fault === null) this.options.onFault(null);
-    this.#isUnsynced = false;
+    this.#tell('writing', null);
   }
 }
 

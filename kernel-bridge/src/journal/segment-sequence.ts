@@ -1,6 +1,7 @@
 /** The segments of a journal that is being written: the one that takes records, the next when it is full, and the quota of all. */
 import { asJournalError } from './write-fault.js';
-import type { JournalError } from './journal-error.js';
+import { JournalError } from './journal-error.js';
+import { pause } from '../platform/waiting.js';
 import { JOURNAL_LIMITS, segmentBytesFor } from './journal-limits.js';
 import { measureSegments, segmentsOver, type Trim, trimSegments } from './journal-trim.js';
 import type { OpenedJournal } from './repair.js';
@@ -14,16 +15,29 @@ export interface SegmentSequenceOptions {
   readonly segmentBytes?: number;
   /** The oldest records were removed, because the journal had reached `maxBytes`. */
   readonly onTrimmed?: (trim: Trim) => void;
-  /** Closing a segment or removing old ones has failed; writing goes on. */
-  readonly onFault: (fault: JournalError) => void;
+  /** Work beside the writing has failed, or has succeeded after all (null); writing goes on. */
+  readonly onFault: (work: Work, fault: JournalError | null) => void;
 }
+
+/** `syncing`: records may be missing on the disk. `closing` and `trimming`: nothing is missing. */
+export type Work = 'syncing' | 'closing' | 'trimming';
+
+/** After work beside the writing has failed. */
+const AGAIN_MS = 500;
+const TRIM_AGAIN_MS = 10_000;
 
 export class SegmentSequence {
   readonly #maxBytes: number;
   readonly #segmentBytes: number;
   readonly #finishing = new Set<Promise<void>>();
   #trimming: Promise<void> = Promise.resolve();
+  /** Records that a failed sync may have lost, and that could not be written again. */
+  #lostFrom: { readonly cause: unknown; readonly from: number } | null = null;
   #current: SegmentWriter | null = null;
+  /** Segments whose last sync has failed, and are written again. */
+  readonly #atRisk = new Set<SegmentWriter>();
+  #trimAgain: NodeJS.Timeout | null = null;
+  readonly #ending = new AbortController();
 
   constructor(
     private readonly dir: string,
@@ -52,16 +66,44 @@ export class SegmentSequence {
       : current;
   }
 
+  /** Rejects while records are not known to be on the disk. What a failed sync may have lost is written again. */
   async sync(): Promise<void> {
-    await this.#current?.sync();
+    const current = this.#current;
+    if (current !== null) await this.#secured(current);
+  }
+
+  /** Synced, in another segment where a sync of this one has failed. */
+  async #secured(segment: SegmentWriter): Promise<SegmentWriter> {
+    try {
+      await segment.sync();
+      return segment;
+    } catch (cause) {
+      const { givenUp } = segment;
+      this.#atRisk.add(segment);
+      this.options.onFault('syncing', atRisk(cause, segment.atRiskFrom));
+      const next = await segment.rewritten(next => {
+        if (this.#current === segment) this.#current = next;
+      });
+      this.#atRisk.delete(segment);
+      if (givenUp !== null) this.#lostFrom ??= { cause, from: givenUp };
+      if (this.#lostFrom !== null) {
+        this.options.onFault('syncing', atRisk(this.#lostFrom.cause, this.#lostFrom.from));
+      } else if (this.#atRisk.size === 0) this.options.onFault('syncing', null);
+      return next;
+    }
   }
 
   /** What goes on in the background has ended, and the last segment is closed. */
   async finish(): Promise<void> {
+    this.#ending.abort();
+    clearTimeout(this.#trimAgain ?? undefined);
     await Promise.all(this.#finishing);
+    await this.#trimming;
+    if (this.#current === null) return;
     try {
-      await this.#current?.finish();
+      await (await this.#secured(this.#current)).finish();
     } catch (error) {
+      this.#current.abandon();
       throw asJournalError(error, 'closing');
     }
   }
@@ -75,26 +117,56 @@ export class SegmentSequence {
         this.options.onTrimmed?.(trim);
       }
     });
-    this.#background(this.#trimming, 'removing old segments');
-    this.#trimming = this.#trimming.catch(() => undefined);
+    this.#trimming = this.#trimming.then(
+      () => this.options.onFault('trimming', null),
+      (error: unknown) => {
+        this.options.onFault('trimming', asJournalError(error, 'removing old segments'));
+        if (this.#ending.signal.aborted) return;
+        clearTimeout(this.#trimAgain ?? undefined);
+        this.#trimAgain = setTimeout(() => this.keepQuota(), TRIM_AGAIN_MS).unref();
+      }
+    );
   }
 
   #begin(firstSeq: number): SegmentWriter {
     const next = SegmentWriter.create(this.dir, firstSeq);
     const previous = this.#current;
     this.#current = next;
-    this.#background(Promise.all([previous?.finish(), syncFolder(this.dir)]), 'closing a segment');
+    const work: Promise<void> = this.#end(previous).finally(() => this.#finishing.delete(work));
+    this.#finishing.add(work);
     this.keepQuota();
     return next;
   }
 
-  #background(work: Promise<unknown>, doing: string): void {
-    const settled: Promise<void> = work
-      .then(
-        () => undefined,
-        (error: unknown) => this.options.onFault(asJournalError(error, doing))
-      )
-      .finally(() => this.#finishing.delete(settled));
-    this.#finishing.add(settled);
+  /** Closes a segment behind which another one has begun. Tried again until it is on the disk, or the journal is closed. */
+  async #end(segment: SegmentWriter | null): Promise<void> {
+    for (let left = segment; ;) {
+      try {
+        await syncFolder(this.dir);
+        if (left !== null) {
+          left = await this.#secured(left);
+          await left.finish();
+        }
+        this.options.onFault('closing', null);
+        return;
+      } catch (error) {
+        this.options.onFault('closing', asJournalError(error, 'closing a segment'));
+        if (this.#ending.signal.aborted) {
+          left?.abandon();
+          return;
+        }
+        await pause(AGAIN_MS, this.#ending.signal);
+      }
+    }
   }
+}
+
+/** What may be gone when the machine fails now. */
+function atRisk(cause: unknown, from: number): JournalError {
+  const { code = 'unknown error' } = cause as NodeJS.ErrnoException;
+  return new JournalError(
+    code === 'ENOSPC' || code === 'EDQUOT' ? 'journal_disk_full' : 'journal_write_failed',
+    `The disk failed with ${code} while syncing: records from ${from} on may be missing when this machine fails. They are written again.`,
+    { cause }
+  );
 }

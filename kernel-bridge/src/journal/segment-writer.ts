@@ -1,26 +1,54 @@
-/** The segment file that is being appended to. Writes are synchronous and positional; syncing is not. */
+/**
+ * The segment file that is being appended to. Writes are synchronous and positional; syncing is not.
+ *
+ * A sync that fails is not repeated: the system reports a failure once, counts the pages as clean, and the next sync succeeds without them.
+ * So what was written since the last good sync is kept in memory, and goes into another segment (`rewritten`).
+ */
 import {
   close,
   closeSync,
   fdatasync,
+  fstatSync,
   ftruncateSync,
   openSync,
-  unlinkSync,
+  renameSync,
+  rmSync,
   writeSync,
   writevSync
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentFileName } from './segment-file.js';
+import { syncFolder } from '../platform/write-atomically.js';
 import { IndexAppender, indexFileName } from './stored-index.js';
 
 const fdatasyncAsync = promisify(fdatasync);
 const closeAsync = promisify(close);
 
+/** Syncs come ten times a second; where they take so long that this is not enough, the oldest is given up. */
+const UNSYNCED_BYTES = 64 * 1024 * 1024;
+
+/** Written, and not known to be on the disk. */
+interface Unsynced {
+  /** Of its first record. */
+  readonly seq: number;
+  readonly pieces: readonly Buffer[];
+  readonly bytes: number;
+}
+
 export class SegmentWriter {
   #syncing: Promise<void> = Promise.resolve();
   /** Bytes of a failed write lie behind the last record. They must go before anything is written or the file counts as whole. */
   #hasRemains = false;
+  readonly #unsynced: Unsynced[] = [];
+  #unsyncedBytes = 0;
+  /** Nothing of this file is known to be on the disk, not even its header. */
+  #isNew = false;
+  /** The first record that was given up, when a sync has failed and it is not in memory any more. */
+  #givenUp: number | null = null;
+  /** Why a sync failed; from then on none of this file can be believed. */
+  #failure: Error | null = null;
+  #rewriting: Promise<SegmentWriter> | null = null;
 
   private constructor(
     readonly file: string,
@@ -30,17 +58,22 @@ export class SegmentWriter {
     private readonly index: IndexAppender
   ) {}
 
-  /** A new segment. Leaves no file behind when its header cannot be written. */
+  /** A new segment. One that is left over without a header, because the disk refused to remove it, is taken. */
   static create(dir: string, firstSeq: number): SegmentWriter {
     const file = join(dir, segmentFileName(firstSeq));
-    const fd = openSync(file, 'wx', 0o600);
+    const fd = openNew(file);
     const index = new IndexAppender(join(dir, indexFileName(firstSeq)), 0);
     const segment = new SegmentWriter(file, firstSeq, fd, 0, index);
+    segment.#isNew = true;
     try {
       segment.#append(encodeSegmentHeader(firstSeq), 0, SEGMENT_HEADER_BYTES);
     } catch (error) {
       closeSync(fd);
-      unlinkSync(file);
+      try {
+        rmSync(file);
+      } catch {
+        // Found again when it is made the next time; why it was not written is the better reason.
+      }
       throw error;
     }
     return segment;
@@ -69,6 +102,7 @@ export class SegmentWriter {
   write(seq: number, buffer: Buffer, from: number, to: number): void {
     const offset = this.end;
     this.#append(buffer, from, to);
+    this.#remember(seq, [buffer.subarray(from, to)], to - from);
     this.index.written({ seq, offset });
   }
 
@@ -84,6 +118,7 @@ export class SegmentWriter {
       }
       this.end = at;
     });
+    this.#remember(seq, pieces, this.end - offset);
     this.index.written({ seq, offset });
     return offset;
   }
@@ -124,19 +159,121 @@ export class SegmentWriter {
     }
   }
 
+  #remember(seq: number, pieces: readonly Buffer[], bytes: number): void {
+    this.#unsynced.push({ seq, pieces, bytes });
+    this.#unsyncedBytes += bytes;
+    while (this.#unsyncedBytes > UNSYNCED_BYTES && this.#unsynced.length > 1) {
+      const oldest = this.#unsynced.shift();
+      this.#unsyncedBytes -= oldest?.bytes ?? 0;
+      this.#givenUp ??= oldest?.seq ?? null;
+    }
+  }
+
   sync(): Promise<void> {
-    this.#syncing = this.#syncing.catch(() => undefined).then(() => fdatasyncAsync(this.fd));
+    this.#syncing = this.#syncing
+      .catch(() => undefined)
+      .then(async () => {
+        if (this.#failure !== null) throw this.#failure;
+        // What is written meanwhile may be too late for this sync.
+        const last = this.#unsynced.at(-1);
+        try {
+          await fdatasyncAsync(this.fd);
+        } catch (error) {
+          this.#failure = error as Error;
+          throw error;
+        }
+        this.#isNew = false;
+        this.#givenUp = null;
+        const count = last === undefined ? 0 : this.#unsynced.indexOf(last) + 1;
+        for (const { bytes } of this.#unsynced.splice(0, count)) this.#unsyncedBytes -= bytes;
+      });
     return this.#syncing;
   }
 
-  /** The last sync and the end. The descriptor is closed even when the sync fails. */
+  /** After a failed sync: the first record that may be missing on the disk. */
+  get atRiskFrom(): number {
+    return this.#givenUp ?? this.#unsynced[0]?.seq ?? this.firstSeq;
+  }
+
+  /** The first record that cannot be written again, because too much was written since the last good sync; null: none. */
+  get givenUp(): number | null {
+    return this.#givenUp;
+  }
+
+  /**
+   * After a failed sync: what may be missing on the disk is written into another segment, which is durable when this resolves.
+   * `instead` is called in the turn in which that one takes the place of this one. Readers find a record in the newest segment that has it.
+   */
+  rewritten(instead: (next: SegmentWriter) => void): Promise<SegmentWriter> {
+    this.#rewriting ??= this.#rewrite(instead).finally(() => (this.#rewriting = null));
+    return this.#rewriting;
+  }
+
+  async #rewrite(instead: (next: SegmentWriter) => void): Promise<SegmentWriter> {
+    const dir = dirname(this.file);
+    const firstSeq =
+      this.#isNew && this.#givenUp === null ? this.firstSeq : (this.#unsynced[0]?.seq ?? this.firstSeq);
+    if (this.#unsynced.length === 0 && !this.#isNew) {
+      // Everything was on the disk before.
+      this.#failure = null;
+      return this;
+    }
+    const draft = `${this.file}.rewritten`;
+    const fd = openSync(draft, 'w', 0o600);
+    const file = join(dir, segmentFileName(firstSeq));
+    const next = new SegmentWriter(
+      file,
+      firstSeq,
+      fd,
+      0,
+      new IndexAppender(join(dir, indexFileName(firstSeq)), 0)
+    );
+    next.#isNew = true;
+    try {
+      next.#append(encodeSegmentHeader(firstSeq), 0, SEGMENT_HEADER_BYTES);
+      const written = this.#unsynced.length;
+      for (const { seq, pieces } of this.#unsynced) next.writePieces(seq, pieces);
+      await next.sync();
+      for (const { seq, pieces } of this.#unsynced.slice(written)) next.writePieces(seq, pieces);
+      renameSync(draft, file);
+    } catch (error) {
+      closeSync(fd);
+      rmSync(draft, { force: true });
+      throw error;
+    }
+    instead(next);
+    await closeAsync(this.fd).catch(() => undefined);
+    await syncFolder(dir);
+    return next;
+  }
+
+  /** The last sync and the end. Where the sync fails, the file stays open for `rewritten`, or `abandon`. */
   async finish(): Promise<void> {
     this.#cutRemains();
-    try {
-      await this.sync();
-    } finally {
-      await closeAsync(this.fd);
+    await this.#rewriting?.catch(() => undefined);
+    await this.sync();
+    await closeAsync(this.fd);
+  }
+
+  /** Closes the file although it may not be on the disk. */
+  abandon(): void {
+    closeSync(this.fd);
+  }
+}
+
+/** @throws when there is a segment of this name with anything in it */
+function openNew(file: string): number {
+  try {
+    return openSync(file, 'wx', 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    const fd = openSync(file, 'r+');
+    if (fstatSync(fd).size <= SEGMENT_HEADER_BYTES) {
+      ftruncateSync(fd, 0);
+      return fd;
     }
+    closeSync(fd);
+    throw error;
   }
 }
 

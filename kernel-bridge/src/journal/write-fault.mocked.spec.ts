@@ -2,16 +2,18 @@ import {
   readdirSync,
   type fdatasync as Fdatasync,
   type openSync as OpenSync,
+  type rmSync as RmSync,
   type writeSync as WriteSync,
   type writevSync as WritevSync
 } from 'node:fs';
-import { appendFile, readdir, readFile, stat, writeFile } from 'node:fs/promises';
-import type { open as Open } from 'node:fs/promises';
+import { appendFile, readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
+import type { open as Open, unlink as Unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { JournalWriter } from './journal-writer.js';
 import { gapOf, RecordChannel } from './record.js';
+import { segmentFileName } from './segment-file.js';
 import { inTemporaryFolder, readAll, WriterLog, writeJournal } from './testing/journal-folder.js';
 
 /** How many bytes the disk still takes. */
@@ -20,6 +22,16 @@ let failure = 'ENOSPC';
 
 /** The disk takes bytes, but does not make them durable. */
 let isUnsyncable = false;
+/** …or fails so many times, and then counts the pages as written, as the system does. */
+let syncFailures = 0;
+
+/** Files cannot be removed. */
+let isUnremovable = false;
+
+function refuseRemoving(file: unknown): void {
+  if (isUnremovable && String(file).endsWith('.seg'))
+    throw Object.assign(new Error('EIO: i/o error, unlink'), { code: 'EIO' });
+}
 
 /** Permissions do not stop root, so the calls that open something for writing are refused instead. */
 let isReadOnly = false;
@@ -31,9 +43,13 @@ function refuseWriting(flags: string): void {
 }
 
 vi.mock('node:fs/promises', async importOriginal => {
-  const fs = await importOriginal<{ open: typeof Open }>();
+  const fs = await importOriginal<{ open: typeof Open; unlink: typeof Unlink }>();
   return {
     ...fs,
+    unlink: async (file: Parameters<typeof Unlink>[0]) => {
+      refuseRemoving(file);
+      await fs.unlink(file);
+    },
     open: (...args: Parameters<typeof Open>) => {
       refuseWriting(String(args[1] ?? 'r'));
       return fs.open(...args);
@@ -47,13 +63,18 @@ vi.mock('node:fs', async importOriginal => {
     writevSync: typeof WritevSync;
     openSync: typeof OpenSync;
     fdatasync: typeof Fdatasync;
+    rmSync: typeof RmSync;
   }>();
   return {
     ...fs,
     fdatasync: (fd: number, done: (error: Error | null) => void): void => {
-      if (isUnsyncable)
+      if (isUnsyncable || syncFailures-- > 0)
         setImmediate(done, Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' }));
       else fs.fdatasync(fd, done);
+    },
+    rmSync: (...args: Parameters<typeof RmSync>): void => {
+      refuseRemoving(args[0]);
+      fs.rmSync(...args);
     },
     writevSync: (fd: number, pieces: readonly Buffer[], position: number): number => {
       const bytes = Buffer.concat(pieces);
@@ -85,7 +106,14 @@ afterEach(() => {
   failure = 'ENOSPC';
   isReadOnly = false;
   isUnsyncable = false;
+  isUnremovable = false;
+  syncFailures = 0;
 });
+
+const segments = (dir: string): number[] =>
+  readdirSync(dir)
+    .filter(name => name.endsWith('.seg'))
+    .map(name => Number(name.slice(0, -4)));
 
 const line = (index: number): Buffer => Buffer.from(`line ${index}`.padEnd(100));
 
@@ -351,6 +379,121 @@ describe('a journal on a disk that was full', { timeout: 60_000 }, () => {
       await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
       await writer.close();
       expect((await readAll(dir)).map(({ payload }) => payload)).toEqual([line(0), line(1), line(2)]);
+    });
+  });
+});
+
+// F10, F11, F12: what a failed sync, a failed removal and a half-made segment leave behind.
+describe('a journal on a disk that fails once', { timeout: 60_000 }, () => {
+  it('writes again what a failed sync may have lost, into another segment, although the next sync succeeds', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      await using writer = await JournalWriter.open(dir, log.options());
+      writer.append(3, [line(0)]);
+      await writer.sync();
+      syncFailures = 1;
+      writer.append(3, [line(1)]);
+      await vi.waitFor(() => expect(log.faults).toHaveLength(2), 20_000);
+      expect(log.faults[0]).toMatchObject({
+        code: 'journal_write_failed',
+        message: expect.stringContaining('records from 2 on may be missing') as string
+      });
+      expect(log.faults[1]).toBeNull();
+      expect(segments(dir)).toEqual([1, 2]);
+      // As after a power loss: the first file has what was synced, and zeros.
+      const first = join(dir, segmentFileName(1));
+      await truncate(first, (await stat(first)).size - 1);
+      writer.append(3, [line(2)]);
+      await writer.sync();
+      expect((await readAll(dir)).map(({ payload }) => payload)).toEqual([line(0), line(1), line(2)]);
+      expect(segments(dir)).toEqual([1, 2]);
+    });
+  });
+
+  it('says what is at risk for as long as no sync succeeds, and begins the segment again that was never synced', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options());
+      isUnsyncable = true;
+      for (let index = 0; index < 20; index++) writer.append(3, [line(index)]);
+      await expect(writer.sync()).rejects.toMatchObject({ code: 'journal_write_failed' });
+      expect(log.faults).toHaveLength(1);
+      expect(log.faults[0]?.message).toContain('records from 1 on');
+      writer.append(3, [line(20)]);
+      isUnsyncable = false;
+      await writer.sync();
+      expect(log.faults.at(-1)).toBeNull();
+      await writer.close();
+      expect(segments(dir)).toEqual([1]);
+      expect((await readdir(dir)).filter(name => name.includes('rewritten'))).toEqual([]);
+      expect((await readAll(dir)).map(({ payload }) => payload)).toEqual(
+        Array.from({ length: 21 }, (_, index) => line(index))
+      );
+    });
+  });
+
+  it('writes the end of a segment again whose last sync failed when the next one had begun', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      await using writer = await JournalWriter.open(dir, log.options({ segmentBytes: 2_000 }));
+      for (let index = 0; index < 8; index++) writer.append(3, [line(index)]);
+      await writer.sync();
+      isUnsyncable = true;
+      for (let index = 8; index < 40; index++) {
+        writer.append(3, [line(index)]);
+        await turn();
+      }
+      await vi.waitFor(() => expect(log.faults.length).toBeGreaterThan(0), 20_000);
+      isUnsyncable = false;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      expect((await readAll(dir)).map(({ seq }) => seq)).toEqual(
+        Array.from({ length: 40 }, (_, index) => index + 1)
+      );
+    });
+  });
+
+  it('takes a fault of removing old segments back when they have been removed', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      await using writer = await JournalWriter.open(
+        dir,
+        log.options({ segmentBytes: 1_000, maxBytes: 3_000 })
+      );
+      isUnremovable = true;
+      for (let index = 0; index < 60; index++) {
+        writer.append(3, [line(index)]);
+        await turn();
+      }
+      await vi.waitFor(
+        () => expect(log.faults.at(-1)).toMatchObject({ code: 'journal_write_failed' }),
+        20_000
+      );
+      expect(log.faults.at(-1)?.message).toContain('removing old segments');
+      isUnremovable = false;
+      for (let index = 60; index < 90; index++) {
+        writer.append(3, [line(index)]);
+        await turn();
+      }
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      expect(writer.lastSeq).toBe(90);
+    });
+  });
+
+  it('goes on in a segment that was left without a header, because the disk refused to write and to remove it', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options({ retryMs: 1 }));
+      room = 0;
+      isUnremovable = true;
+      failure = 'EIO';
+      writer.append(3, [line(0)]);
+      await vi.waitFor(() => expect(log.faults).toMatchObject([{ code: 'journal_write_failed' }]), 20_000);
+      expect(log.faults[0]?.message).toContain('EIO');
+      expect((await stat(join(dir, segmentFileName(1)))).size).toBe(0);
+      room = Infinity;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      await writer.close();
+      expect((await readAll(dir)).map(({ payload }) => payload)).toEqual([line(0)]);
     });
   });
 });

@@ -14,8 +14,9 @@ export class StreamText {
   /** Ended lines after the head, newest last; more than one line may be in a piece. */
   #tail: string[] = [];
   #tailChars = 0;
-  #line = '';
-  #column = 0;
+  /** The last line, before and behind the place where the next character goes. */
+  readonly #before = new Pieces();
+  readonly #behind = new Pieces();
   #cutBytes = 0;
 
   /** `limit`: how many characters of it are kept, about. */
@@ -29,7 +30,7 @@ export class StreamText {
       this.#put(text.slice(at, match.index));
       at = match.index + 1;
       if (match[0] === '\n') this.#endLine();
-      else if (match[0] === '\r') this.#column = 0;
+      else if (match[0] === '\r') this.#before.moveTo(this.#behind);
       else this.#backspace();
     }
     this.#put(text.slice(at));
@@ -41,17 +42,17 @@ export class StreamText {
 
   /** Characters that are held. */
   get size(): number {
-    return this.#head.length + this.#tailChars + this.#line.length;
+    return this.#head.length + this.#tailChars + this.#before.length + this.#behind.length;
   }
 
   /** `notice` stands where something was left out. */
   toString(notice: (cutBytes: number) => string): string {
-    return this.#ended(notice) + this.#line;
+    return this.#ended(notice) + this.#before.text() + this.#behind.text();
   }
 
   /** Where in the text the next character goes. */
   cursor(notice: (cutBytes: number) => string): number {
-    return this.#ended(notice).length + this.#column;
+    return this.#ended(notice).length + this.#before.length;
   }
 
   #ended(notice: (cutBytes: number) => string): string {
@@ -60,32 +61,26 @@ export class StreamText {
 
   #put(text: string): void {
     if (text === '') return;
-    const end = this.#column + text.length;
-    this.#line =
-      this.#column === this.#line.length
-        ? this.#line + text
-        : this.#line.slice(0, this.#column) + text + this.#line.slice(end);
-    this.#column = end;
+    this.#before.push(text);
+    this.#behind.drop(text.length);
     // A line without an end: its beginning can no longer be reached by a carriage return.
-    if (this.#column > 2 * this.#half) {
-      const cut = boundary(this.#line, this.#column - this.#half);
-      this.#keep(this.#line.slice(0, cut));
-      this.#line = this.#line.slice(cut);
-      this.#column -= cut;
+    if (this.#before.length > 2 * this.#half) {
+      const line = this.#before.take();
+      const cut = boundary(line, line.length - this.#half);
+      this.#keep(line.slice(0, cut));
+      this.#before.push(line.slice(cut));
     }
   }
 
   /** As JupyterLab has it: within a line, the character under the cursor goes too. */
   #backspace(): void {
-    if (this.#column === 0) return;
-    this.#line = this.#line.slice(0, this.#column - 1) + this.#line.slice(this.#column + 1);
-    this.#column--;
+    if (this.#before.length === 0) return;
+    this.#before.drop(1);
+    this.#behind.drop(1);
   }
 
   #endLine(): void {
-    this.#keep(`${this.#line}\n`);
-    this.#line = '';
-    this.#column = 0;
+    this.#keep(`${this.#before.take()}${this.#behind.take()}\n`);
   }
 
   #keep(piece: string): void {
@@ -115,6 +110,64 @@ export class StreamText {
     this.#tailChars -= dropped;
     if (dropped >= oldest.length) this.#tail.shift();
     else this.#tail[0] = oldest.slice(dropped);
+  }
+}
+
+/** Joined before they become so many that they cost more than their text. */
+const MAX_PIECES = 4_096;
+
+/**
+ * A part of a line, as pieces with the end at the cursor last: `#before` in the order of the text, `#behind` in the reverse order. What a
+ * character costs does not depend on the length of the line, which a kernel may rub out character by character.
+ */
+class Pieces {
+  #pieces: string[] = [];
+  #length = 0;
+  /** The first piece of the text is the last in the list. */
+  #isReversed = false;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  push(text: string): void {
+    if (text === '') return;
+    this.#pieces.push(text);
+    this.#length += text.length;
+    if (this.#pieces.length > MAX_PIECES) this.#pieces = [this.text()];
+  }
+
+  /** Takes characters away at the cursor. */
+  drop(count: number): void {
+    let left = Math.min(count, this.#length);
+    this.#length -= left;
+    while (left > 0) {
+      const last = this.#pieces.pop() ?? '';
+      if (last.length > left) {
+        this.#pieces.push(this.#isReversed ? last.slice(left) : last.slice(0, -left));
+        return;
+      }
+      left -= last.length;
+    }
+  }
+
+  /** The cursor goes to the other end: all of it lies behind then. */
+  moveTo(behind: Pieces): void {
+    behind.#isReversed = true;
+    for (let piece = this.#pieces.pop(); piece !== undefined; piece = this.#pieces.pop()) behind.push(piece);
+    this.#length = 0;
+  }
+
+  text(): string {
+    return this.#isReversed ? this.#pieces.toReversed().join('') : this.#pieces.join('');
+  }
+
+  /** The text, which is no longer here then. */
+  take(): string {
+    const text = this.text();
+    this.#pieces = [];
+    this.#length = 0;
+    return text;
   }
 }
 

@@ -411,3 +411,64 @@ describe('reading while the journal grows', () => {
       expect(textsOf(await readBack({ journalDir, indexFile }, { history: true }))).toHaveLength(6);
     }));
 });
+
+// F13: one cell must not hold up the kernels of all others.
+describe('outputs that take work', () => {
+  /** How often others on the event loop had a turn meanwhile. */
+  async function turnsDuring(work: () => Promise<void>): Promise<number> {
+    let turns = 0;
+    let isOver = false;
+    const look = (): void => {
+      turns++;
+      if (!isOver) setImmediate(look);
+    };
+    setImmediate(look);
+    await work();
+    isOver = true;
+    return turns;
+  }
+
+  it('are read in steps: a long line that is rubbed out, overwritten and rubbed out again', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      const half = 'b'.repeat(500_000);
+      story.cell('a', 'x', 1, id => {
+        story.stream(id, `${'a'.repeat(1_000_000)}\r${half}${'\b'.repeat(200_000)}c`);
+        story.stream(id, '\rx\b'.repeat(100_000));
+      });
+      await story.writeTo(journalDir);
+      let read: Outputs | null = null;
+      const turns = await turnsDuring(async () => {
+        read = await readBack({ journalDir, indexFile: null }, { maxBytes: Infinity });
+      });
+      // As JupyterLab has it: each backspace takes the character before the cursor, and the one under it.
+      const [text = ''] = textsOf(read!);
+      expect(text).toMatch(/^[abc]*$/);
+      expect(turns).toBeGreaterThan(10);
+    }));
+
+  it('are read in steps: very many updates of a display that is shown in very many places', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      const display = (id: string, type: string, n: number): void =>
+        story.iopub(id, type, {
+          data: { 'text/plain': String(n) },
+          metadata: {},
+          transient: { display_id: 'd' }
+        });
+      story.cell('a', 'x', 1, id => {
+        for (let n = 0; n < 500; n++) display(id, 'display_data', n);
+        for (let n = 0; n < 20_000; n++) display(id, 'update_display_data', n);
+      });
+      await story.writeTo(journalDir);
+      let read: Outputs | null = null;
+      const turns = await turnsDuring(async () => {
+        read = await readBack({ journalDir, indexFile: null }, { maxBytes: Infinity });
+      });
+      const outputs = read!.executions[0]!.outputs.map(({ output }) =>
+        'data' in output ? output.data['text/plain'] : null
+      );
+      expect(outputs).toEqual(Array.from({ length: 500 }, () => '19999'));
+      expect(turns).toBeGreaterThan(5);
+    }));
+});

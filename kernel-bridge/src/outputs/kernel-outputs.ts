@@ -13,6 +13,7 @@ import {
   type Witness,
   witnessOf
 } from './index-file.js';
+import { Turns } from '../platform/waiting.js';
 import { type Outputs, type OutputsRequest, readOutputs } from './read-outputs.js';
 
 export interface KernelOutputsOptions {
@@ -45,6 +46,7 @@ export class KernelOutputs implements AsyncDisposable {
   #witness: Witness | null = null;
   #turn: Promise<unknown> = Promise.resolve();
   readonly #disposed = new AbortController();
+  readonly #turns = new Turns();
   #abandoned = false;
 
   constructor(options: KernelOutputsOptions) {
@@ -115,7 +117,7 @@ export class KernelOutputs implements AsyncDisposable {
     const index = (this.#index ??= await this.#load());
     const unread = { to, newest: () => to, signal };
     for await (const batch of this.#reader.readAcross(index.throughSeq + 1, unread)) {
-      this.#take(index, batch, signal);
+      await this.#take(index, batch, signal);
     }
     await this.#save(SAVE_AFTER);
     return index;
@@ -129,17 +131,20 @@ export class KernelOutputs implements AsyncDisposable {
     const index = (this.#index ??= await this.#load());
     let gap: readonly JournalRecord[] = [];
     for await (const batch of this.#reader.readAcross(index.throughSeq + 1, { ended: true, signal })) {
-      this.#take(index, gap, signal);
+      await this.#take(index, gap, signal);
       gap = batch[0]?.missing === undefined ? [] : batch;
-      if (gap.length === 0) this.#take(index, batch, signal);
+      if (gap.length === 0) await this.#take(index, batch, signal);
     }
     await this.#save(SAVE_AFTER);
     return { index, lostEnd: gap[0]?.missing ?? null };
   }
 
-  #take(index: ExecutionsIndex, batch: readonly JournalRecord[], signal: AbortSignal): void {
+  async #take(index: ExecutionsIndex, batch: readonly JournalRecord[], signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    for (const record of batch) index.apply(record);
+    for (const record of batch) {
+      index.apply(record);
+      await this.#turns.give();
+    }
     this.#see(batch);
   }
 

@@ -77,6 +77,7 @@ export class OutputArea {
   /** Gives every output of this display new data; it stays what it was, a display or a result. */
   update(displayId: string, data: NotebookOutput, origin: OutputOrigin): void {
     if (data.output_type !== 'display_data' && data.output_type !== 'execute_result') return;
+    let bytes: number | null = null;
     for (const entries of [this.#head, this.#tail]) {
       for (const entry of entries) {
         const { content } = entry;
@@ -86,7 +87,9 @@ export class OutputArea {
           continue;
         const before = weight(entry);
         const { data: shown, metadata } = data;
-        entry.content = this.#whole({ ...content.output, data: shown, metadata });
+        // One of very many may be shown in very many places.
+        bytes ??= Buffer.byteLength(JSON.stringify({ ...content.output, data: shown, metadata }));
+        entry.content = this.#whole({ ...content.output, data: shown, metadata }, bytes);
         entry.lastSeq = origin.seq;
         entry.buffers = origin.buffers ?? 0;
         this.#grew(entries, weight(entry) - before);
@@ -177,8 +180,10 @@ export class OutputArea {
   }
 
   /** An output that is too large by itself is shown as what it would have been. */
-  #whole(output: NotebookOutput): Content & { kind: 'whole' } {
-    const bytes = Buffer.byteLength(JSON.stringify(output));
+  #whole(
+    output: NotebookOutput,
+    bytes = Buffer.byteLength(JSON.stringify(output))
+  ): Content & { kind: 'whole' } {
     if (bytes <= this.#half) return { kind: 'whole', output, bytes, cutBytes: 0 };
     const shown = abridged(output, bytes);
     return {

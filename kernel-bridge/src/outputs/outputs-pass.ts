@@ -32,6 +32,8 @@ export class OutputsPass {
   readonly #widgets: Map<string, Chosen<OutputWidget>>;
   readonly #messages = new MessageReader();
   readonly #captures = new Captures();
+  /** Where each display was shown. */
+  readonly #areas = new Map<string, Set<OutputArea>>();
 
   constructor(
     index: ExecutionsIndex,
@@ -48,7 +50,8 @@ export class OutputsPass {
     this.#executions = new Map(executions.map(each => [each.of.msgId, each]));
   }
 
-  apply(record: JournalRecord): void {
+  /** In steps that each take a moment, however much one message holds. */
+  *apply(record: JournalRecord): Generator<void, void> {
     const gap = gapOf(record);
     if (gap !== null) {
       this.#gap(record.seq, gap);
@@ -56,7 +59,7 @@ export class OutputsPass {
     }
     const message = this.#messages.read(record);
     if (message === null || message.fromClient) return;
-    if (message.onIopub) this.#iopub(message);
+    if (message.onIopub) yield* this.#iopub(message);
     else if (message.msgType === 'execute_reply') this.#replied(message);
   }
 
@@ -68,7 +71,7 @@ export class OutputsPass {
     }
   }
 
-  #iopub(message: JournaledMessage): void {
+  *#iopub(message: JournaledMessage): Generator<void, void> {
     const { msgType, parentId, seq } = message;
     const change = widgetChangeOf(message, id => this.#index.isOutputWidget(id));
     if (change !== null) {
@@ -88,7 +91,12 @@ export class OutputsPass {
     }
     const output = outputOf(msgType, content);
     if (output === null) return;
-    chosen.area.add(output, { seq, displayId: displayKeyOf(message), buffers: bufferCount(message) });
+    const displayId = displayKeyOf(message);
+    if (displayId !== null) this.#shownIn(displayId).add(chosen.area);
+    for (const piece of piecesOf(output)) {
+      chosen.area.add(piece, { seq, displayId, buffers: bufferCount(message) });
+      yield;
+    }
   }
 
   #targetOf(parentId: string): Chosen | null {
@@ -105,8 +113,15 @@ export class OutputsPass {
     const shown = id === null ? null : outputOf('display_data', content);
     if (id === null || shown === null) return;
     const origin = { seq: message.seq, buffers: bufferCount(message) };
-    for (const { area } of this.#executions.values()) area.update(id, shown, origin);
-    for (const { area } of this.#widgets.values()) area.update(id, shown, origin);
+    // Of very many updates only the last shows.
+    if (message.seq < (this.#index.display(id)?.seq ?? 0)) return;
+    for (const area of this.#shownIn(id)) area.update(id, shown, origin);
+  }
+
+  #shownIn(displayId: string): Set<OutputArea> {
+    let areas = this.#areas.get(displayId);
+    if (areas === undefined) this.#areas.set(displayId, (areas = new Set()));
+    return areas;
   }
 
   #replied(message: JournaledMessage): void {
@@ -130,6 +145,17 @@ export class OutputsPass {
       area.add({ output_type: 'stream', name: 'stderr', text: gapInWords(gap) }, { seq });
     }
   }
+}
+
+/** A text in pieces: what is overwritten and taken back in a long one takes its time. */
+const PIECE_CHARS = 32 * 1024;
+
+function piecesOf(output: NotebookOutput): readonly NotebookOutput[] {
+  if (output.output_type !== 'stream' || output.text.length <= PIECE_CHARS) return [output];
+  const pieces: NotebookOutput[] = [];
+  for (let at = 0; at < output.text.length; at += PIECE_CHARS)
+    pieces.push({ ...output, text: output.text.slice(at, at + PIECE_CHARS) });
+  return pieces;
 }
 
 /** Those that were waiting for more when messages were lost, and those whose own records are gone. */

@@ -5,6 +5,7 @@ import { type Execution, isOpen, type OutputWidget } from './execution.js';
 import type { ExecutionsIndex } from './executions-index.js';
 import { displayIdIn } from './message-of-record.js';
 import { OutputArea } from './output-area.js';
+import { Turns } from '../platform/waiting.js';
 import { type Chosen, gapInWords, OutputsPass } from './outputs-pass.js';
 
 export interface OutputsRequest {
@@ -114,6 +115,7 @@ class Pass {
   readonly #maxBytes: number;
   #executions: readonly Chosen<Execution>[];
   readonly #pass: OutputsPass;
+  readonly #turns = new Turns();
 
   constructor(
     source: Source,
@@ -140,7 +142,10 @@ class Pass {
   async #read(from: number, to: number): Promise<void> {
     for await (const batch of this.#range(from, to)) {
       this.#source.signal.throwIfAborted();
-      for (const record of batch) this.#pass.apply(record);
+      for (const record of batch) {
+        for (const _step of this.#pass.apply(record)) await this.#turns.give();
+        await this.#turns.give();
+      }
       this.#bound();
     }
   }
@@ -178,10 +183,14 @@ class Pass {
       for await (const batch of this.#range(seq, seq)) {
         for (const record of batch) this.#pass.applyUpdate(record);
       }
+      await this.#turns.give();
     }
     if (scanFrom === Infinity) return;
     for await (const batch of this.#range(scanFrom, index.throughSeq)) {
-      for (const record of batch) this.#pass.applyUpdate(record);
+      for (const record of batch) {
+        this.#pass.applyUpdate(record);
+        await this.#turns.give();
+      }
     }
   }
 }
