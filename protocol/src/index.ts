@@ -10,6 +10,7 @@ export * from './journal.js';
 export * from './lessons.js';
 export * from './limits.js';
 export * from './mirror.js';
+export * from './notebook/index.js';
 export * from './outputs.js';
 export * from './remote-source.js';
 export * from './remotes.js';

@@ -2,7 +2,7 @@
 import type { Locator, Page } from '@playwright/test';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
-import { cell, complaintsOf, expect, open, openElsewhere, run, test } from './session-steps.js';
+import { cell, complaintsOf, expect, open, openElsewhere, run, test, unwatched } from './session-steps.js';
 
 const output = (page: Page, at: number): Locator => cell(page, at).locator('.jp-OutputArea-output');
 
@@ -283,8 +283,10 @@ test('opens notebooks from outside: one that is dropped, and a file of the brows
   // After a reload it is there with its kernel, and what another program writes is not overwritten.
   await page.reload();
   await expect(output(page, 0)).toHaveText('42');
-  await put(notebookText(['"theirs"']));
-  await edit(page, 0, '"mine"');
+  await unwatched(page, async () => {
+    await put(notebookText(['"theirs"']));
+    await edit(page, 0, '"mine"');
+  });
   await expect(page.getByText('was changed by another page or program')).toBeVisible();
   expect(await mine()).toContain('theirs');
   await page.getByRole('button', { name: 'Keep both' }).click();

@@ -4,7 +4,7 @@ import { OTHER_PACKAGES } from '../lab/paths.js';
 import type { SessionGateway } from '../lab/session-gateway.js';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
-import { cell, complaintsOf, expect, open, openElsewhere, run, test } from './session-steps.js';
+import { cell, complaintsOf, expect, open, openElsewhere, run, test, unwatched } from './session-steps.js';
 
 const saved = (page: Page): Locator => page.locator('.tpl-TopBar-saved.jp-mod-saved');
 
@@ -70,15 +70,17 @@ test('loads a style sheet again that was lost on the way', async ({ page, gatewa
 test('of two pages that change one notebook neither loses anything', async ({ page, browser, gateway }) => {
   await gateway.write('b.ipynb', notebookText(['first = 1']));
   await open(page, gateway, 'b.ipynb');
-  const other = await openElsewhere(browser, gateway.link('b.ipynb'));
-  await other.locator('.cm-content').click();
-  await other.keyboard.press('Control+End');
-  await other.keyboard.type('\ntheirs = 2');
-  await expect.poll(() => gateway.read('b.ipynb')).toContain('theirs');
-  await other.context().close();
-  await page.locator('.cm-content').click();
-  await page.keyboard.press('Control+End');
-  await page.keyboard.type('\nmine = 3');
+  await unwatched(page, async () => {
+    const other = await openElsewhere(browser, gateway.link('b.ipynb'));
+    await other.locator('.cm-content').click();
+    await other.keyboard.press('Control+End');
+    await other.keyboard.type('\ntheirs = 2');
+    await expect.poll(() => gateway.read('b.ipynb')).toContain('theirs');
+    await other.context().close();
+    await page.locator('.cm-content').click();
+    await page.keyboard.press('Control+End');
+    await page.keyboard.type('\nmine = 3');
+  });
   await expect(page.getByText('was changed by another page or program')).toBeVisible();
   expect(await gateway.read('b.ipynb')).not.toContain('mine');
   await page.getByRole('button', { name: 'Keep both' }).click();

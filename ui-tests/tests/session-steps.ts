@@ -18,6 +18,15 @@ export const test = plain.extend<object, { gateway: SessionGateway }>({
 
 export const cell = (page: Page, at: number): Locator => page.locator('.jp-CodeCell').nth(at);
 
+/** Meanwhile the page does not look at its file, so that what it has unsaved meets what others write. */
+export async function unwatched(page: Page, work: () => Promise<void>): Promise<void> {
+  await page.evaluate(() =>
+    Object.defineProperty(document, 'hidden', { get: () => true, configurable: true })
+  );
+  await work();
+  await page.evaluate(() => Reflect.deleteProperty(document, 'hidden'));
+}
+
 export async function run(page: Page, at: number): Promise<void> {
   await cell(page, at).locator('.cm-content').click();
   await page.keyboard.press('Control+Enter');

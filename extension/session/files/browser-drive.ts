@@ -2,7 +2,6 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { BridgeDrive } from './drive.js';
-import { notebookFrom, notebookText } from './notebook-text.js';
 import { PlainDrive } from './plain-drive.js';
 import { trans } from '../text.js';
 
@@ -28,7 +27,7 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
 
   async get(path: string, options: Contents.IFetchOptions = {}): Promise<Contents.IModel> {
     const file = await this.handle.getFile();
-    const content = options.content === false ? null : notebookFrom(file.name, await file.text());
+    const content = options.content === false ? null : this.notebooks.read(path, await file.text());
     return { ...this.seen(path, file), ...(content !== null && { format: 'json', content }) };
   }
 
@@ -38,13 +37,15 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
     }
     // Goes into a file beside it, which replaces it as a whole when it is closed.
     const writable = await this.handle.createWritable();
+    const text = this.notebooks.text(path, content);
     try {
-      await writable.write(notebookText(content));
+      await writable.write(text);
     } catch (error) {
       await writable.abort();
       throw error;
     }
     await writable.close();
+    this.notebooks.written(path, text);
     return this.seen(path, await this.handle.getFile());
   }
 

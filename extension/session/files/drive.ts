@@ -4,7 +4,6 @@ import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { FileEntry } from '@tpulab/protocol';
 import { FileClient, FileRefusedError, type FileVersion } from './file-client.js';
 import { shownAddress } from '../notebook/files-of-notebook.js';
-import { notebookFrom, notebookText } from './notebook-text.js';
 import { PlainDrive } from './plain-drive.js';
 
 /** Of nbformat's notebooks. */
@@ -34,15 +33,19 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     const { text, version } = await this.files.read(path);
     const model = modelOf(path, this.seen(path, version));
     return model.type === 'notebook'
-      ? { ...model, format: 'json', content: notebookFrom(path, text) }
+      ? { ...model, format: 'json', content: this.notebooks.read(path, text) }
       : { ...model, format: 'text', content: text };
   }
 
   async save(path: string, options: Partial<Contents.IModel> = {}): Promise<Contents.IModel> {
     const { format } = options;
     const content: unknown = options.content;
-    const text = format === 'text' ? String(content) : notebookText(content);
+    const isText = format === 'text';
+    const text = isText ? String(content) : this.notebooks.text(path, content);
     const entry = await this.files.write(path, text, this._versions.get(path) ?? null);
+    if (!isText) {
+      this.notebooks.written(path, text);
+    }
     const model = modelOf(path, this.seen(path, { ...entry, etag: entry.etag ?? '' }));
     this._fileChanged.emit({ type: 'save', oldValue: null, newValue: model });
     return model;
@@ -51,6 +54,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
   async rename(path: string, to: string): Promise<Contents.IModel> {
     const entry = await this.files.move(path, to);
     this._versions.delete(path);
+    this.notebooks.moved(path, to);
     const model = modelOf(to, this.seen(to, { ...entry, etag: entry.etag ?? '' }));
     this._fileChanged.emit({ type: 'rename', oldValue: { path }, newValue: model });
     return model;
@@ -60,6 +64,23 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     await this.files.trash(path);
     this._versions.delete(path);
     this._fileChanged.emit({ type: 'delete', oldValue: { path }, newValue: null });
+  }
+
+  /** The file as it is goes into the trash, and this takes its place. */
+  async replace(path: string, text: string): Promise<Contents.IModel> {
+    const { id } = await this.files.trash(path);
+    try {
+      const entry = await this.files.write(path, text, null);
+      return modelOf(path, this.seen(path, { ...entry, etag: entry.etag ?? '' }));
+    } catch (error) {
+      await this.files.restore(id);
+      throw error;
+    }
+  }
+
+  /** The next save makes the file: there is none any more. */
+  forget(path: string): void {
+    this._versions.delete(path);
   }
 
   async newUntitled(options: Contents.ICreateOptions = {}): Promise<Contents.IModel> {

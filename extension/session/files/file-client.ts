@@ -100,7 +100,8 @@ export class FileClient {
     const answer = (await response.json().catch(() => ({}))) as { code?: string; message?: string };
     throw new FileRefusedError(
       response,
-      answer.code ?? 'unknown',
+      // An answer to HEAD has no body.
+      answer.code ?? (response.status === 404 ? 'file_not_found' : 'unknown'),
       answer.message ??
         trans.__('The gateway answered %1 to %2 %3/%4.', response.status, method, what, path ?? '')
     );

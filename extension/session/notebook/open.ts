@@ -12,7 +12,7 @@ import {
 } from '@jupyterlab/notebook';
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { ServiceManager } from '@jupyterlab/services';
-import { ignoreKernelDetails } from '../../src/panel/kernel-details.js';
+import { ignoreKernelDetails, watchChoice } from '../../src/panel/kernel-details.js';
 import type { Managers } from '../runtime/managers.js';
 import { editorFactory, mimeTypes } from './editors.js';
 import { leaveOutFarInputs } from './far-inputs.js';
@@ -27,6 +27,14 @@ setCellExecutor(
       if (cell instanceof CodeCell && sessionContext && !sessionContext.isReady) {
         cell.model.executionState = 'running';
         await sessionContext.ready;
+      }
+      if (cell instanceof CodeCell && sessionContext && !sessionContext.session?.kernel) {
+        await sessionContext.startKernel();
+        if (!sessionContext.session?.kernel) {
+          // Lab's own executor would clear the outputs of the cell.
+          cell.model.executionState = 'idle';
+          return false;
+        }
       }
       return runCell(options);
     }
@@ -43,12 +51,10 @@ export interface OpenOptions {
   readonly managers: Managers;
   readonly isReadOnly: boolean;
   readonly links: IRenderMime.ILinkHandler;
-  /** Of JupyterLab's settings: the kernel with which a notebook begins that names none. */
-  readonly kernel?: { readonly name?: string };
 }
 
 /** The document is loaded when `context.ready` resolves; the panel can be shown before. */
-export function openNotebook({ path, managers, isReadOnly, links, kernel }: OpenOptions): OpenNotebook {
+export function openNotebook({ path, managers, isReadOnly, links }: OpenOptions): OpenNotebook {
   const context = new Context<INotebookModel>({
     manager: managers as unknown as ServiceManager.IManager,
     factory: new NotebookModelFactory(),
@@ -58,8 +64,7 @@ export function openNotebook({ path, managers, isReadOnly, links, kernel }: Open
       canStart: !isReadOnly,
       autoStartDefault: !isReadOnly,
       // A kernel belongs to the notebook, not to the page that shows it.
-      shutdownOnDispose: false,
-      ...kernel
+      shutdownOnDispose: false
     }
   });
   const factory = new NotebookWidgetFactory({
@@ -86,7 +91,7 @@ export function openNotebook({ path, managers, isReadOnly, links, kernel }: Open
   const panel = factory.createNew(context);
   scrollInView(panel.content);
   leaveOutFarInputs(panel);
-  ignoreKernelDetails(context.model, true);
+  ignoreKernelDetails(context.model, watchChoice(context.sessionContext), true);
   context.model.readOnly = isReadOnly;
   return { context, panel };
 }

@@ -1,20 +1,26 @@
 /**
- * Saves a notebook by itself, and says truthfully whether it is saved. A file that somebody else has changed is never written over:
+ * Keeps a notebook and its file the same: saves by itself, takes what other programs write while nothing is unsaved here, and says
+ * truthfully how the two stand. What somebody else has changed is never written over, and a file is never made where one was deleted:
  * then a person decides.
  */
+import type { CodeCell } from '@jupyterlab/cells';
 import type { Context } from '@jupyterlab/docregistry';
-import type { INotebookModel } from '@jupyterlab/notebook';
+import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
+import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { Contents } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { BridgeDrive } from '../files/drive.js';
-import { notebookText } from '../files/notebook-text.js';
+import { messageOf } from '../text.js';
+import { takeCells } from './take-cells.js';
 
 /** After the last change; and at most so long after the first, while changes go on. */
 const QUIET_MS = 1_500;
 const LONGEST_MS = 10_000;
 /** A save that failed is tried again. */
 const RETRY_MS = 15_000;
+/** How soon a change of the file is seen. */
+const WATCH_MS = 3_000;
 
 export type SaveState =
   | { readonly kind: 'loading' }
@@ -24,22 +30,37 @@ export type SaveState =
   | { readonly kind: 'dirty' }
   | { readonly kind: 'saving' }
   | { readonly kind: 'failed'; readonly why: string }
-  | { readonly kind: 'conflict' };
+  | { readonly kind: 'conflict' }
+  | { readonly kind: 'unreadable' }
+  /** `at`: when this page saw it. */
+  | { readonly kind: 'deleted'; readonly at: number }
+  /** The file stays in this format until a person has it converted. */
+  | { readonly kind: 'old-format'; readonly version: number };
 
 /** Where the notebook is: below the root folder of the gateway, or in a file of the browser's. */
-export type NotebookStore = Pick<BridgeDrive, 'get' | 'save' | 'create'>;
+export type NotebookStore = Pick<BridgeDrive, 'get' | 'save' | 'create' | 'notebooks'> &
+  Partial<Pick<BridgeDrive, 'replace' | 'forget'>>;
 
 export class Saving implements IDisposable {
   constructor(
-    private readonly context: Context<INotebookModel>,
+    private readonly panel: NotebookPanel,
     private readonly drive: NotebookStore,
     private readonly isReadOnly: boolean
   ) {
+    const context = panel.context as Context<INotebookModel>;
+    this.context = context;
     context.saveState.connect(this.onSave, this);
     context.model.stateChanged.connect(this.onModel, this);
     context.model.contentChanged.connect(this.onModel, this);
     context.fileChanged.connect(this.onFile, this);
-    void context.ready.then(() => this.say(isReadOnly ? { kind: 'read-only' } : { kind: 'saved', at: null }));
+    const watch = (): void => void this.watch();
+    const timer = setInterval(watch, WATCH_MS);
+    document.addEventListener('visibilitychange', watch);
+    panel.disposed.connect(() => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', watch);
+    });
+    void context.ready.then(() => this.say(this.isReadOnly ? { kind: 'read-only' } : this.loaded()));
   }
 
   /** What else belongs into the file. */
@@ -51,79 +72,75 @@ export class Saving implements IDisposable {
   get changed(): ISignal<this, void> {
     return this._changed;
   }
+  /** Emitted when cells were taken from the file. */
+  get reloaded(): ISignal<this, void> {
+    return this._reloaded;
+  }
   get isDisposed(): boolean {
     return this._isDisposed;
   }
+  /** Whether leaving the page would lose something, also while a save is on its way. */
   get needsSave(): boolean {
-    return !this.isReadOnly && this.context.isReady && this.context.model.dirty;
+    return this._isSaving || this.isDirty;
+  }
+  /** Whether there is a way back to the file as it was: a file of this computer has none. */
+  get canConvert(): boolean {
+    return this.drive.replace !== undefined;
   }
 
-  /** Now, if there is anything to save. Never rejects. */
-  async save(): Promise<void> {
-    clearTimeout(this._timer);
-    this._timer = undefined;
-    if (!this.needsSave || this._isSaving || this._isDisposed) {
-      return;
-    }
-    this._isSaving = true;
-    this._dirtySince = null;
-    try {
-      if (await this.isChangedElsewhere()) {
-        this.say({ kind: 'conflict' });
-        return;
-      }
-      this.say({ kind: 'saving' });
-      const { context, drive } = this;
-      await this.prepare();
-      const content = context.model.toJSON();
-      // What changes from here on is not in it, and has to be saved again.
-      context.model.dirty = false;
-      try {
-        const model = await drive.save(context.path, { type: 'notebook', format: 'json', content });
-        this.adopt(model);
-        this._savedAt = Date.now();
-        this.say({ kind: 'saved', at: this._savedAt });
-      } catch (error) {
-        context.model.dirty = true;
-        throw error;
-      }
-    } catch (error) {
-      const code = (error as { code?: string }).code;
-      this.say(
-        code === 'file_changed' || code === 'file_exists'
-          ? { kind: 'conflict' }
-          : { kind: 'failed', why: error instanceof Error ? error.message : String(error) }
-      );
-      this.schedule(RETRY_MS);
-    } finally {
-      this._isSaving = false;
-      // What has changed meanwhile; a failure has its own time.
-      if (this._state.kind === 'saved') {
-        this.onModel();
-      }
-    }
+  /** Resolves when what the page shows now is saved, or cannot be. Never rejects. */
+  save(): Promise<void> {
+    this._last = this._last.then(() => this.saveNow());
+    return this._last;
+  }
+
+  /** The file cannot be shown as a notebook. */
+  fail(): void {
+    this.say({ kind: 'unreadable' });
+  }
+
+  /** The notebook as a save would write it. */
+  text(): string {
+    return this.drive.notebooks.text(this.context.path, this.context.model.toJSON());
   }
 
   /** Takes what is on the disk; what this page has goes into a file beside it. Resolves with the name of that file. */
   async keepBoth(): Promise<string> {
-    const { context, drive } = this;
-    const text = notebookText(context.model.toJSON());
-    const copy = await drive.create(context.path.replace(/(\.ipynb)?$/, '-mine.ipynb'), text);
+    const path = await this.saveCopy('-mine');
     await this.loadTheirs();
-    return copy.path;
+    return path;
+  }
+
+  /** Into a new file: `to`, or one beside this one whose name ends so. Resolves with its path. */
+  async saveCopy(end: `-${string}`, to?: string): Promise<string> {
+    const wanted = to ?? this.context.path.replace(/(\.ipynb)?$/, `${end}.ipynb`);
+    return (await this.drive.create(wanted, this.text())).path;
   }
 
   async loadTheirs(): Promise<void> {
     await this.context.revert();
-    this.say({ kind: 'saved', at: null });
+    this.say(this.loaded());
   }
 
-  /** Over what somebody else has written. */
+  /** Over what somebody else has written, or again where the file was deleted. */
   async overwrite(): Promise<void> {
     const { context, drive } = this;
-    this.adopt(await drive.get(context.path, { content: false }));
-    context.model.dirty = true;
-    await this.save();
+    if (this._state.kind === 'deleted') {
+      drive.forget?.(context.path);
+    } else {
+      this.adopt(await drive.get(context.path, { content: false }));
+    }
+    await this.write();
+  }
+
+  /** The file becomes one of today's format; as it was it goes into the trash. */
+  async convert(): Promise<void> {
+    const { context, drive } = this;
+    if (drive.replace !== undefined) {
+      this.adopt(await drive.replace(context.path, this.text()));
+      context.model.dirty = false;
+      await this.loadTheirs();
+    }
   }
 
   dispose(): void {
@@ -134,11 +151,128 @@ export class Saving implements IDisposable {
     }
   }
 
-  /** Also with another page of this notebook: a file has one version, whoever has written it. */
+  private get isDirty(): boolean {
+    return !this.isReadOnly && this.context.isReady && this.context.model.dirty;
+  }
+
+  /** A person decides what comes next. */
+  private get isHalted(): boolean {
+    return ['conflict', 'deleted', 'old-format'].includes(this._state.kind);
+  }
+
+  private loaded(): SaveState {
+    const version = this.drive.notebooks.oldFormat(this.context.path);
+    return version === null ? { kind: 'saved', at: null } : { kind: 'old-format', version };
+  }
+
+  private async saveNow(): Promise<void> {
+    clearTimeout(this._timer);
+    this._timer = undefined;
+    if (this.isDirty && !this._isDisposed && !this.isHalted && !(await this.isChangedElsewhere())) {
+      await this.write();
+    }
+  }
+
+  private async write(): Promise<void> {
+    this._isSaving = true;
+    this._dirtySince = null;
+    this.say({ kind: 'saving' });
+    const { context, drive } = this;
+    // Without what else belongs into it the notebook is saved all the same.
+    await this.prepare().catch(() => undefined);
+    const content = context.model.toJSON();
+    // What changes from here on is not in it, and has to be saved again.
+    context.model.dirty = false;
+    try {
+      this.adopt(await drive.save(context.path, { type: 'notebook', format: 'json', content }));
+      this._savedAt = Date.now();
+      this.say({ kind: 'saved', at: this._savedAt });
+    } catch (error) {
+      context.model.dirty = true;
+      this.sayFailed(error);
+    } finally {
+      this._isSaving = false;
+      // What has changed meanwhile; a failure has its own time.
+      if (this._state.kind === 'saved') {
+        this.onModel();
+      }
+    }
+  }
+
+  private sayFailed(error: unknown): void {
+    const { code } = error as { code?: string };
+    if (code === 'file_not_found') {
+      this.say({ kind: 'deleted', at: Date.now() });
+    } else if (code === 'file_changed' || code === 'file_exists') {
+      this.say({ kind: 'conflict' });
+    } else {
+      this.say({ kind: 'failed', why: messageOf(error) });
+      this.schedule(RETRY_MS);
+    }
+  }
+
+  /** Also by another page of this notebook: a file has one version, whoever has written it. Says what it has found. */
   private async isChangedElsewhere(): Promise<boolean> {
-    const known = this.context.contentsModel?.hash;
-    const now = await this.drive.get(this.context.path, { content: false });
-    return known !== undefined && now.hash !== known;
+    const { context, drive } = this;
+    try {
+      const known = context.contentsModel?.hash;
+      const now = await drive.get(context.path, { content: false });
+      if (known === undefined || now.hash === known) {
+        return false;
+      }
+      const theirs = await drive.get(context.path);
+      if (drive.notebooks.isSame(context.path, context.model.toJSON())) {
+        // Both say the same, so there is nothing to decide.
+        this.adopt(theirs);
+        return false;
+      }
+      this.say({ kind: 'conflict' });
+    } catch (error) {
+      this.sayFailed(error);
+    }
+    return true;
+  }
+
+  /** Takes what another program has written, as long as nothing is unsaved here. */
+  private async watch(): Promise<void> {
+    const { context, drive } = this;
+    const isWaiting = this.needsSave || this._state.kind === 'conflict' || this._state.kind === 'old-format';
+    if (document.hidden || this._isWatching || !context.isReady || this._isDisposed || isWaiting) {
+      return;
+    }
+    this._isWatching = true;
+    try {
+      const now = await drive.get(context.path, { content: false });
+      if (now.hash !== context.contentsModel?.hash) {
+        await this.take(await drive.get(context.path));
+      } else if (this._state.kind === 'deleted') {
+        this.say(this.loaded());
+      }
+    } catch (error) {
+      // Else it is being written, or the gateway is away, which the page says elsewhere.
+      if ((error as { code?: string }).code === 'file_not_found' && !this.isReadOnly) {
+        this.sayFailed(error);
+      }
+    } finally {
+      this._isWatching = false;
+    }
+  }
+
+  private async take(file: Contents.IModel): Promise<void> {
+    const { context, panel } = this;
+    if (this.needsSave) {
+      return; // changed meanwhile: the save finds the conflict
+    }
+    const running = panel.content.widgets
+      .filter(widget => (widget as CodeCell).model.executionState === 'running')
+      .map(({ model }) => model.id);
+    takeCells(context.model.sharedModel, file.content as INotebookContent, new Set(running));
+    context.model.dirty = false;
+    this.adopt({ ...file, content: null });
+    if (!this.isReadOnly) {
+      this.say(this.loaded());
+    }
+    this._reloaded.emit();
   }
 
   /** The document compares with this when it is saved by hand, and tells others that the file has changed. */
@@ -157,10 +291,10 @@ export class Saving implements IDisposable {
   }
 
   private onModel(): void {
-    if (this._isSaving || this._state.kind === 'conflict') {
+    if (this._isSaving || this.isHalted) {
       return;
     }
-    if (!this.needsSave) {
+    if (!this.isDirty) {
       // What has changed was nothing to save, which is said a moment after it has.
       if (this._state.kind === 'dirty') {
         clearTimeout(this._timer);
@@ -189,11 +323,15 @@ export class Saving implements IDisposable {
     }
   }
 
+  readonly context: Context<INotebookModel>;
   private _state: SaveState = { kind: 'loading' };
   private _savedAt: number | null = null;
   private _dirtySince: number | null = null;
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _isSaving = false;
+  private _isWatching = false;
   private _isDisposed = false;
+  private _last: Promise<void> = Promise.resolve();
   private readonly _changed = new Signal<this, void>(this);
+  private readonly _reloaded = new Signal<this, void>(this);
 }

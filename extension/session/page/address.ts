@@ -55,7 +55,7 @@ export function addressOf(page: Window, notebook: string): string {
   return new URL(notebook.split('/').map(encodeURIComponent).join('/'), base).pathname;
 }
 
-function storedToken(page: Window): string | null {
+export function storedToken(page: Window): string | null {
   try {
     return page.sessionStorage.getItem(TOKEN_KEY);
   } catch {

@@ -14,16 +14,16 @@ import type { NoticePlace } from '../../src/ui/notebook-notice.js';
 import { addNotebookCommands } from '../notebook/commands.js';
 import { Files } from '../notebook/files-of-notebook.js';
 import { frameScripts } from '../notebook/framed-output.js';
-import { LookingOn } from '../notebook/look-on.js';
+import { KernelStart } from '../notebook/kernel-start.js';
 import { type OpenNotebook, openNotebook } from '../notebook/open.js';
 import { Saving } from '../notebook/saving.js';
 import { Timing } from '../notebook/timing.js';
 import { describeWidgets, LazyWidgets } from '../notebook/widgets.js';
-import { Notices } from './notices.js';
+import { type Notice, Notices } from './notices.js';
 import { addPageCommands, CommandIDs } from './page-commands.js';
 import { shareWidgetHost } from './widget-host.js';
 import type { SessionPage } from './session-page.js';
-import { trans } from '../text.js';
+import { messageOf, timeText, trans } from '../text.js';
 
 export interface OpenSession extends OpenNotebook {
   readonly saving: Saving;
@@ -51,8 +51,18 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   page.drive.kernelSettings = kernelSettings;
   panel.id = 'tpulab-notebook';
   panel.content.rendermime.addFactory(floodFactory(id => backends.backendOf(id)?.serverSettings ?? null));
-  const saving = new Saving(context, page.store, isReadOnly);
+  const saving = new Saving(panel, page.store, isReadOnly);
   const notices = new Notices();
+  new KernelStart({
+    panel,
+    managers,
+    notices,
+    isReadOnly,
+    onConnect: name => void commands.execute(CommandIDs.connect, { name })
+  });
+  if (!isReadOnly) {
+    saving.reloaded.connect(() => notices.say(reloadedNotice(context.path)));
+  }
   page.current.follow(context.sessionContext);
   addNotebookCommands(commands, { panel, isReadOnly, keyboard });
   addPageCommands(page, { context, panel, saving });
@@ -88,11 +98,10 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
     });
     widgets = lazy;
   }
-  const looksOn = isReadOnly ? new LookingOn({ context, panel }, page.drive, managers) : null;
   followNotebook(panel, {
     backends,
     events,
-    ...(looksOn && { looksOn: looksOn.changed }),
+    ...(isReadOnly && { looksOn: saving.reloaded }),
     tellUnplaced: (_, message, { command }) => {
       // A reader can do nothing about it, and has no command line there.
       if (!isReadOnly) {
@@ -117,8 +126,22 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
       notices.say({ id: notification.id, tone, text: notification.message, actions: [] });
     }
   });
-  void context.initialize(false).catch(() => undefined);
+  void context.initialize(false).catch((error: unknown) => {
+    saving.fail();
+    notices.say({ id: 'load', tone: 'error', text: messageOf(error), actions: [] });
+  });
   return { context, panel, saving, notices, gone, timing: new Timing(panel) };
+}
+
+function reloadedNotice(path: string): Notice {
+  const at = timeText(Date.now());
+  const name = path.split('/').at(-1) ?? '';
+  return {
+    id: 'reloaded',
+    tone: 'success',
+    text: trans.__('Reloaded. %1 changed on disk at %2. You had no unsaved edits.', name, at),
+    actions: []
+  };
 }
 
 /** Says when the kernel or a host of its slice was lost, and offers what follows. */

@@ -1,10 +1,9 @@
 /** The commands of the page: the kernel, the file, the connection. */
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
-import { addressOf, isBrowserFile } from './address.js';
+import { addressOf, isBrowserFile, storedToken } from './address.js';
 import { download } from './download.js';
 import { deleteFile, moveFile, renameFile, sure } from './file-actions.js';
-import { notebookText } from '../files/notebook-text.js';
 import type { OpenNotebook } from '../notebook/open.js';
 import type { Saving } from '../notebook/saving.js';
 import type { SessionPage } from './session-page.js';
@@ -68,15 +67,16 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     label: trans.__('Open a notebook'),
     execute: ({ path }) => {
       if (typeof path === 'string') {
-        window.location.assign(
-          `${addressOf(window, path)}#${new URLSearchParams({ token: page.token }).toString()}`
-        );
+        // The tab remembers the token; only where it cannot does the token go into the address.
+        const token =
+          storedToken(window) === page.token ? '' : `#${new URLSearchParams({ token: page.token })}`;
+        window.location.assign(addressOf(window, path) + token);
       }
     }
   });
   commands.addCommand(CommandIDs.download, {
     label: trans.__('Download'),
-    execute: () => download(context.path, notebookText(context.model.toJSON()), 'application/x-ipynb+json')
+    execute: () => download(context.path, saving.text(), 'application/x-ipynb+json')
   });
   commands.addCommand(CommandIDs.rename, {
     label: trans.__('Rename…'),

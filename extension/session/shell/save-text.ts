@@ -1,5 +1,5 @@
 import type { SaveState } from '../notebook/saving.js';
-import { trans } from '../text.js';
+import { timeText, trans } from '../text.js';
 
 /**
  * What the top bar says of the file.
@@ -20,11 +20,13 @@ export function saveText(state: SaveState, isLive: boolean): string {
       return trans.__('Saving…');
     case 'failed':
       return trans.__('Not saved');
+    case 'old-format':
+      return trans.__('Not changed: nbformat %1', state.version);
+    case 'deleted':
+      return trans.__('Not saved: the file was deleted');
+    case 'unreadable':
+      return trans.__('Not opened');
     case 'conflict':
       return trans.__('Not saved: the file has changed');
   }
-}
-
-function timeText(at: number): string {
-  return new Date(at).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hour12: false });
 }

@@ -5,7 +5,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import type { Widget } from '@lumino/widgets';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { ICurrentKernel } from '../tokens.js';
-import { ignoreKernelDetails } from './kernel-details.js';
+import { ignoreKernelDetails, watchChoice } from './kernel-details.js';
 import { CurrentKernelModel, type FollowedContext } from './current-model.js';
 
 export const currentKernelPlugin: JupyterFrontEndPlugin<ICurrentKernel> = {
@@ -40,10 +40,10 @@ export const kernelDetailsPlugin: JupyterFrontEndPlugin<void> = {
   activate: (_: JupyterFrontEnd, notebooks: INotebookTracker): void => {
     // A second view of a notebook shows the same model.
     const watched = new WeakSet<object>();
-    notebooks.widgetAdded.connect((__, { model }) => {
+    notebooks.widgetAdded.connect((__, { model, sessionContext }) => {
       if (model !== null && !watched.has(model)) {
         watched.add(model);
-        ignoreKernelDetails(model);
+        ignoreKernelDetails(model, watchChoice(sessionContext));
       }
     });
   }

@@ -1,6 +1,6 @@
 import { YNotebook } from '@jupyter/ydoc';
 import { beforeEach, expect, test } from 'vitest';
-import { ignoreKernelDetails } from './kernel-details.js';
+import { ignoreKernelDetails, watchChoice } from './kernel-details.js';
 
 let notebook: YNotebook;
 beforeEach(() => {
@@ -50,9 +50,30 @@ test('a notebook that says nothing of its kernel is unchanged by the one that a 
   plain.setMetadata('language_info', { name: '' });
   plain.setMetadata('kernelspec', { name: '', display_name: '' });
   plain.dirty = false;
-  ignoreKernelDetails(plain, true);
+  ignoreKernelDetails(plain, () => false, true);
   plain.setMetadata('language_info', DETAILS);
   plain.setMetadata('kernelspec', { name: 'tpulab-jax', display_name: 'JAX', language: 'python' });
   await settled();
   expect(plain.dirty).toBe(false);
+});
+
+// E3
+test('a kernel that took the place of a missing one leaves the notebook with the name of that one, until a person chooses', async () => {
+  const changed: unknown[] = [];
+  const context = { changeKernel: async (options?: never) => void changed.push(options) };
+  const r = { name: 'ir', display_name: 'R' };
+  const other = YNotebook.create({ data: { metadata: { kernelspec: r } } });
+  other.dirty = false;
+  ignoreKernelDetails(other, watchChoice(context));
+  const substitute = { name: 'tpulab-jax', display_name: 'JAX', language: 'python' };
+  other.setMetadata('kernelspec', substitute);
+  await settled();
+  expect(other.getMetadata('kernelspec')).toEqual(r);
+  expect(other.dirty).toBe(false);
+  await context.changeKernel({ name: 'tpulab-jax' } as never);
+  other.setMetadata('kernelspec', substitute);
+  await settled();
+  expect(other.getMetadata('kernelspec')).toEqual(substitute);
+  expect(other.dirty).toBe(true);
+  expect(changed).toEqual([{ name: 'tpulab-jax' }]);
 });

@@ -10,12 +10,13 @@ import {
   TrashPage,
   TrashRestore
 } from '@tpulab/protocol';
-import type { FastifyReply } from 'fastify';
+import type { FastifyError, FastifyReply } from 'fastify';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Resource } from '../http/rights.js';
 import { failure, notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { InvalidRequestError } from '../http/errors.js';
+import { FileTooLargeError } from './file-errors.js';
 import type { Expected, RootFolder } from './root-folder.js';
 
 const Params = Type.Object({ '*': Type.String() });
@@ -151,6 +152,12 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
     // Bytes, whatever they are called: a notebook is not parsed on its way to the disk.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+    scope.setErrorHandler((error: FastifyError, request) => {
+      const isTooLarge = error.code === 'FST_ERR_CTP_BODY_TOO_LARGE';
+      throw isTooLarge
+        ? new FileTooLargeError((request.params as { '*': string })['*'], MAX_FILE_BYTES)
+        : error;
+    });
     scope.put(
       '/bridge/v1/files/*',
       {

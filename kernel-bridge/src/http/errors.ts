@@ -210,10 +210,14 @@ export const EnvironmentUnknownError = errorWith(
 /** A kernel was asked for by a kernelspec name that is not known. 501 is what Jupyter's clients expect. */
 export class KernelSpecUnknownError extends BridgeError {
   readonly shortMessage: string;
-  constructor(name: string) {
+  constructor(name: string, names: readonly string[]) {
+    const there =
+      names.length === 0
+        ? 'there is none ("tpulab env create jax" makes one)'
+        : `there are ${names.join(', ')}`;
     super(
       'kernelspec_unknown',
-      `The kernelspec "${name}" does not exist here; choose another, or install it and try again.`
+      `The kernelspec "${name}" does not exist here; ${there}. Choose another, or install it and try again.`
     );
     this.shortMessage = `${name} not found`;
   }

@@ -24,14 +24,28 @@ export class KernelSpecCatalog {
   async get(name: string | null | undefined): Promise<KernelSpec> {
     const specs = await this.list();
     const wanted = name ?? this.defaultOf(specs);
-    const spec = lookUp(specs, wanted);
-    if (!spec) throw new KernelSpecUnknownError(wanted);
+    const spec = this.#lookUp(specs, wanted);
+    if (!spec) throw new KernelSpecUnknownError(wanted, [...specs.keys()].sort());
     return spec;
   }
 
   /** The spec that a client means by this name, or undefined. */
   async find(name: string): Promise<KernelSpec | undefined> {
-    return lookUp(await this.list(), name);
+    return this.#lookUp(await this.list(), name);
+  }
+
+  /**
+   * Jupyter writes names in lower case. `python3` is what papermill, nbclient, Colab and others ask for who know no machine, and `python`
+   * its older name: whatever Python is the default here.
+   */
+  #lookUp(specs: ReadonlyMap<string, KernelSpec>, name: string): KernelSpec | undefined {
+    const lower = name.toLowerCase();
+    const found = specs.get(name) ?? specs.get(lower);
+    if (found || !/^python3?$/.test(lower)) return found;
+    const preferred = specs.get('python3') ?? specs.get(this.defaultOf(specs));
+    return preferred?.language === 'python'
+      ? preferred
+      : [...specs.values()].find(({ language }) => language === 'python');
   }
 
   /** Name of the default spec: the configured one, else one of ours, else `python3`, else the first. */
@@ -46,10 +60,4 @@ export class KernelSpecCatalog {
       'python3'
     );
   }
-}
-
-/** Jupyter writes names in lower case, and `python` is its name for whatever Python 3 there is. */
-function lookUp(specs: ReadonlyMap<string, KernelSpec>, name: string): KernelSpec | undefined {
-  const lower = name.toLowerCase();
-  return specs.get(name) ?? specs.get(lower) ?? (lower === 'python' ? specs.get('python3') : undefined);
 }

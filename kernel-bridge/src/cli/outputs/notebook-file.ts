@@ -4,9 +4,9 @@
  */
 import { type BigIntStats } from 'node:fs';
 import { readFile, realpath, stat } from 'node:fs/promises';
+import { NotebookFormatError, NotebookText } from '@tpulab/protocol';
 import { writeAtomically } from '../../platform/write-atomically.js';
 import { CommandError } from '../command-errors.js';
-import { NotebookFormatError, NotebookText } from './notebook-text.js';
 
 /** Appended to the name of the file. A name of our own: other backups are not ours to replace. */
 export const BACKUP_SUFFIX = '.before-outputs';

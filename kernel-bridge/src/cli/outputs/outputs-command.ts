@@ -182,7 +182,7 @@ function summary(
 ): string {
   const of = (placement: PlacedCell['placement']): PlacedCell[] =>
     placed.filter(each => each.placement === placement);
-  const [written, changed] = [of('written'), of('changed')];
+  const [written, changed, ambiguous] = [of('written'), of('changed'), of('ambiguous')];
   const running = written.filter(({ execution }) => execution?.state === 'running');
   const cut = written.filter(({ execution }) => (execution?.cutBytes ?? 0) > 0);
   const verb = dryRun ? 'would be written' : 'written';
@@ -191,10 +191,14 @@ function summary(
       ? `${into} already has these outputs; nothing was written.`
       : `${into}: outputs of ${count(written.length, 'cell')} ${verb}, ${count(of('not-run').length, 'cell')} not run.`,
     ...changed.map(
-      ({ cell }) => `  ${nameOf(cell)}: its code has changed since the run; skipped (--force writes it)`
+      ({ cell }) => `  cell ${cell.id}: its code has changed since the run; skipped (--force writes it)`
     ),
-    ...running.map(({ cell }) => `  ${nameOf(cell)}: still running, outputs so far`),
-    ...cut.map(({ cell }) => `  ${nameOf(cell)}: shortened in the middle (--max-bytes 0 writes everything)`),
+    ...ambiguous.map(
+      ({ cell }) =>
+        `  cell ${cell.id}: other cells have the same code, and the client that ran it named no cells; skipped`
+    ),
+    ...running.map(({ cell }) => `  cell ${cell.id}: still running, outputs so far`),
+    ...cut.map(({ cell }) => `  cell ${cell.id}: shortened in the middle (--max-bytes 0 writes everything)`),
     ...(widgets.length > 0
       ? [`  what ${count(widgets.length, 'Output widget')} captured is in the saved state of the widgets`]
       : []),
@@ -203,10 +207,6 @@ function summary(
       : []),
     ...(backup === null ? [] : [`  the previous notebook: ${backup}`])
   ].join('\n');
-}
-
-function nameOf({ id, index }: PlacedCell['cell']): string {
-  return id === null ? `cell number ${index + 1}` : `cell ${id}`;
 }
 
 function count(number: number, what: string): string {

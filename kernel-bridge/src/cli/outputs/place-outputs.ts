@@ -1,10 +1,12 @@
 /** Which execution belongs to which cell of a notebook, and what is to become of each cell. */
-import type { CellExecution } from '@tpulab/protocol';
+import type { CellExecution, CellOutputs, CodeCell } from '@tpulab/protocol';
 import { codeHash } from '../../outputs/index.js';
-import type { CellOutputs, CodeCell } from './notebook-text.js';
 
-/** `changed`: the code of the cell is no longer what was run. `not-run`: nothing of it has been run by this kernel. */
-export type Placement = 'written' | 'changed' | 'not-run';
+/**
+ * `changed`: the code of the cell is no longer what was run. `not-run`: nothing of it has been run by this kernel. `ambiguous`: its code
+ * was run by a client that names no cells, and other cells have the same code.
+ */
+export type Placement = 'written' | 'changed' | 'not-run' | 'ambiguous';
 
 export interface PlacedCell {
   readonly cell: CodeCell;
@@ -30,13 +32,14 @@ export function placeOutputs(
   const byCode = executionsByCode(begun);
   const ambiguous = repeated(cells.map(({ source }) => source));
   return cells
-    .filter(({ id }) => wanted === null || (id !== null && wanted.has(id)))
+    .filter(({ id }) => wanted === null || wanted.has(id))
     .map(cell => {
-      const named = cell.id === null ? undefined : byCell.get(cell.id);
-      // Clients that name no cell, and notebooks without ids: the code itself tells, when it is there once.
-      const alike = ambiguous.has(cell.source) ? undefined : byCode.get(codeHash(cell.source));
-      const execution = named ?? alike ?? null;
-      if (execution === null) return { cell, execution, placement: 'not-run' };
+      // Clients that name no cell: the code itself decides, when it is there once.
+      const alike = byCode.get(codeHash(cell.source));
+      const isAmbiguous = ambiguous.has(cell.source);
+      const execution = byCell.get(cell.id) ?? (isAmbiguous ? undefined : alike) ?? null;
+      if (execution === null)
+        return { cell, execution, placement: isAmbiguous && alike ? 'ambiguous' : 'not-run' };
       const isSame = execution.codeHash === codeHash(cell.source);
       return { cell, execution, placement: isSame || force ? 'written' : 'changed' };
     });

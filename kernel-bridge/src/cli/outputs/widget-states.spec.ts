@@ -1,12 +1,12 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { valueAt, withValue } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { inTemporaryFolder } from '../../journal/testing/journal-folder.js';
 import { KernelStory } from '../../outputs/testing/kernel-story.js';
 import { runPython } from '../../outputs/testing/lab-python.js';
 import { capture, openWidget } from '../../outputs/testing/random-story.js';
 import { runCommand } from '../testing/command-line.js';
-import { valueAt, withValue } from './json-edit.js';
 import { outputsCommand } from './outputs-command.js';
 
 const KERNEL = '11111111-2222-4333-8444-555555555555';
@@ -146,7 +146,7 @@ describe('a value that is put into a JSON text', () => {
     ],
     ['stays on the one line', '{"a": 1}', ['b'], '{"a": 1, "b": [1]}'],
     ['takes the place of what is no object', '{"a": null}', ['a', 'b'], '{"a": {"b": [1]}}'],
-    ['leaves the mark at the start', '\ufeff{"a": 1}', ['a'], '\ufeff{"a": [1]}']
+    ['drops the mark at the start, which nbformat cannot read', '\ufeff{"a": 1}', ['a'], '{"a": [1]}']
   ])('%s', (_what, text, at, expected) => {
     expect(withValue(text, at, [1])).toBe(expected);
   });

@@ -2,9 +2,7 @@
  * What Output widgets have captured belongs to no cell. A notebook has it in the saved state of its widgets, from which JupyterLab,
  * nbclient and nbconvert show it where a cell shows the widget.
  */
-import type { CapturedOutputs, NotebookOutput } from '@tpulab/protocol';
-import { valueAt, withValue } from './json-edit.js';
-import { sorted } from './nbformat-output.js';
+import { type CapturedOutputs, type NotebookOutput, valueAt, withValue } from '@tpulab/protocol';
 import type { PlacedCell } from './place-outputs.js';
 
 const VIEW_TYPE = 'application/vnd.jupyter.widget-view+json';
@@ -26,7 +24,7 @@ export function widgetsOf(
 /** The text of a notebook with these outputs in the saved state of the widgets. Other widgets and other state stay. */
 export function withWidgetOutputs(text: string, widgets: readonly CapturedOutputs[]): string {
   return widgets.reduce((before, { commId, outputs }) => {
-    const captured = sorted(outputs.map(({ output }) => output));
+    const captured = outputs.map(({ output }) => output);
     const model = [...STATES, 'state', commId];
     if (valueAt(before, model) !== undefined)
       return withValue(before, [...model, 'state', 'outputs'], captured);

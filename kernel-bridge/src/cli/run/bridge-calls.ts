@@ -24,6 +24,7 @@ export type RunSession = Static<typeof Session>;
 const Kernelspec = Type.Object({
   name: Type.String(),
   spec: Type.Object({
+    language: Type.String(),
     metadata: Type.Object({ framework: Type.Optional(Type.String()) })
   })
 });

@@ -1,6 +1,7 @@
 /** `tpulab run`: a notebook runs top to bottom on a remote, whether or not this terminal stays open. */
 import { spawn } from 'node:child_process';
 import { realpath } from 'node:fs/promises';
+import { chooseKernel, kernelOf } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
 import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
@@ -124,11 +125,11 @@ async function begin(
   notebook: string,
   options: RunOptions
 ): Promise<RunRecord> {
-  const { notebook: parsed, text } = await NotebookFile.read(notebook);
+  const { notebook: parsed } = await NotebookFile.read(notebook);
   const cells = parsed.codeCells.filter(({ source }) => source.trim() !== '');
   if (cells.length === 0)
     throw new CommandError('notebook_unusable', `${notebook} has no code cells to run.`);
-  const kernelName = await kernelFor(calls, text, options);
+  const kernelName = await kernelFor(calls, parsed.metadata(), options);
   const path = sessionPath(await realpath(notebook));
   const before = (await calls.sessions()).find(session => session.path === path);
   if (before) await endBefore(calls, before.id, before.kernel.id, notebook);
@@ -171,45 +172,42 @@ async function endBefore(
 /** Of kernelspecs of our environments. */
 const OURS = 'tpulab-';
 
-function environmentMissing(kernel: string, names: readonly string[], on: string | undefined): CommandError {
-  const environment = kernel.slice(OURS.length);
-  const how =
-    on === undefined
-      ? `"tpulab env create ${environment}" makes it`
-      : `"tpulab connect ${on} --environment ${environment}" installs it`;
-  return new CommandError(
-    'run_not_started',
-    `The notebook needs the kernel "${kernel}", which is missing there: ${how}. --kernel chooses another; there are ${names.join(', ')}.`
-  );
-}
-
 async function kernelFor(
   calls: BridgeCalls,
-  text: string,
+  metadata: Readonly<Record<string, unknown>>,
   { kernel: asked, on }: RunOptions
 ): Promise<string> {
   const { default: first, kernelspecs } = await calls.specs();
   const names = Object.keys(kernelspecs);
+  const there = names.length === 0 ? 'there is none' : `there are ${names.join(', ')}`;
+  const refused = (why: string): CommandError => new CommandError('run_not_started', why);
   if (asked !== undefined) {
     if (names.includes(asked)) return asked;
-    throw new CommandError(
-      'run_not_started',
-      `There is no kernel "${asked}" there; there are ${names.join(', ')}.`
-    );
+    throw refused(`There is no kernel "${asked}" there; ${there}.`);
   }
-  const own = (JSON.parse(text) as { metadata?: { kernelspec?: { name?: unknown } } }).metadata?.kernelspec
-    ?.name;
+  const wanted = kernelOf(metadata);
+  const { name } = wanted;
   // Whoever connects all hosts of a slice wants their chips; --kernel chooses those of the first host alone.
   const [slice, ...more] = Object.values(kernelspecs).filter(
-    ({ name, spec: { metadata } }) =>
-      name.startsWith(SLICE_KERNELS) &&
-      (own === undefined || own === `${OURS}${SLICE_ENVIRONMENTS[metadata.framework ?? 'jax']}`)
+    each =>
+      each.name.startsWith(SLICE_KERNELS) &&
+      (name === '' || name === `${OURS}${SLICE_ENVIRONMENTS[each.spec.metadata.framework ?? 'jax']}`)
   );
   if (on !== undefined && slice !== undefined && more.length === 0) return slice.name;
-  if (typeof own === 'string' && names.includes(own)) return own;
-  // A kernel of ours is an environment that the notebook needs; any other name is of the machine that it was written on.
-  if (typeof own === 'string' && own.startsWith(OURS)) throw environmentMissing(own, names, on);
-  return first;
+  const languages = new Map(Object.values(kernelspecs).map(each => [each.name, each.spec.language]));
+  const choice = chooseKernel(wanted, languages, first);
+  if (choice.kind === 'found') return choice.name;
+  const environment = name.startsWith(OURS) ? name.slice(OURS.length) : names.length === 0 ? 'jax' : null;
+  const remedy =
+    environment === null
+      ? ': install it there'
+      : on === undefined
+        ? `: "tpulab env create ${environment}" makes it`
+        : `: "tpulab connect ${on} --environment ${environment}" installs it`;
+  const language = wanted.displayName === '' ? '' : ` (${wanted.displayName})`;
+  throw refused(
+    `The notebook needs the kernel "${name || first}"${language}, which is missing there${remedy}. --kernel chooses another; ${there}. The file was not changed.`
+  );
 }
 
 /** The terminal may close: what comes goes on into the notebook. */

@@ -54,9 +54,17 @@ def problems(paths: list[str]) -> list[str | None]:
     return found
 
 
+def converted(path: str) -> Cell:
+    """A notebook of an old format as nbformat converts it."""
+    with Path(path).open(encoding="utf-8") as file:
+        return dict(nbformat.read(file, as_version=4))
+
+
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
-    if command == "validate":
+    if command == "convert":
+        json.dump(converted(arguments[0]), sys.stdout)
+    elif command == "validate":
         json.dump(problems(arguments), sys.stdout)
     else:
         json.dump(

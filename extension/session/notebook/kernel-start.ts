@@ -1,0 +1,199 @@
+/**
+ * Which kernel a notebook of this page gets: the one that runs for it already, else the one that it names, or one of its language, started
+ * as soon as the gateway lists it. Never one of another language: then the page says what is missing, and the notebook stays as it is.
+ */
+import { SessionContextDialogs } from '@jupyterlab/apputils';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Session } from '@jupyterlab/services';
+import { chooseKernel, type KernelChoice, kernelOf, type NotebookKernel } from '@tpulab/protocol';
+import { labSpecName, remoteOfPlace, splitSpecName } from '../../src/backends/spec-names.js';
+import type { Notice, Notices } from '../page/notices.js';
+import type { Managers } from '../runtime/managers.js';
+import { trans } from '../text.js';
+
+/** How long a start waits for the kernelspecs of a gateway that is slow; when they come later it begins then. */
+const SPECS_MS = 20_000;
+/** Other pages may start the same kernel at the same moment, and a machine be busy: a start is tried so often. */
+const TRIES = 4;
+const RETRY_MS = 1_500;
+
+/** The part of Lab's session context that takes a session which is there; its public calls start one or ask for one. */
+interface TakesSession {
+  _handleNewSession(session: Session.ISessionConnection): void;
+}
+
+export interface KernelStartOptions {
+  readonly panel: NotebookPanel;
+  readonly managers: Managers;
+  readonly notices: Notices;
+  /** A reader follows the kernel of the owner, and starts none. */
+  readonly isReadOnly: boolean;
+  /** Connects a remote. */
+  readonly onConnect: (remote: string) => void;
+}
+
+export class KernelStart {
+  constructor(private readonly options: KernelStartOptions) {
+    const { panel, managers, isReadOnly } = options;
+    const { sessionContext } = panel;
+    managers.sessions.runningChanged.connect(this.follow, this);
+    managers.kernelspecs.specsChanged.connect(this.onSpecs, this);
+    sessionContext.kernelChanged.connect(this.onKernel, this);
+    panel.disposed.connect(() => {
+      managers.sessions.runningChanged.disconnect(this.follow, this);
+      managers.kernelspecs.specsChanged.disconnect(this.onSpecs, this);
+    });
+    if (!isReadOnly) {
+      const start = sessionContext.startKernel.bind(sessionContext);
+      sessionContext.startKernel = () => this.start(start);
+    }
+    void sessionContext.ready.then(() => this.follow());
+  }
+
+  /** As Lab's own: resolves with whether a person has to choose, which this asks for in its own way. */
+  private async start(start: () => Promise<boolean>): Promise<boolean> {
+    const { panel, managers, notices } = this.options;
+    const { sessionContext } = panel;
+    notices.clear(NOTICE);
+    for (let tried = 1; tried <= TRIES && !panel.isDisposed; tried += 1) {
+      const choice = await this.choice();
+      if (choice.kind === 'missing') {
+        this.sayMissing(choice.wanted);
+        return false;
+      }
+      sessionContext.kernelPreference = { ...sessionContext.kernelPreference, name: choice.name };
+      if (!(await start())) {
+        return false;
+      }
+      await wait(RETRY_MS);
+      await managers.sessions.refreshRunning().catch(() => undefined);
+      if (this.follow()) {
+        return false;
+      }
+    }
+    this.say(
+      trans.__('No kernel could be started. You can read and edit; cells cannot run.'),
+      trans.__('Try again')
+    );
+    return false;
+  }
+
+  private async choice(): Promise<KernelChoice> {
+    const { panel, managers } = this.options;
+    await panel.context.ready;
+    const wanted = kernelOf({
+      kernelspec: panel.model?.getMetadata('kernelspec') as unknown,
+      language_info: panel.model?.getMetadata('language_info') as unknown
+    });
+    const end = performance.now() + SPECS_MS;
+    for (;;) {
+      const choice = this.chosen(wanted);
+      if (choice.kind === 'found' || this.isListed || performance.now() > end || panel.isDisposed) {
+        return choice;
+      }
+      await managers.kernelspecs.refreshSpecs().catch(() => undefined);
+      await wait(RETRY_MS / 3);
+    }
+  }
+
+  private chosen(wanted: NotebookKernel): KernelChoice {
+    const specs = this.options.managers.kernelspecs.specs;
+    const names = Object.keys(specs?.kernelspecs ?? {});
+    const { place } = splitSpecName(wanted.name);
+    if (remoteOfPlace(place) !== null) {
+      return names.includes(wanted.name) ? { kind: 'found', name: wanted.name } : { kind: 'missing', wanted };
+    }
+    // The page's names of what the gateway lists begin with its place; a notebook has the gateway's own.
+    const here = names.filter(name => remoteOfPlace(splitSpecName(name).place) === null);
+    const plain = new Map(here.map(name => [splitSpecName(name).name, name]));
+    const languages = new Map(
+      [...plain].map(([name, page]) => [name, specs?.kernelspecs[page]?.language ?? ''])
+    );
+    const own = { ...wanted, name: splitSpecName(wanted.name).name };
+    const choice = chooseKernel(own, languages, splitSpecName(specs?.default ?? '').name);
+    return choice.kind === 'found'
+      ? { ...choice, name: plain.get(choice.name) ?? labSpecName('bridge', choice.name) }
+      : choice;
+  }
+
+  /** Whether the gateway has said which kernels it has; a remote's may come later, and are not waited for. */
+  private get isListed(): boolean {
+    const names = Object.keys(this.options.managers.kernelspecs.specs?.kernelspecs ?? {});
+    return names.some(name => remoteOfPlace(splitSpecName(name).place) === null);
+  }
+
+  private sayMissing({ name, displayName, language }: NotebookKernel): void {
+    const remote = remoteOfPlace(splitSpecName(name).place);
+    if (remote !== null) {
+      const connect = {
+        label: trans.__('Connect to %1', remote),
+        onClick: () => this.options.onConnect(remote)
+      };
+      this.say(trans.__('This notebook runs on %1, which is not connected. %2', remote, KEPT), null, connect);
+    } else if (!this.isListed) {
+      this.say(trans.__('The gateway lists no kernels; "tpulab env create jax" makes one. %1', KEPT));
+    } else {
+      const what = displayName === '' ? language : displayName;
+      const kernel = what === '' ? `"${name}"` : `${what} ("${name}")`;
+      this.say(trans.__('This notebook needs the kernel %1, which is not installed here. %2', kernel, KEPT));
+    }
+  }
+
+  private say(
+    text: string,
+    again: string | null = trans.__('Check again'),
+    first?: Notice['actions'][number]
+  ): void {
+    const { panel, managers, notices } = this.options;
+    const check = async (): Promise<void> => {
+      await managers.kernelspecs.refreshSpecs().catch(() => undefined);
+      await panel.sessionContext.startKernel();
+    };
+    notices.say({
+      id: NOTICE,
+      tone: 'warning',
+      text,
+      actions: [
+        ...(first ? [{ ...first, primary: true }] : []),
+        ...(again === null ? [] : [{ label: again, primary: true, onClick: () => void check() }]),
+        {
+          label: trans.__('Choose another kernel…'),
+          onClick: () => void new SessionContextDialogs().selectKernel(panel.sessionContext)
+        }
+      ]
+    });
+  }
+
+  private onSpecs(): void {
+    const { panel, notices } = this.options;
+    const isMissing = notices.all.some(({ id }) => id === NOTICE);
+    if (isMissing && panel.sessionContext.session === null) {
+      void this.choice().then(({ kind }) => (kind === 'found' ? panel.sessionContext.startKernel() : null));
+    }
+  }
+
+  private onKernel(_: unknown, { newValue }: { readonly newValue: unknown }): void {
+    if (newValue !== null) {
+      this.options.notices.clear(NOTICE);
+    }
+  }
+
+  /** Takes the kernel that runs for this notebook; whether there is one. */
+  private follow(): boolean {
+    const { panel, managers } = this.options;
+    const { sessionContext } = panel;
+    const model = [...managers.sessions.running()].find(({ path }) => path === panel.context.path);
+    // Until it is ready it looks for a session itself.
+    if (!model || !sessionContext.isReady || sessionContext.session !== null) {
+      return sessionContext.session !== null;
+    }
+    const session = managers.sessions.connectTo({ model });
+    (sessionContext as unknown as TakesSession)._handleNewSession(session);
+    return true;
+  }
+}
+
+const NOTICE = 'kernel-start';
+const KEPT = trans.__('You can read and edit; cells cannot run. Nothing was changed in the file.');
+
+const wait = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));

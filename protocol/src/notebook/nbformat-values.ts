@@ -1,0 +1,52 @@
+/** Values as nbformat writes them into a file: texts as lists of lines, keys in the order of their names, characters whole. */
+import type { NotebookOutput } from '../outputs.js';
+
+/** What Python's `str.splitlines` takes for the end of a line; nbformat writes with it. */
+const LINE =
+  /[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+$/g;
+
+export function fileOutput(output: NotebookOutput): unknown {
+  switch (output.output_type) {
+    case 'stream':
+      return { ...output, text: lines(textOf(output.text)) };
+    case 'display_data':
+    case 'execute_result':
+      return { ...output, data: Object.fromEntries(Object.entries(output.data).map(dataLines)) };
+    default:
+      return output;
+  }
+}
+
+/** What nbformat splits; base64 and JSON stay whole. */
+const SPLIT = /^(text\/.*|application\/javascript|image\/svg\+xml)$/;
+
+function dataLines([type, value]: [string, unknown]): [string, unknown] {
+  return [type, SPLIT.test(type) && isText(value) ? lines(textOf(value)) : value];
+}
+
+/** A text of a notebook, which may be a list of lines. */
+export function isText(value: unknown): boolean {
+  return typeof value === 'string' || (Array.isArray(value) && value.every(each => typeof each === 'string'));
+}
+
+export function textOf(value: unknown): string {
+  return Array.isArray(value) ? value.join('') : typeof value === 'string' ? value : '';
+}
+
+export function lines(text: string): string[] {
+  return text.match(LINE) ?? [];
+}
+
+/** With the keys of all objects in the order of their names, and without halves of characters, which no UTF-8 can hold. */
+export function sorted(value: unknown): unknown {
+  if (typeof value === 'string') return wellFormed(value);
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(entries.map(([key, each]) => [wellFormed(key), sorted(each)]));
+}
+
+/** With U+FFFD for each half of a character. */
+export function wellFormed(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, '\ufffd');
+}

@@ -1,0 +1,207 @@
+import { describe, expect, it } from 'vitest';
+import { chooseKernel, kernelOf } from './kernel-choice.js';
+import { newText, NotebookFormatError, NotebookText } from './notebook-text.js';
+
+type Cell = Record<string, unknown>;
+const code = (source: string, more: Cell = {}): Cell => ({
+  cell_type: 'code',
+  execution_count: null,
+  metadata: {},
+  outputs: [],
+  source,
+  ...more
+});
+const notebook = (cells: readonly Cell[], more: object = {}): string =>
+  JSON.stringify({ cells, metadata: {}, nbformat: 4, nbformat_minor: 5, ...more }, null, 1);
+const stream = (text: string) => ({ output_type: 'stream' as const, name: 'stdout', text });
+const cellsOf = (text: string): Cell[] => (JSON.parse(text) as { cells: Cell[] }).cells;
+
+// A14
+describe('cells with ids that are missing or not their own', () => {
+  it('get ids that are the same at each reading, and the ones that are right stay', () => {
+    const text = notebook([
+      code('run()', { id: 'a' }),
+      code('run()', { id: 'a' }),
+      code('x'),
+      code('x'),
+      code('y', { id: '' })
+    ]);
+    const ids = new NotebookText(text).codeCells.map(({ id }) => id);
+    expect(ids[0]).toBe('a');
+    expect(new Set(ids).size).toBe(5);
+    expect(new NotebookText(text).codeCells.map(({ id }) => id)).toEqual(ids);
+    expect(new NotebookText(text).content().cells.map(({ id }) => id)).toEqual(ids);
+    for (const id of ids) expect(id).toMatch(/^[a-zA-Z0-9_-]{1,64}$/);
+  });
+
+  it('keep each its own outputs, and the file then has the ids', () => {
+    const text = notebook([code('x', { id: 'a' }), code('x', { id: 'a' }), code('x')]);
+    const outputs = [0, 1, 2].map(index => ({
+      index,
+      executionCount: index + 1,
+      outputs: [stream(`${index}`)]
+    }));
+    const after = new NotebookText(text).withOutputs(outputs);
+    const cells = cellsOf(after);
+    expect(cells.map(cell => JSON.stringify(cell['outputs']))).toEqual(
+      ['0', '1', '2'].map(each => JSON.stringify([{ name: 'stdout', output_type: 'stream', text: [each] }]))
+    );
+    expect(new Set(cells.map(({ id }) => id)).size).toBe(3);
+    expect(new NotebookText(after).codeCells.map(({ id }) => id)).toEqual(cells.map(({ id }) => id));
+  });
+
+  it('are not written into a notebook of nbformat 4.4, whose format has none', () => {
+    const text = notebook([code('x')], { nbformat_minor: 4 });
+    const after = new NotebookText(text).withOutputs([{ index: 0, executionCount: 1, outputs: [] }]);
+    expect(cellsOf(after)[0]).not.toHaveProperty('id');
+  });
+});
+
+// A13, A14, A02
+describe('a file that other programs read', () => {
+  it('with NaN is read, and what is written is JSON', () => {
+    const text = notebook([code('x', { id: 'a' })], { metadata: { score: 0.5 } }).replace(
+      '0.5',
+      '[NaN, -Infinity, Infinity, "NaN"]'
+    );
+    const read = new NotebookText(text);
+    expect(read.metadata()).toEqual({ score: [null, null, null, 'NaN'] });
+    const after = read.withOutputs([{ index: 0, executionCount: 1, outputs: [stream('a')] }]);
+    expect(JSON.parse(after)).toMatchObject({ metadata: { score: [null, null, null, 'NaN'] } });
+    // What is only looked at is not repaired.
+    expect(read.withOutputs([])).toBe(text);
+  });
+
+  it('without outputs, counts and metadata is read, and written complete', () => {
+    const text = notebook([
+      { cell_type: 'code', source: 'x', id: 'a' },
+      { cell_type: 'code', id: 'b' }
+    ]);
+    const read = new NotebookText(text);
+    expect(read.content().cells[1]).toMatchObject({ source: '', outputs: [], metadata: {} });
+    const after = read.withOutputs([{ index: 0, executionCount: 1, outputs: [stream('a')] }]);
+    expect(cellsOf(after)[0]).toMatchObject({ execution_count: 1, source: 'x' });
+    expect(cellsOf(after)[1]).toMatchObject({ execution_count: null, outputs: [] });
+  });
+
+  it('holds no half of a character, whether it was printed or stood there before', () => {
+    const text = notebook([
+      code('x', { id: 'a' }),
+      code('y', { id: 'b', outputs: [stream('\ud83d end 😀')] })
+    ]);
+    const after = new NotebookText(text).withOutputs([
+      { index: 0, executionCount: 1, outputs: [stream('a\ud83d \\ud83d 😀')] }
+    ]);
+    expect(JSON.stringify(cellsOf(after)[0])).toContain('a\ufffd \\\\ud83d 😀');
+    expect(JSON.stringify(cellsOf(after)[1])).toContain('\ufffd end 😀');
+    expect(newText({ cells: [code('\udc00')] })).toContain('\ufffd');
+  });
+});
+
+describe('what the page saves', () => {
+  const odd =
+    '{\r\n  "zoo": 1.50,\r\n  "cells": [\r\n    {"cell_type": "code", "execution_count": null, "id": "a", "ours": {"x": 1e2},' +
+    ' "metadata": {"z": 1, "a": 2}, "outputs": [], "source": ["x\\n", "y"]},\r\n    {"cell_type": "markdown",' +
+    ' "id": "b", "metadata": {}, "source": "# \\u00e9"}\r\n  ],\r\n' +
+    '  "metadata": {"orig_nbformat": 2, "kernelspec": {"name": "ir", "display_name": "R"}},\r\n  "nbformat": 4,\r\n  "nbformat_minor": 5\r\n}\r\n';
+
+  it('is the file, byte for byte, where nothing has changed', () => {
+    const read = new NotebookText(odd);
+    const content = read.content();
+    // What JupyterLab's model adds by itself.
+    content.metadata['language_info'] = { name: '' };
+    expect(read.withContent(content)).toBe(odd);
+  });
+
+  it('changes only what was changed', () => {
+    const read = new NotebookText(odd);
+    const content = read.content();
+    content.cells[0]['source'] = 'x\nz';
+    expect(read.withContent(content)).toBe(
+      odd.replace('["x\\n", "y"]', '[\r\n        "x\\n",\r\n        "z"\r\n      ]')
+    );
+    const { cells } = content;
+    content.cells = [{ id: 'c', ...code('new') }, cells[1], cells[0]];
+    const after = read.withContent(content);
+    expect(after).toContain('"ours": {"x": 1e2}');
+    expect(after).toContain('"zoo": 1.50');
+    expect(cellsOf(after).map(({ id }) => id)).toEqual(['c', 'b', 'a']);
+    expect(after.replaceAll('\r\n', '')).not.toContain('\n');
+  });
+
+  it('removes what is no longer there, and turns a cell into another type', () => {
+    const text = notebook([code('x', { id: 'a', ours: 1 }), code('y', { id: 'b' })], {
+      metadata: { a: 1, b: 2 }
+    });
+    const read = new NotebookText(text);
+    const content = read.content();
+    content.cells = [{ id: 'a', cell_type: 'markdown', metadata: {}, source: 'x' }];
+    delete content.metadata['a'];
+    expect(JSON.parse(read.withContent(content))).toEqual({
+      cells: [{ id: 'a', cell_type: 'markdown', metadata: {}, ours: 1, source: 'x' }],
+      metadata: { b: 2 },
+      nbformat: 4,
+      nbformat_minor: 5
+    });
+  });
+
+  it('has ids from then on in a notebook of nbformat 4.2', () => {
+    const read = new NotebookText(notebook([code('x'), code('x')], { nbformat_minor: 2 }));
+    const after = read.withContent(read.content());
+    expect(JSON.parse(after)).toMatchObject({ nbformat_minor: 5 });
+    expect(cellsOf(after).map(({ id }) => id)).toEqual(read.codeCells.map(({ id }) => id));
+  });
+
+  it('of a type that JupyterLab does not know stays of that type', () => {
+    const text = notebook([{ cell_type: 'sos', id: 'a', metadata: {}, source: 'x' }]);
+    const content = new NotebookText(text).content();
+    content.cells[0]['cell_type'] = 'raw';
+    expect(new NotebookText(text).withContent(content)).toBe(text);
+  });
+});
+
+describe('a text of megabytes', () => {
+  it('with escapes, quotes and brackets is read', () => {
+    const source = `"\\ [{ \\" ${'x\\"'.repeat(400_000)}\\`;
+    expect(new NotebookText(notebook([code(source, { id: 'a' })])).codeCells[0].source).toBe(source);
+  });
+  it('without an end is refused', () => {
+    expect(() => new NotebookText(`{"a": "${'x'.repeat(1_000_000)}`)).toThrow(NotebookFormatError);
+  });
+});
+
+// E3, X8
+describe('the kernel of a notebook', () => {
+  const there = new Map([
+    ['tpulab-jax', 'python'],
+    ['bash', 'bash'],
+    ['mypy', 'python']
+  ]);
+  const choice = (kernelspec?: object, language?: string): unknown => {
+    const metadata = {
+      ...(kernelspec && { kernelspec }),
+      ...(language && { language_info: { name: language } })
+    };
+    const found = chooseKernel(kernelOf(metadata), there, 'tpulab-jax');
+    return found.kind === 'found' ? found.name : 'missing';
+  };
+
+  it.each([
+    ['is the one that it names', { name: 'bash' }, undefined, 'bash'],
+    ['in whatever letters', { name: 'BASH' }, undefined, 'bash'],
+    ['is the default where it names none', undefined, undefined, 'tpulab-jax'],
+    [
+      'is the default for Python under the name of another machine',
+      { name: 'python3' },
+      undefined,
+      'tpulab-jax'
+    ],
+    ['likewise where only the language says so', { name: 'research' }, 'python', 'tpulab-jax'],
+    ['is one of the same language', { name: 'sh', language: 'bash' }, undefined, 'bash'],
+    ['is never one of another language', { name: 'ir', display_name: 'R' }, 'R', 'missing'],
+    ['is never guessed', { name: 'ir' }, undefined, 'missing'],
+    ['is no other environment of ours', { name: 'tpulab-torch-xla' }, 'python', 'missing']
+  ])('%s', (_what, kernelspec, language, wanted) => {
+    expect(choice(kernelspec, language)).toBe(wanted);
+  });
+});
