@@ -3,6 +3,7 @@ export * from './control.js';
 export * from './devices.js';
 export * from './environments.js';
 export * from './events.js';
+export * from './extremes.js';
 export * from './files.js';
 export * from './holders.js';
 export * from './jobs.js';

@@ -43,8 +43,22 @@ export const KeptRun = Type.Intersect([
     hyperparameters: Type.Array(Hyperparameter),
     series: Type.Record(
       Type.String(),
-      Type.Object({ steps: Type.Array(Type.Number()), values: Type.Array(Type.Number()) }),
-      { description: 'points of each metric, thinned, in the order of their steps' }
+      Type.Object({
+        steps: Type.Array(Type.Number()),
+        values: Type.Array(Type.Number()),
+        group: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            description: 'steps of which the lowest and the highest are held; absent: 1'
+          })
+        ),
+        waiting: Type.Optional(
+          Type.Array(Type.Tuple([Type.Number(), Type.Number()]), {
+            description: 'the newest points, of which none has been let go: step and value'
+          })
+        )
+      }),
+      { description: 'points of each metric, thinned so that its extremes stay, in the order of their steps' }
     ),
     totals: Type.Object(
       { wallMs: Ms, inputMs: Ms, hostMs: Ms, compileMs: Ms, deviceMs: Ms, gapMs: Ms },

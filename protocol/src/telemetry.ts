@@ -252,8 +252,11 @@ export const PaceMessage = Type.Object({
       peakType: Type.Union([Type.String(), Type.Null()], { description: 'for example `bf16`' }),
       source: Type.Union([Type.Literal('given'), Type.Literal('counted'), Type.Literal('lower-bound')], {
         description:
-          "given by the user; counted in the program with its loops; or XLA's cost analysis, which counts a loop's body once"
-      })
+          'given by the user; counted in the program with its loops; or what of it could be counted, which is a lower bound'
+      }),
+      missing: Type.Optional(
+        Type.Array(Type.String(), { description: 'primitives that make it a lower bound, as jax names them' })
+      )
     }),
     Type.Null()
   ]),

@@ -55,7 +55,7 @@ export const CompilationsView = memo(function CompilationsView({
       <ul aria-label={trans.__('Compiled functions, newest first')}>
         {shown.map(entries => (
           <FunctionLine
-            key={entries[0]?.function}
+            key={entries[0] && placeOf(entries[0])}
             entries={entries}
             now={now}
             onGoTo={onGoTo}
@@ -77,14 +77,22 @@ export const CompilationsView = memo(function CompilationsView({
 function byFunction(entries: readonly Compilation[]): Compilation[][] {
   const groups = new Map<string, Compilation[]>();
   for (const entry of [...entries].reverse()) {
-    const group = groups.get(entry.function);
+    const place = placeOf(entry);
+    const group = groups.get(place);
     if (group) {
       group.push(entry);
     } else {
-      groups.set(entry.function, [entry]);
+      groups.set(place, [entry]);
     }
   }
   return [...groups.values()];
+}
+
+/** Lambdas have no name of their own: each place in the code is one. */
+function placeOf({ function: name, location }: Compilation): string {
+  return name.startsWith('<') && location
+    ? `${name} ${location.cellId ?? location.file ?? ''} ${location.line ?? ''}`
+    : name;
 }
 
 interface FunctionLineProps extends Pick<CompilationsViewProps, 'now' | 'onGoTo' | 'trans'> {
@@ -101,6 +109,8 @@ function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.E
     return null;
   }
   const isRunning = newest.state === 'running';
+  // The agent counts on where this page has let the oldest go.
+  const count = Math.max(entries.length, newest.variant);
   const totalMs = entries.reduce((sum, { durationMs }) => sum + (durationMs ?? 0), 0);
   const reason = reasonPieces(newest.reason, trans);
   return (
@@ -114,7 +124,7 @@ function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.E
       >
         <Glyph name="fold" />
         <code>{newest.function}</code>{' '}
-        {entries.length > 1 ? <span className="jp-TPULab-quiet">×{countText(entries.length)}</span> : null}{' '}
+        {count > 1 ? <span className="jp-TPULab-quiet">×{countText(count)}</span> : null}{' '}
         <span className={newest.variant > 1 ? 'jp-TPULabFunction-again' : 'jp-TPULab-quiet'}>
           {titleText(newest, trans)}
         </span>{' '}

@@ -1,4 +1,5 @@
-/** One metric over the steps of a run, whole, in bounded room: when it is full, every second point is let go. */
+/** One metric over the steps of a run, whole, in bounded room: when it is full, the extremes of each few points stay. */
+import { extremes, thinned } from '@tpulab/protocol';
 
 /** Points held; more cannot be told apart in any chart. */
 export const POINTS_KEPT = 4_096;
@@ -46,17 +47,21 @@ export class MetricSeries {
   push(step: number, value: number, time = Number.NaN): void {
     this._last = value;
     this._nonFiniteSince = Number.isFinite(value) ? null : (this._nonFiniteSince ?? step);
-    const isDue = this._added % this._stride === 0;
     this._added += 1;
-    if (!isDue) {
+    this._waiting.push([step, value, time]);
+    if (this._waiting.length < this._group) {
       return;
     }
+    const values = this._waiting.map(([, waiting]) => waiting);
+    for (const at of this._group === 1 ? [0] : extremes(values, 0, values.length)) {
+      this._append(this._waiting[at] ?? [step, value, time]);
+    }
+    this._waiting.length = 0;
+  }
+
+  private _append([step, value, time]: Point): void {
     if (this._length === this._steps.length) {
       this._makeRoom();
-      // The point was due at the stride before; at the new one it may not be.
-      if ((this._added - 1) % this._stride !== 0) {
-        return;
-      }
     }
     this._steps[this._length] = step;
     this._values[this._length] = value;
@@ -72,14 +77,14 @@ export class MetricSeries {
       this._times = grown(this._times, size);
       return;
     }
-    const kept = Math.ceil(this._length / 2);
-    for (let at = 0; at < kept; at += 1) {
-      this._steps[at] = this._steps[at * 2] ?? 0;
-      this._values[at] = this._values[at * 2] ?? 0;
-      this._times[at] = this._times[at * 2] ?? 0;
-    }
-    this._length = kept;
-    this._stride *= 2;
+    const kept = thinned(this.values);
+    kept.forEach((from, at) => {
+      this._steps[at] = this._steps[from] ?? 0;
+      this._values[at] = this._values[from] ?? 0;
+      this._times[at] = this._times[from] ?? 0;
+    });
+    this._length = kept.length;
+    this._group = this._group === 1 ? 4 : this._group * 2;
   }
 
   private _steps: Float64Array;
@@ -87,10 +92,15 @@ export class MetricSeries {
   private _times: Float64Array;
   private _length = 0;
   private _added = 0;
-  private _stride = 1;
+  /** Points that are looked at together; of them the lowest and the highest are held. */
+  private _group = 1;
+  private readonly _waiting: Point[] = [];
   private _last = Number.NaN;
   private _nonFiniteSince: number | null = null;
 }
+
+/** Step, value and time. */
+type Point = readonly [number, number, number];
 
 const INITIAL = 64;
 

@@ -29,6 +29,9 @@ export function computeFigure({ mfu }: PaceMessage, trans: TranslationBundle): C
     const peak = flopsText(mfu.flopsPerSecond / mfu.value);
     rows.push([mfu.peakType === null ? trans.__('Peak') : trans.__('Peak in %1', mfu.peakType), peak]);
   }
+  if (isLeast && mfu.missing?.length) {
+    rows.push([trans.__('Not counted'), mfu.missing.join(', ')]);
+  }
   return { value: isLeast ? `≥ ${value}` : value, unit, source: sourceText(mfu.source, trans), rows };
 }
 
@@ -80,7 +83,7 @@ function sourceText(source: NonNullable<PaceMessage['mfu']>['source'], trans: Tr
       return trans.__('From operations counted in the programs, loops included');
     case 'lower-bound':
       return trans.__(
-        'A lower bound: loops of unknown length count once; custom kernels, and programs compiled ahead of time or before the run was watched, not at all'
+        'A lower bound: loops of unknown length count once, a branch as its cheapest arm; custom kernels, and programs compiled ahead of time or before the run was watched, not at all'
       );
   }
 }
@@ -91,7 +94,7 @@ export function badputName(cause: string, trans: TranslationBundle): string {
     TRAINING_PREP: trans.__('preparing the training'),
     PROGRAM_STARTUP: trans.__('compiling and starting programs'),
     DATA_LOADING_SYNC: trans.__('waiting for data'),
-    DEVICE_IDLE: trans.__('device idle after its last program'),
+    DEVICE_IDLE: trans.__('device idle while Python works'),
     UNPRODUCTIVE_CHECKPOINT_SAVE_TIME: trans.__('saving checkpoints'),
     CUSTOM_BADPUT_EVENTS: trans.__('evaluation, samples and pauses'),
     OTHER: trans.__('other')

@@ -388,3 +388,55 @@ def test_no_array_is_kept_alive(watched: Watched) -> None:
     arrays.clear()
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.usefixtures("agent")
+def test_functions_of_a_factory_and_lambdas_of_one_line_are_different_ones(keeper: KeeperDouble) -> None:
+    """Case T14: each is compiled for the first time, and nothing was redefined."""
+
+    def make(power: int) -> Any:
+        @jax.jit
+        def net(x: jax.Array) -> jax.Array:
+            return x**power
+
+        return net
+
+    generator, discriminator = make(2), make(3)
+    up, down = jax.jit(lambda x: x + 1), jax.jit(lambda x: x - 1)
+    table = {power: jax.jit(lambda x, power=power: x**power) for power in (4, 5, 6)}
+    x = jnp.ones(3)
+    for function in (generator, discriminator, up, down, *table.values()):
+        function(x)
+    told = keeper.wait(
+        lambda: len(found := [*keeper.compiled("net"), *keeper.compiled("<lambda>")]) == 7 and found, "all"
+    )
+    assert [(one["reason"]["verdict"], one["variant"]) for one in told] == [("first", 1)] * 7
+
+
+@pytest.mark.usefixtures("agent")
+def test_one_that_is_made_again_and_again_is_redefined(keeper: KeeperDouble) -> None:
+    x = jnp.ones(3)
+    for _ in range(12):
+        jax.jit(lambda x: x * 3)(x)
+    told = keeper.wait(lambda: len(found := keeper.compiled("<lambda>")) == 12 and found, "all")
+    assert [one["reason"]["verdict"] for one in told[3:]] == ["redefined"] * 9
+    assert told[-1]["variant"] == 12
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_cause_that_cannot_be_found_is_unknown(
+    keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F15: on another jax whose frames are named otherwise, no wrong sentence is told."""
+    monkeypatch.setattr("tpulab.compile.compilation.find_jit_call", lambda *_: None)
+    step = jax.jit(lambda x: x.sum())
+    for size in (3, 4):
+        step(jnp.ones(size))
+    told = keeper.wait(lambda: len(found := keeper.compiled("<lambda>")) == 2 and found, "both")
+    assert told[1]["reason"] == {
+        "verdict": "other",
+        "argument": None,
+        "before": None,
+        "after": None,
+        "advice": None,
+    }

@@ -1,15 +1,17 @@
 /** One run as it is kept: what its telemetry says, summed up and thinned so that it stays small however long the run is. */
-import type {
-  BandMessage,
-  ControlMessage,
-  FiguresMessage,
-  KeptRun,
-  KeptRunSummary,
-  RunMessage,
-  StepsMessage
+import {
+  extremes,
+  thinned,
+  type BandMessage,
+  type ControlMessage,
+  type FiguresMessage,
+  type KeptRun,
+  type KeptRunSummary,
+  type RunMessage,
+  type StepsMessage
 } from '@tpulab/protocol';
 
-/** Points of a metric; beyond twice as many, every second one is let go. */
+/** Points of a metric; beyond twice as many, the lowest and the highest of each few stay. */
 export const POINTS_KEPT = 1_000;
 const METRICS_KEPT = 32;
 const NOTES_KEPT = 256;
@@ -85,29 +87,37 @@ function addSteps(kept: KeptRun, { steps }: StepsMessage): void {
 }
 
 function addPoint(kept: KeptRun, name: string, index: number, value: number): void {
-  const known = Object.hasOwn(kept.series, name);
+  const known = Object.hasOwn(kept.series, name) ? kept.series[name] : undefined;
   if (!known && Object.keys(kept.series).length >= METRICS_KEPT) return;
-  const points = known ? kept.series[name] : undefined;
-  const { steps, values } = points ?? { steps: [], values: [] };
+  const series = (kept.series[name] = known ?? { steps: [], values: [] });
+  const waiting = (series.waiting ??= []);
   kept.metrics[name] = value;
-  // The distance of the first two points says how thin the series is by now.
-  const stride = thinning(kept, steps);
-  const last = steps.at(-1);
-  if (last === index) values[values.length - 1] = value;
-  if (last === undefined || index - last >= stride) {
-    steps.push(index);
-    values.push(value);
+  const last = waiting.at(-1);
+  if (last?.[0] === index) waiting.pop();
+  waiting.push([index, value]);
+  const group = series.group ?? 1;
+  if (waiting.length < group) return;
+  const places =
+    group === 1
+      ? [0]
+      : extremes(
+          waiting.map(([, one]) => one),
+          0,
+          waiting.length
+        );
+  for (const [step, one] of places.map(at => waiting[at] ?? [index, value])) {
+    if (series.steps.at(-1) === step) series.values[series.values.length - 1] = one;
+    else {
+      series.steps.push(step);
+      series.values.push(one);
+    }
   }
-  const isFull = steps.length > 2 * POINTS_KEPT;
-  kept.series[name] = isFull
-    ? { steps: steps.filter((_, at) => at % 2 === 0), values: values.filter((_, at) => at % 2 === 0) }
-    : { steps, values };
-}
-
-/** Steps between two points, once so many have come that they had to be thinned. */
-function thinning({ steps }: KeptRun, points: readonly number[]): number {
-  const [first = 0, second = first + 1] = points;
-  return points.length >= POINTS_KEPT && steps > 2 * POINTS_KEPT ? Math.max(1, second - first) : 1;
+  series.waiting = [];
+  if (series.steps.length <= 2 * POINTS_KEPT) return;
+  const stay = thinned(series.values);
+  series.steps = stay.map(at => series.steps[at] ?? 0);
+  series.values = stay.map(at => series.values[at] ?? 0);
+  series.group = group === 1 ? 4 : group * 2;
 }
 
 export function summaryOf(kept: KeptRun): KeptRunSummary {

@@ -136,6 +136,55 @@ describe('the archive of runs', () => {
     expect(summary?.metrics['loss']).toBeCloseTo(1 / 20_000);
   });
 
+  it('keeps a spike of one step in a long run (F17)', async () => {
+    await using archive = archiveOf();
+    await archive.list();
+    told.tell('runs', 'k', run('running'));
+    for (let first = 0; first < 20_000; first += 200) {
+      const message = steps(first, 200);
+      const spike = message.steps[123];
+      if (first === 4_000 && spike?.metrics) spike.metrics['loss'] = 777;
+      told.tell('steps', 'k', message);
+    }
+    const [summary] = await archive.list();
+    const points = (await archive.read(summary?.key ?? ''))?.series['loss'];
+    expect(points?.values[points.steps.indexOf(4_123)]).toBe(777);
+  });
+
+  it('lets no sweep of one kernel push out the runs of others (N9)', async () => {
+    await using archive = archiveOf({ runsKept: 20 });
+    await archive.list();
+    const began = (kernel: string, id: string, time: number): void => {
+      told.tell('runs', kernel, run('running', id, time));
+      told.tell('runs', kernel, run('finished', id, time + 1));
+    };
+    for (let at = 0; at < 5; at += 1) began('old', `mine-${at}`, T0 + at);
+    for (let at = 0; at < 200; at += 1) began('sweep', `trial-${at}`, T0 + 1_000 + at * 10);
+    await archive.write();
+    const left = await archive.list();
+    expect(left).toHaveLength(20);
+    expect(left.filter(({ kernelId }) => kernelId === 'old')).toHaveLength(5);
+    expect(left.some(({ run: id }) => id === 'trial-199')).toBe(true);
+  });
+
+  it('keeps figures that came after the end, and the curve of a run that goes on in another cell', async () => {
+    await using archive = archiveOf();
+    await archive.list();
+    told.tell('runs', 'k', run('running'));
+    told.tell('steps', 'k', steps(0, 20));
+    told.tell('runs', 'k', run('finished', 'r1', T0 + 100));
+    await archive.write();
+    const figures = { type: 'figures', time: T0 + 200, run: 'r1', step: 19, metrics: { accuracy: 0.9 } };
+    told.tell('steps', 'k', figures);
+    told.tell('runs', 'k', run('running', 'r1', T0 + 300));
+    told.tell('steps', 'k', { ...steps(20, 20), time: T0 + 400 });
+    const [summary] = await archive.list();
+    expect(summary).toMatchObject({ steps: 40, metrics: { accuracy: 0.9 }, startedAt: T0 });
+    const { series } = (await archive.read(summary?.key ?? '')) ?? { series: {} };
+    expect(series['loss']?.steps).toHaveLength(40);
+    expect(series['accuracy']).toMatchObject({ steps: [19], values: [0.9] });
+  });
+
   it('lets the oldest runs go, and never one that goes on', async () => {
     await using archive = archiveOf({ runsKept: 3 });
     await archive.list();

@@ -191,10 +191,10 @@ export class RunArchive implements AsyncDisposable {
 
   async #trim(): Promise<void> {
     const { runsKept = RUNS_KEPT } = this.#options;
-    const ended = [...this.#summaries.values()].filter(({ key }) => !this.#open.has(key));
     const surplus = this.#summaries.size - runsKept;
     if (surplus <= 0) return;
-    for (const { key } of ended.sort((a, b) => a.lastAt - b.lastAt).slice(0, surplus)) {
+    const ended = [...this.#summaries.values()].filter(({ key }) => !this.#open.has(key));
+    for (const { key } of leastMissed(ended).slice(0, surplus)) {
       this.#summaries.delete(key);
       await rm(this.#fileOf(key), { force: true });
     }
@@ -208,4 +208,24 @@ function parseKept(text: string): KeptRun | null {
   } catch {
     return null;
   }
+}
+
+/**
+ * In the order in which they give way: first of the kernel that has most, so that a sweep, or the loops of one notebook, push out
+ * none of another's; of one kernel, plain loops before runs with a configuration, and the oldest first.
+ */
+function leastMissed(runs: readonly KeptRunSummary[]): KeptRunSummary[] {
+  const byKernel = new Map<string, KeptRunSummary[]>();
+  for (const run of runs) byKernel.set(run.kernelId, [...(byKernel.get(run.kernelId) ?? []), run]);
+  const places = [...byKernel.values()].flatMap(mine =>
+    mine
+      .sort((a, b) => Number(isPlain(b)) - Number(isPlain(a)) || a.lastAt - b.lastAt)
+      .map((run, at) => ({ run, left: mine.length - at }))
+  );
+  return places.sort((a, b) => b.left - a.left || a.run.lastAt - b.run.lastAt).map(({ run }) => run);
+}
+
+/** A loop that was only measured, such as an evaluation. */
+function isPlain({ config }: KeptRunSummary): boolean {
+  return Object.keys(config).length === 0;
 }

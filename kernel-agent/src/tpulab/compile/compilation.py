@@ -97,9 +97,11 @@ def describe(
     folder = jax_folder() or ""
     call = find_jit_call(frame, folder, is_user_frame)
     location = find_location(cells, frame)
+    transformed = False
     if call is None:
         compilation = Compilation(number, name, key=name, location=location)
-        if under_transformation(frame, folder, is_user_frame):
+        transformed = under_transformation(frame, folder, is_user_frame)
+        if transformed:
             compilation.key = f"{name} (transformed)"
             compilation.executes = True
     else:
@@ -111,8 +113,10 @@ def describe(
         call.function if call is not None else None,
         compilation.signature,
         eager=compilation.eager,
+        transformed=transformed,
     )
-    compilation.variant = reasons.variants(compilation.key) + 1
+    is_first = compilation.reason["verdict"] == "first"
+    compilation.variant = 1 if is_first else reasons.variants(compilation.key) + 1
     return compilation
 
 
@@ -123,7 +127,8 @@ def _of_call(name: str, number: int, call: JitCall) -> Compilation:
     code = getattr(written, "__code__", None)
     key = f"{module}.{qualified}"
     if "<lambda>" in qualified and code is not None:
-        key += f":{code.co_filename}:{code.co_firstlineno}"
+        # Two of one line are two functions.
+        key += f":{code.co_filename}:{code.co_firstlineno}:{hash(code)}"
     try:
         signature: Signature | None = signature_of(call)
     except Exception:

@@ -29,6 +29,8 @@ class Program:
     #: False: a lower bound
     exact: bool
     devices: int
+    #: what makes it one, by the names of jax's primitives
+    missing: frozenset[str] = frozenset()
 
 
 def call_key(call: JitCall) -> CallKey | None:

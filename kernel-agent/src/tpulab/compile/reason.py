@@ -16,6 +16,10 @@ KEPT_FUNCTIONS = 1024
 KEPT_SIGNATURES = 32
 
 FIRST: CompileReason = {"verdict": "first", "argument": None, "before": None, "after": None, "advice": None}
+#: Nothing was found that explains it: a wrong sentence would be worse than none.
+UNKNOWN: CompileReason = {**FIRST, "verdict": "other"}
+#: Functions of one place that may live side by side before they count as one that is made again.
+MOST_ALIKE = 8
 _EAGER_ADVICE = "`{}` runs outside jit: inside a jitted function it becomes part of one program."
 
 
@@ -49,7 +53,14 @@ class ReasonFinder:
         return history.variants if history is not None else 0
 
     def explain(
-        self, key: str, name: str, function: Any, signature: Signature | None, *, eager: bool = False
+        self,
+        key: str,
+        name: str,
+        function: Any,
+        signature: Signature | None,
+        *,
+        eager: bool = False,
+        transformed: bool = False,
     ) -> CompileReason:
         """The reason for compiling now. Does not count it; `remember` does, once it succeeded."""
         history = self._functions.get(key)
@@ -57,17 +68,31 @@ class ReasonFinder:
             return FIRST
         if eager:
             # jax makes a function object for each set of parameters of an operation: nothing was redefined.
-            return {**self._compare(name, history, None, signature), "advice": _EAGER_ADVICE.format(name)}
-        return self._compare(name, history, function, signature)
+            found = self._compare(name, history, None, signature, transformed=False)
+            return {**found, "advice": _EAGER_ADVICE.format(name)}
+        return self._compare(name, history, function, signature, transformed=transformed)
 
     def _compare(
-        self, name: str, history: FunctionHistory, function: Any, signature: Signature | None
+        self,
+        name: str,
+        history: FunctionHistory,
+        function: Any,
+        signature: Signature | None,
+        *,
+        transformed: bool,
     ) -> CompileReason:
         same = [earlier for seen, earlier in history.seen if _is_same(seen, function)]
         if function is not None and not same:
+            others = [seen() for seen, _ in history.seen]
+            # A factory, or lambdas of one line, make several functions that live side by side: each of them
+            # is compiled for the first time. One whose forerunner is gone is redefined.
+            if None not in others and len({id(other) for other in others}) < MOST_ALIKE:
+                return FIRST
             return reason_of(Difference("redefined", None, None, None), name)
-        if signature is None or signature.transformed:
+        if transformed or (signature is not None and signature.transformed):
             return reason_of(Difference("other", None, None, None), name, transformed=True)
+        if signature is None:
+            return UNKNOWN
         candidates = [
             find_differences(earlier, signature)
             for earlier in reversed(same)

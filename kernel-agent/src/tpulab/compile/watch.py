@@ -163,9 +163,9 @@ class CompileWatch:
             self._finish(compilation)
 
     def _finish(self, compilation: Compilation) -> None:
-        compilation.variant = self._reasons.remember(
-            compilation.key, compilation.function, compilation.signature
-        )
+        variant = self._reasons.remember(compilation.key, compilation.function, compilation.signature)
+        if compilation.reason["verdict"] != "first":
+            compilation.variant = variant
         if not compilation.eager:
             state = thread_state()
             state.programs_compiled += 1
@@ -211,7 +211,7 @@ def _program_of(lowered: tuple[Any, int] | None) -> Program | None:
         counted = count_flops(jaxpr)
     except Exception:  # a primitive of another jax; the program is then simply not known
         return None
-    return Program(counted.flops, counted.exact, devices)
+    return Program(counted.flops, counted.exact, devices, counted.missing)
 
 
 def plain_name(name: str) -> str:

@@ -49,6 +49,9 @@ class Counted(Protocol):
     @property
     def devices(self) -> int: ...
 
+    @property
+    def missing(self) -> frozenset[str]: ...
+
 
 #: The program that a call of a jitted function runs; None where it is not known.
 Find = Callable[[Any, tuple[Any, ...], dict[str, Any]], Counted | None]
@@ -87,6 +90,8 @@ class Pace:
         self._watched = 0
         self._flops_counted = 0.0
         self._uncounted = 0
+        #: primitives that were not counted, for people
+        self._missing: set[str] = set()
         self._program_devices = 0
         self.device_kind: str | None = None
         self.device_count = 0
@@ -113,6 +118,7 @@ class Pace:
             if program is not None:
                 self._flops_counted += program.flops
                 self._program_devices = max(self._program_devices, program.devices)
+                self._missing |= program.missing
             self._uncounted += program is None or not program.exact
 
     def due(self, *, force: bool = False) -> bool:
@@ -199,7 +205,7 @@ class Pace:
             return None
         peak = self._effort.peak_flops or peak_flops(self.device_kind)
         total_peak = peak * max(devices, 1) if peak else None
-        return {
+        figures: MfuFigures = {
             "value": flops * rate / total_peak if total_peak else None,
             "flopsPerStep": flops,
             "flopsPerSecond": flops * rate,
@@ -207,6 +213,9 @@ class Pace:
             "peakType": PEAK_TYPE if total_peak and not self._effort.peak_flops else None,
             "source": source,
         }
+        if source == "lower-bound" and self._missing:
+            figures["missing"] = sorted(self._missing)[:8]
+        return figures
 
     def _flops(self) -> tuple[float, Source, int]:
         """Of the steps of the window, as the rate; of the whole run where none of those was watched."""

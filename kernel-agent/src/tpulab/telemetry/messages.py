@@ -148,6 +148,7 @@ class MfuFigures(TypedDict):
     peakFlopsPerSecond: float | None
     peakType: str | None
     source: Literal["given", "counted", "lower-bound"]
+    missing: NotRequired[list[str]]
 
 
 class Goodput(TypedDict):
