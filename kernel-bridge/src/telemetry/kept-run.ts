@@ -97,27 +97,21 @@ function addPoint(kept: KeptRun, name: string, index: number, value: number): vo
   waiting.push([index, value]);
   const group = series.group ?? 1;
   if (waiting.length < group) return;
-  const places =
-    group === 1
-      ? [0]
-      : extremes(
-          waiting.map(([, one]) => one),
-          0,
-          waiting.length
-        );
-  for (const [step, one] of places.map(at => waiting[at] ?? [index, value])) {
-    if (series.steps.at(-1) === step) series.values[series.values.length - 1] = one;
-    else {
-      series.steps.push(step);
-      series.values.push(one);
-    }
-  }
+  const values = waiting.map(([, one]) => one);
+  const places = group === 1 ? [0] : extremes(values, 0, values.length);
+  for (const [at, point] of waiting.entries()) if (places.includes(at)) addTo(series, point);
   series.waiting = [];
   if (series.steps.length <= 2 * POINTS_KEPT) return;
   const stay = thinned(series.values);
   series.steps = stay.map(at => series.steps[at] ?? 0);
   series.values = stay.map(at => series.values[at] ?? 0);
   series.group = group === 1 ? 4 : group * 2;
+}
+
+function addTo({ steps, values }: KeptRun['series'][string], [step, value]: readonly [number, number]): void {
+  const at = steps.at(-1) === step ? steps.length - 1 : steps.length;
+  steps[at] = step;
+  values[at] = value;
 }
 
 export function summaryOf(kept: KeptRun): KeptRunSummary {

@@ -180,9 +180,9 @@ describe('the archive of runs', () => {
     told.tell('steps', 'k', { ...steps(20, 20), time: T0 + 400 });
     const [summary] = await archive.list();
     expect(summary).toMatchObject({ steps: 40, metrics: { accuracy: 0.9 }, startedAt: T0 });
-    const { series } = (await archive.read(summary?.key ?? '')) ?? { series: {} };
-    expect(series['loss']?.steps).toHaveLength(40);
-    expect(series['accuracy']).toMatchObject({ steps: [19], values: [0.9] });
+    const series = (await archive.read(summary?.key ?? ''))?.series;
+    expect(series?.['loss']?.steps).toHaveLength(40);
+    expect(series?.['accuracy']).toMatchObject({ steps: [19], values: [0.9] });
   });
 
   it('lets the oldest runs go, and never one that goes on', async () => {

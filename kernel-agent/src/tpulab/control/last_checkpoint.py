@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tpulab.control.run_log import log_path
+
+#: How most lines of a log begin; they say nothing of checkpoints.
+_FIGURES = '{"type":"metrics"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +43,28 @@ def last_checkpoint(given: str | os.PathLike[str] | None, name: str) -> Checkpoi
     return None
 
 
-def _newest_first(given: str | os.PathLike[str] | None, name: str) -> list[_LoggedRun]:
+def _newest_first(given: str | os.PathLike[str] | None, name: str) -> Iterator[_LoggedRun]:
     path = log_path(given, name, "")
     files = [path] if given is not None else sorted(path.parent.glob("*.jsonl"))
-    return [run for file in reversed(files) for run in reversed(_runs_of(file))]
+    # One file after the other: those of a year need not be read for the newest.
+    for file in reversed(files):
+        yield from reversed(_runs_of(file))
 
 
 def _runs_of(file: Path) -> list[_LoggedRun]:
     runs: list[_LoggedRun] = []
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            _read(lines, runs)
     except OSError:
-        return runs
-    for line in text.splitlines():
+        pass  # what was read of it counts
+    return runs
+
+
+def _read(lines: Iterable[str], runs: list[_LoggedRun]) -> None:
+    for line in lines:
+        if line.startswith(_FIGURES):
+            continue
         try:
             entry: dict[str, Any] = json.loads(line)
             kind = entry["type"]
@@ -67,4 +80,3 @@ def _runs_of(file: Path) -> list[_LoggedRun]:
             step = entry.get("step")
             if isinstance(step, int):
                 runs[-1].checkpoint = Checkpoint(step, entry.get("reason"))
-    return runs

@@ -7,6 +7,7 @@ Nothing here ever raises into a training: a disk that is full is said once.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -25,6 +26,10 @@ VERSION = 1
 DEFAULT_FOLDER = ".tpulab-runs"
 FILE_NAME = "tpulab-run.jsonl"
 METRICS_PERIOD_S = 1.0
+#: Lines of the first so many seconds, and then of each time that is 2.7 times as long.
+METRICS_LINES = 1000
+#: Metrics of one line.
+METRICS_NAMED = 64
 
 
 class RunLog:
@@ -39,6 +44,7 @@ class RunLog:
         self._file: TextIO | None = None
         self._broken = self._ended = False
         self._next_metrics = 0.0
+        self._began = time.monotonic()
         self._lock = threading.RLock()
 
     def start(self) -> None:
@@ -62,10 +68,12 @@ class RunLog:
         self._append({**message, "type": "command"})
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Only in a log that has begun; at most once a second."""
-        if self._file is None or not values or time.monotonic() < self._next_metrics:
+        """Only in a log that has begun; at most once a second, and the longer it runs, the more rarely: a
+        week takes some megabytes."""
+        moment = time.monotonic()
+        if self._file is None or not values or moment < self._next_metrics:
             return
-        self._next_metrics = time.monotonic() + METRICS_PERIOD_S
+        self._next_metrics = moment + max(METRICS_PERIOD_S, (moment - self._began) / METRICS_LINES)
         self._append({"type": "metrics", "time": unix_now_ms(), "step": step, "values": _as_json(values)})
 
     def goes_on(self) -> None:
@@ -190,4 +198,5 @@ def replay(log: str | os.PathLike[str]) -> Replay:
 
 def _as_json(values: Mapping[str, float]) -> dict[str, float | str]:
     """JSON has no NaN and no infinity: these are texts."""
-    return {name: value if math.isfinite(value) else json.dumps(value) for name, value in values.items()}
+    some = itertools.islice(values.items(), METRICS_NAMED)
+    return {name: value if math.isfinite(value) else json.dumps(value) for name, value in some}
