@@ -28,7 +28,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tpulab.figures.spans import Span
-from tpulab.runtimes.device_value import is_freed, is_running, quick_array, wait_until_ready
+from tpulab.runtimes.device_value import is_freed, is_running, placement_of, quick_array, wait_until_ready
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.guarded import start_thread
 
@@ -81,6 +81,11 @@ class DeviceClock:
         #: a post after which came programs that were not posted
         self._left = 0
         self._unknown: deque[Span] = deque(maxlen=256)
+        #: of what was before, unknown spans were let go
+        self._unknown_before = 0
+        #: where the newest post runs, and when it was made
+        self._placed: Any = None
+        self._posted_ns = 0
         #: waits so far, and the processor time that one takes (averaged): where cores are few, the user pays
         self.waits = 0
         self.watch_cost_ns = FIRST_WATCH_COST_NS
@@ -95,6 +100,7 @@ class DeviceClock:
             return number
         moment = now_ns()
         with self._guard:
+            self._note_devices(output, moment)
             self.look(moment)
             began = moment if since is None else since
             if self._looks >= LOOKS_BEFORE_SLEEP and self._follow(output, number, began):
@@ -106,6 +112,22 @@ class DeviceClock:
             self._start()
         self._wake()
         return number
+
+    def _note_devices(self, output: Any, moment: int) -> None:
+        """One program that is ready says nothing of those on other devices: what ran while posts of several
+        device sets took turns is not known."""
+        placed = placement_of(output)
+        before, self._placed = self._placed, placed
+        since, self._posted_ns = self._posted_ns, moment
+        if before is not None and placed is not None and placed is not before and placed != before:
+            self._add_unknown(since, moment)
+
+    def _add_unknown(self, begin: int, end: int) -> None:
+        if self._unknown and self._unknown[-1][1] >= begin:
+            begin = min(begin, self._unknown.pop()[0])
+        elif len(self._unknown) == self._unknown.maxlen:
+            self._unknown_before = self._unknown[0][1]
+        self._unknown.append((begin, end))
 
     def look(self, moment: int) -> None:
         """What can be said of the newest program at `moment`, which is now."""
@@ -172,6 +194,8 @@ class DeviceClock:
     def is_known(self, low: int, high: int, unsure: float) -> bool:
         """Whether it is known what the device did in [low, high], but for this share of it."""
         with self._guard:
+            if low < self._unknown_before:
+                return False
             unknown = sum(
                 min(end, high) - max(begin, low) for begin, end in self._unknown if begin < high and end > low
             )
@@ -207,7 +231,7 @@ class DeviceClock:
             self._told = number
             self._busy(since, moment)
         elif moment > since:
-            self._unknown.append((since, moment))
+            self._add_unknown(since, moment)
             self._looks = 0
 
     def _busy(self, began: int, ended: int) -> None:
@@ -314,7 +338,7 @@ class DeviceClock:
                     self._intervals.append((max(taken.began, self._last_end), ended))
                     self._last_end = ended
                 else:
-                    self._unknown.append((taken.began, ended))
+                    self._add_unknown(taken.began, ended)
             self._settled = max(self._settled, taken.number)
         self.waits += 1
 

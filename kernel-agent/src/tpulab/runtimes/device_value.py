@@ -97,6 +97,30 @@ def all_ready(output: Any) -> bool:
     return array is None or (not is_running(array) and not is_freed(array))
 
 
+_placements: dict[Any, Any] = {}
+#: the last one that was asked for, which is mostly the next one too
+_newest: list[Any] = [None, None]
+
+
+def placement_of(output: Any) -> Any | None:
+    """The devices of an output, where they are told at once: the same object, or an equal one, for the same
+    devices. None: not known."""
+    first = output[0] if type(output) in (tuple, list) and output else output
+    try:
+        sharding = first.sharding
+        if sharding is _newest[0]:
+            return _newest[1]
+        found = _placements.get(sharding)
+        if found is None:
+            if len(_placements) > 256:
+                _placements.clear()
+            found = _placements[sharding] = frozenset(sharding.device_set)
+        _newest[:] = sharding, found
+        return found
+    except Exception:  # no array of jax, or one that was freed
+        return None
+
+
 def quick_array(output: Any) -> Any | None:
     """The array to look at, where finding it costs nothing: the output itself, or a number in it."""
     if _is_array(output):
