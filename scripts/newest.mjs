@@ -2,9 +2,11 @@
 /**
  * `npm run test:newest`: the agent's contract tests on the newest released jax and ipykernel, in an environment of its own. It
  * reports which hooks are there and what fails, and never blocks: packages that change are news, not a fault of this checkout.
+ * `-- --pre` takes pre-releases too.
  */
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
+import { parseArgs } from 'node:util';
 import { checkout } from './setup/checkout.mjs';
 import { pythonIn, UV_ENV } from './setup/python-environment.mjs';
 import { run, runOrExplain } from './setup/run-command.mjs';
@@ -28,6 +30,10 @@ const CAPABILITIES = `import jax
 from tpulab.runtimes.capabilities import capabilities
 for each in capabilities(None, None): print(' ', each['name'], 'found' if each['available'] else f"missing: {each['reason']}")`;
 
+const { values, positionals } = parseArgs({
+  options: { pre: { type: 'boolean', default: false } },
+  allowPositionals: true
+});
 const controller = new AbortController();
 process.once('SIGINT', () => controller.abort());
 process.once('SIGTERM', () => controller.abort());
@@ -54,6 +60,7 @@ try {
     '--refresh',
     '--python',
     pythonIn(place),
+    ...(values.pre ? ['--prerelease', 'allow'] : []),
     ...PACKAGES
   );
   await uv('pip', 'install', '--no-config', '--no-deps', '--python', pythonIn(place), '--editable', agent);
@@ -90,7 +97,7 @@ try {
 
 /** The one that is named on the command line, else the newest that uv finds. */
 async function newestPython() {
-  const [given] = process.argv.slice(2);
+  const [given] = positionals;
   if (given !== undefined) return given;
   for (const version of PYTHONS) {
     const { exitCode, stdout } = await run(

@@ -40,7 +40,11 @@ export const RULES = [
   { when: /^(protocol|kernel-bridge|extension|scripts|bench)\/|^(vitest\.config|tsconfig)/, parts: ['unit'] },
   { when: /^(protocol|kernel-bridge|scripts|tests\/stand-in-vm)\//, parts: ['integration'] },
 
-  { when: /^kernel-agent\/tests\/(?!torch_xla\/).*\btest_\w+\.py$/, parts: ['agent'], files: ['$&'] },
+  {
+    when: /^kernel-agent\/tests\/(?!torch_xla\/|pytorch\/).*\btest_\w+\.py$/,
+    parts: ['agent'],
+    files: ['$&']
+  },
   {
     when: /^kernel-agent\/(?!tests\/.*\btest_\w+\.py$)|^environments\/(jax|test-jax)\//,
     parts: ['agent', 'notebooks']
@@ -71,7 +75,7 @@ export const RULES = [
     parts: ['notebooks']
   },
   {
-    when: /^(recipes\/(src|tests)|kernel-agent\/(src|tests\/torch_xla)|tests\/torch_notebooks|environments\/torch-xla)\/(?!ddpm\/)|^notebooks\//,
+    when: /^(recipes\/(src|tests)|kernel-agent\/(src|tests\/(torch_xla|pytorch))|tests\/torch_notebooks|environments\/torch-xla)\/(?!ddpm\/)|^notebooks\//,
     parts: ['torch']
   },
 

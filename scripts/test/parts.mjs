@@ -197,7 +197,9 @@ export const PARTS = [
         'common',
         'ddpm_diffusers'
       ];
-      const ofAgent = inRoot('kernel-agent/tests/torch_xla');
+      const ofAgent = ['pytorch', 'torch_xla']
+        .map(folder => inRoot(`kernel-agent/tests/${folder}`))
+        .filter(existsSync);
       return [
         pytest('torch-recipes', torchPythons.torchXla, [
           ...recipes,
@@ -211,12 +213,12 @@ export const PARTS = [
           [...recipes, inRoot('recipes/tests/runtime/test_contract.py')],
           { TPULAB_TEST_SPMD: '1', CPU_NUM_DEVICES: '4' }
         ),
-        ...(existsSync(ofAgent)
+        ...(ofAgent.length > 0
           ? [
               pytest('torch-agent', torchPythons.torchXla, [
                 ...['-c', inRoot('kernel-agent/pyproject.toml')],
                 ...inTwo('loadfile'),
-                ofAgent
+                ...ofAgent
               ])
             ]
           : []),

@@ -30,13 +30,14 @@ ROWS, TIMES, WIDTH = 4, 6, 16
 
 class Network(torch.nn.Module):  # type: ignore[misc]
     """What has been in the way of a lowering: statistics that change, random numbers, attention, a recurrent
-    layer, an activation that torch_tpu has not."""
+    layer, an activation that torch_tpu has not. No biases whose gradient is zero but for rounding, which Adam
+    would make as large as any."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.convolution = torch.nn.Conv1d(3, WIDTH, 3, padding=1)
+        self.convolution = torch.nn.Conv1d(3, WIDTH, 3, padding=1, bias=False)
         self.norm = torch.nn.BatchNorm1d(WIDTH)
-        self.attention = torch.nn.MultiheadAttention(WIDTH, 2, dropout=0.1, batch_first=True)
+        self.attention = torch.nn.MultiheadAttention(WIDTH, 2, dropout=0.1, bias=False, batch_first=True)
         self.recurrent = torch.nn.GRU(WIDTH, WIDTH, batch_first=True)
         self.head = torch.nn.Sequential(torch.nn.LayerNorm(WIDTH), torch.nn.Mish(), torch.nn.Linear(WIDTH, 5))
 
