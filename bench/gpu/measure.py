@@ -203,8 +203,8 @@ def voice(script: str) -> dict[str, Any]:
     """Training steps of a voice, as its test of the export makes them, on the GPU."""
     import importlib.util
 
+    from tpulab_recipes.compile_ahead import torch_export
     from tpulab_recipes.english_tts.device_type import DeviceType, GraphicsBackend
-    from tpulab_recipes.runtime import torch_export
     from tpulab_recipes.runtime.cpu import CpuBackend
 
     found: dict[str, Any] = {}

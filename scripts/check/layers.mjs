@@ -103,6 +103,7 @@ const EXTENSION_FLOORS = [
 /** Rooms of `tpulab_recipes`, lowest row first; a row imports earlier rows alone. What is not named is a recipe. */
 const RECIPE_LAYERS = [
   ['runtime'],
+  ['compile_ahead'],
   ['common'],
   ['discipline', 'torch_training', 'digits'],
   ['audio', 'images']
@@ -191,7 +192,7 @@ export const RULES = [
     forbids: module => /^@jupyterlab\/[^/]+\/lib\//.test(module)
   },
   {
-    why: 'only tpulab_recipes.runtime imports torch_xla or torch_tpu',
+    why: 'only tpulab_recipes.runtime and compile_ahead import torch_xla or torch_tpu',
     files: path => path.endsWith('.py') && !KNOWS_TORCH_XLA.test(path),
     forbids: module => /^(torch_xla|torch_tpu)(\.|$)/.test(module)
   },
@@ -242,7 +243,7 @@ export const RULES = [
 
 /** The seam, the agent's adapters with their tests, and the smoke tests, which try the packages themselves. */
 const KNOWS_TORCH_XLA =
-  /^(recipes\/src\/tpulab_recipes\/runtime\/|recipes\/tests\/|kernel-agent\/|environments\/[\w-]+\/smoke_test\.py|bench\/)/;
+  /^(recipes\/src\/tpulab_recipes\/(runtime|compile_ahead)\/|recipes\/tests\/|kernel-agent\/|environments\/[\w-]+\/smoke_test\.py|bench\/)/;
 
 /** Words of the browser that a `model.ts` may not use. */
 const DOM_WORDS =

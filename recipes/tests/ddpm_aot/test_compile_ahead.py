@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("libtpu", reason="`npm run test:aot` installs the TPU compiler")
 
 from tpulab_recipes.common.progress import Silent
+from tpulab_recipes.compile_ahead.tpu_compiler import TOPOLOGIES
 from tpulab_recipes.ddpm.presets import PRESETS
 from tpulab_recipes.ddpm.training.benchmark import compiled_rows, format_table
-from tpulab_recipes.runtime.tpu_compiler import TOPOLOGIES
 
 
 @pytest.mark.parametrize("chip", sorted(TOPOLOGIES))

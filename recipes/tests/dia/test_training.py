@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers.models.dia")
 
 from tpulab_recipes.common.errors import CheckpointError  # noqa: E402
+from tpulab_recipes.compile_ahead.torch_export import export_step  # noqa: E402
 from tpulab_recipes.dia.config import Config  # noqa: E402
 from tpulab_recipes.dia.data import (  # noqa: E402
     Clip,
@@ -26,7 +27,6 @@ from tpulab_recipes.dia.memory import plan  # noqa: E402
 from tpulab_recipes.dia.model import export_model, load_model, make_static, rule_of, tiny_model  # noqa: E402
 from tpulab_recipes.dia.trainer import Trainer, loss_sum  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
-from tpulab_recipes.runtime.torch_export import export_step  # noqa: E402
 from tpulab_recipes.torch_training import core_of, load_checkpoint, save_checkpoint  # noqa: E402
 
 from .reference import golden, reference_model  # noqa: E402

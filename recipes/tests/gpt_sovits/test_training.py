@@ -289,7 +289,7 @@ PROGRAM = """
 import json, math, sys
 from gpt_sovits.test_training import TINY, clips, train, train_batches, trainer_of
 from tpulab_recipes import runtime
-from tpulab_recipes.runtime.torch_export import export_step
+from tpulab_recipes.compile_ahead.torch_export import export_step
 from torch_xla.debug import metrics
 many = sys.argv[1] == "many"
 backend = runtime.use("torch_xla", platform="cpu", spmd=many)

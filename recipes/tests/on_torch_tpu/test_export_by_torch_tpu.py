@@ -20,9 +20,9 @@ pytestmark = pytest.mark.skipif(
 )
 torch = pytest.importorskip("torch")
 
+from tpulab_recipes.compile_ahead.step_program import StepProgram  # noqa: E402
+from tpulab_recipes.compile_ahead.torch_export import ExportedStep, LoweringBackend, export_step  # noqa: E402
 from tpulab_recipes.runtime import DeviceRuntimeError  # noqa: E402
-from tpulab_recipes.runtime.step_program import StepProgram  # noqa: E402
-from tpulab_recipes.runtime.torch_export import ExportedStep, LoweringBackend, export_step  # noqa: E402
 from tpulab_recipes.torch_training import make_adamw  # noqa: E402
 
 ROWS, TIMES, WIDTH = 4, 6, 16
@@ -69,7 +69,7 @@ def exported(step_of: Any = None) -> tuple[ExportedStep, Network]:
 
 def test_jax_computes_the_same_update_from_the_lowered_step(tmp_path: Path) -> None:
     import jax
-    from tpulab_recipes.runtime.tpu_compiler import as_function
+    from tpulab_recipes.compile_ahead.tpu_compiler import as_function
 
     found, model = exported()
     found.program.save(tmp_path / "step.zip")

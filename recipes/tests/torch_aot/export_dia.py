@@ -14,12 +14,12 @@ import sys
 
 import numpy as np
 import torch
+from tpulab_recipes.compile_ahead.torch_export import LoweringBackend
 from tpulab_recipes.dia.config import FULL_SIZE, Config
 from tpulab_recipes.dia.data import Clip, train_batches
 from tpulab_recipes.dia.memory import plan
 from tpulab_recipes.dia.model import tiny_model
 from tpulab_recipes.dia.trainer import Trainer
-from tpulab_recipes.runtime.torch_export import LoweringBackend
 from tpulab_recipes.torch_training.export import export
 from transformers import DiaConfig, DiaForConditionalGeneration
 

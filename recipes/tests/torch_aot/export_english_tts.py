@@ -6,10 +6,10 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+from tpulab_recipes.compile_ahead.torch_export import LoweringBackend
 from tpulab_recipes.english_tts.config_english import get_lesson_config
 from tpulab_recipes.english_tts.data import Utterance, batch_of
 from tpulab_recipes.english_tts.trainer import KokoroTrainer
-from tpulab_recipes.runtime.torch_export import LoweringBackend
 from tpulab_recipes.torch_training.export import export
 
 

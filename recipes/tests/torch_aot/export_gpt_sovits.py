@@ -12,11 +12,11 @@ import sys
 
 import numpy as np
 from tpulab_recipes.common.command_line import print_result
+from tpulab_recipes.compile_ahead.torch_export import LoweringBackend, export_step
 from tpulab_recipes.gpt_sovits.checkpoints import make_models
 from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config
 from tpulab_recipes.gpt_sovits.data import MARGIN, Clip, spectrogram, train_batches
 from tpulab_recipes.gpt_sovits.trainer import Trainer
-from tpulab_recipes.runtime.torch_export import LoweringBackend, export_step
 
 
 def main(argv: list[str]) -> int:

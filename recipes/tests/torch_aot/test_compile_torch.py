@@ -23,9 +23,9 @@ import pytest
 
 pytest.importorskip("libtpu", reason="`npm run test:aot` installs the TPU compiler")
 
+from tpulab_recipes.compile_ahead.step_program import StepProgram
+from tpulab_recipes.compile_ahead.tpu_compiler import TOPOLOGIES, CompiledFor, compile_program
 from tpulab_recipes.runtime import DeviceRuntimeError
-from tpulab_recipes.runtime.step_program import StepProgram
-from tpulab_recipes.runtime.tpu_compiler import TOPOLOGIES, CompiledFor, compile_program
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 PYTHON = os.environ.get("TPULAB_TORCH_PYTHON", "")

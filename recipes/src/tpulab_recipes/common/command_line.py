@@ -51,7 +51,7 @@ class Command:
         is_export = bool(getattr(self, "export", "") or getattr(self, "step", False))
         installed = "torch_tpu" in runtime.installed_backends()
         if is_export and (self.backend == "torch_tpu" or (self.backend is None and installed)):
-            from tpulab_recipes.runtime.torch_export import LoweringBackend
+            from tpulab_recipes.compile_ahead.torch_export import LoweringBackend
 
             return LoweringBackend()
         extra = {"spmd": True} if self.spmd else {}

@@ -34,7 +34,7 @@ class Train(Command):
     loop: OmittedLoop = field(default_factory=Loop)
     export: str = ""
     """Write the training step to this file as StableHLO instead of training. `python -m
-    tpulab_recipes.runtime.tpu_compiler FILE` shows what the step needs on each kind of TPU."""
+    tpulab_recipes.compile_ahead.tpu_compiler FILE` shows what the step needs on each kind of TPU."""
 
 
 def main(argv: list[str]) -> int:

@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 from tpulab_recipes.common.command_line import print_result
+from tpulab_recipes.compile_ahead.torch_export import export_step
 from tpulab_recipes.runtime import Backend, DeviceRuntimeError
-from tpulab_recipes.runtime.torch_export import export_step
 
 
 def export(place: str, backend: Backend, trainer: Any, batch: Any, name: str) -> int:

@@ -18,13 +18,13 @@ import numpy as np
 
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Progress
+from tpulab_recipes.compile_ahead.tpu_compiler import TOPOLOGIES, measure, tpu_devices
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.model.network import Network, count_parameters
 from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
 from tpulab_recipes.ddpm.training.step_cost import batch_shapes, refuse_too_large, speed
 from tpulab_recipes.ddpm.training.train_step import compile_step, make_initial_state, state_shapes
 from tpulab_recipes.runtime.jax_mesh import batch_sharding, make_mesh, placed_shapes, put_batch, replicated
-from tpulab_recipes.runtime.tpu_compiler import TOPOLOGIES, measure, tpu_devices
 
 Pair = tuple[str, Config, int | None]
 

@@ -1,6 +1,6 @@
 """Compiles for TPUs that are not there: memory and operations of a step on each kind of chip.
 
-    python -m tpulab_recipes.runtime.tpu_compiler step.zip --chips v5e v5p
+    python -m tpulab_recipes.compile_ahead.tpu_compiler step.zip --chips v5e v5p
 
 Needs JAX and libtpu (`pip install "jax[tpu]"`). Nothing runs on a TPU.
 """
@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tpulab_recipes.compile_ahead.step_program import StepProgram, Value
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.memory_plan import sharded_axis
-from tpulab_recipes.runtime.step_program import StepProgram, Value
 
 #: Topologies with eight devices (v4 and 7x show each chip as two).
 TOPOLOGIES = {"v4": "v4:2x2x1", "v5e": "v5e:2x4", "v5p": "v5p:2x2x2", "v6e": "v6e:2x4", "7x": "tpu7x:2x2x1"}
@@ -140,7 +140,7 @@ def as_function(program: StepProgram, platform: str) -> Callable[..., tuple[Any,
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tpulab_recipes.runtime.tpu_compiler",
+        prog="python -m tpulab_recipes.compile_ahead.tpu_compiler",
         description="Compiles an exported training step for TPUs that are not there.",
     )
     parser.add_argument("program", help="what a recipe wrote with --export")

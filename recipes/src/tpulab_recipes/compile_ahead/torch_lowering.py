@@ -2,7 +2,7 @@
 its own, which `torch_export` starts: it registers the device `tpu`, which nothing takes back, and reads its
 variables while PyTorch is imported.
 
-    python -m tpulab_recipes.runtime.torch_lowering RECORDING ARTIFACT
+    python -m tpulab_recipes.compile_ahead.torch_lowering RECORDING ARTIFACT
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tpulab_recipes.compile_ahead.step_program import Role, StepProgram, Value
+from tpulab_recipes.compile_ahead.torch_lowering import VARIABLES, Named, Operations, Slot
 from tpulab_recipes.runtime.backend import Backend
 from tpulab_recipes.runtime.cpu import CpuBackend
 from tpulab_recipes.runtime.errors import DeviceRuntimeError, reads_back
-from tpulab_recipes.runtime.step_program import Role, StepProgram, Value
-from tpulab_recipes.runtime.torch_lowering import VARIABLES, Named, Operations, Slot
 from tpulab_recipes.runtime.trees import tree_leaves
 
 #: For one step. The largest of ours takes a minute on two cores.
@@ -155,7 +155,7 @@ def _lowered(operations: Operations) -> bytes:
         command = [
             sys.executable,
             "-m",
-            "tpulab_recipes.runtime.torch_lowering",
+            "tpulab_recipes.compile_ahead.torch_lowering",
             str(recording),
             str(artifact),
         ]
