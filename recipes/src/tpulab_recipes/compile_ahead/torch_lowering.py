@@ -119,6 +119,6 @@ def main(argv: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     # Under its own name, by which the recording knows the classes.
-    from tpulab_recipes.runtime import torch_lowering
+    from tpulab_recipes.compile_ahead import torch_lowering
 
     sys.exit(torch_lowering.main(sys.argv[1:]))
