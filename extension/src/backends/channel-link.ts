@@ -58,6 +58,8 @@ export class ChannelLink {
   readonly predecessors = new Set<string>();
   /** Changes what the gateway has sent before it is delivered; null: nothing is changed. */
   rewrite: ((data: ArrayBuffer) => ArrayBuffer) | null = null;
+  /** Whether a message of the page needs no kernel, because it has been answered here. */
+  answers: ((data: ArrayBuffer) => boolean) | null = null;
   /** Called before the first message of another process of the kernel is delivered. */
   restarted: (() => void) | null = null;
 

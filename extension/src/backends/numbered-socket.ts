@@ -82,7 +82,8 @@ function numberedSocket(
     }
 
     override send(data: Parameters<WebSocket['send']>[0]): void {
-      if (this.#link?.maySend(() => messageId(data)) ?? true) {
+      const isAnswered = data instanceof ArrayBuffer && this.#link?.answers?.(data) === true;
+      if (!isAnswered && (this.#link?.maySend(() => messageId(data)) ?? true)) {
         super.send(data);
       }
     }

@@ -30,9 +30,18 @@ export class CompositeSessionManager extends SessionManager {
   private readonly _failure = new Signal<this, Error>(this);
 }
 
+/** How soon a page shows an environment that was made elsewhere. */
+const LOOK_MS = 5_000;
+
 export class CompositeSpecManager extends KernelSpecManager {
   constructor(options: SpecOptions) {
     super(options);
+    const looks = setInterval(() => {
+      if (typeof document !== 'undefined' && !document.hidden) {
+        void options.kernelSpecAPIClient.look();
+      }
+    }, LOOK_MS);
+    this.disposed.connect(() => clearInterval(looks));
     options.kernelSpecAPIClient.connectionFailure.connect(this.fail, this);
     options.kernelSpecAPIClient.gatewaySpecsChanged.connect(this.refresh, this);
   }

@@ -48,6 +48,19 @@ test('offers the bridge alone when the environment of JupyterLab has no kernelsp
   await bare[Symbol.asyncDispose]();
 });
 
+// X2: `tpulab env create` in a terminal, while the page is open.
+test('tells of a kernelspec that a gateway has got meanwhile', async () => {
+  const client = newClient();
+  await client.get();
+  await client.look();
+  let changes = 0;
+  client.gatewaySpecsChanged.connect(() => changes++);
+  page.bridge.options.specs = [...page.bridge.options.specs, 'tpulab-new'];
+  await client.look();
+  expect(changes).toBe(1);
+  expect(Object.keys(client.gatewaySpecs())).toContain('tpulab-new');
+});
+
 test('fetches logos with the token and hands them on as data URLs', async () => {
   const client = newClient();
   let changes = 0;

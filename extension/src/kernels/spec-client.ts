@@ -71,6 +71,15 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
     return this.merged();
   }
 
+  /** Asks the gateways again: an environment may have been made in a terminal. Never rejects. */
+  async look(): Promise<void> {
+    const before = Object.keys(this.gatewaySpecs()).sort().join();
+    await this.refreshGateways();
+    if (Object.keys(this.gatewaySpecs()).sort().join() !== before) {
+      this._gatewaySpecsChanged.emit();
+    }
+  }
+
   /** The specs of bridge and remotes as they are known now, under the page's names. */
   gatewaySpecs(): Specs {
     return Object.assign({}, ...[...this._gateways.values()].map(each => each.specs())) as Specs;

@@ -1,8 +1,9 @@
 import { type Kernel, KernelMessage, ServerConnection } from '@jupyterlab/services';
 import type { CapturedOutputs } from '@tpulab/protocol';
 import { expect, test } from 'vitest';
-import { capturedOf, captureMessages, modelsListen } from './captured.js';
-import { withoutKnownWidgets } from './known-widgets.js';
+import type { ChannelLink } from '../backends/channel-link.js';
+import { capturedOf, captureMessages, modelsListen, restoreCaptured } from './captured.js';
+import { followWidgetStates, withoutKnownWidgets } from './known-widgets.js';
 import { frameOf } from './messages.js';
 
 const V1 = 'v1.kernel.websocket.jupyter.org';
@@ -87,4 +88,81 @@ test('of the states that the kernel sends again only those that the page lacks a
   // Anything else passes as it is.
   const other = frameOf(kernel, answer({ data: { method: 'update', state: {} }, comm_id: 'known' }));
   expect(rewrite(other)).toBe(other);
+});
+
+// A06, A07: the kernel was never told what a widget captured while no page was open.
+test('what was captured without a page is shown once the model is there; a widget of another process is passed over', async () => {
+  const comms = new Map<string, object>([['out', { onMsg: () => undefined }]]);
+  const kernel = connection(comms);
+  const frames: ArrayBuffer[] = [];
+  const link = { kernelSession: 'kernel', insert: (data: ArrayBuffer) => frames.push(data) > 0 };
+  const old = captured({ commId: 'gone', capturing: false });
+  const signal = AbortSignal.timeout(200);
+  const done = restoreCaptured(
+    kernel,
+    link as unknown as ChannelLink,
+    [captured({ capturing: false })],
+    signal
+  );
+  await done;
+  const states = frames.map(frame => {
+    const message = kernel.serverSettings.serializer.deserialize(frame, V1) as KernelMessage.ICommMsgMsg;
+    return [message.content.comm_id, (message.content.data as { state: object }).state];
+  });
+  expect(states).toEqual([
+    ['out', { msg_id: '' }],
+    ['out', { outputs: [{ output_type: 'stream', name: 'stdout', text: 'so far\n' }], msg_id: '' }]
+  ]);
+  frames.length = 0;
+  await restoreCaptured(kernel, link as unknown as ChannelLink, [old], AbortSignal.timeout(100));
+  expect(frames).toEqual([]);
+});
+
+// A07: the answer for all widgets comes after the manager has given it up, because the connection was cut.
+test('a question for one widget is answered with the states that came late, its buffers among them', async () => {
+  const kernel = connection(new Map());
+  const frames: ArrayBuffer[] = [];
+  const link = { insert: (data: ArrayBuffer) => frames.push(data) > 0 } as unknown as ChannelLink;
+  followWidgetStates(kernel, link);
+  const comm = (content: object, buffers: ArrayBuffer[] = []): KernelMessage.IMessage =>
+    KernelMessage.createMessage({
+      channel: 'shell',
+      msgType: 'comm_msg',
+      session: 'kernel',
+      content: content as never,
+      buffers
+    });
+  const ask = comm({ comm_id: 'bar', data: { method: 'request_state' } });
+  expect(link.answers?.(frameOf(kernel, ask))).toBe(false);
+  const states = { bar: { state: { value: 7 } }, image: { state: { width: 1 } } };
+  const data = {
+    method: 'update_states',
+    states,
+    buffer_paths: [
+      ['image', 'value'],
+      ['bar', 'data']
+    ]
+  };
+  const buffers = [new Uint8Array([1]).buffer, new Uint8Array([2, 3]).buffer];
+  link.rewrite?.(frameOf(kernel, comm({ comm_id: 'control', data }, buffers)));
+  expect(link.answers?.(frameOf(kernel, ask))).toBe(true);
+  expect(link.answers?.(frameOf(kernel, comm({ comm_id: 'other', data: { method: 'request_state' } })))).toBe(
+    false
+  );
+  expect(
+    link.answers?.(frameOf(kernel, comm({ comm_id: 'bar', data: { method: 'update', state: {} } })))
+  ).toBe(false);
+  await Promise.resolve();
+  const [answer] = frames.map(frame => kernel.serverSettings.serializer.deserialize(frame, V1));
+  expect(answer?.parent_header).toMatchObject({ msg_id: ask.header.msg_id });
+  expect(answer?.header.session).toBe('kernel');
+  expect(answer?.content).toEqual({
+    comm_id: 'bar',
+    data: { method: 'update', state: { value: 7 }, buffer_paths: [['data']] }
+  });
+  expect(
+    answer?.buffers?.map(buffer => [
+      ...new Uint8Array((buffer as DataView).buffer.slice((buffer as DataView).byteOffset))
+    ])
+  ).toEqual([[2, 3]]);
 });

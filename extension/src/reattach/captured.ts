@@ -5,7 +5,9 @@
  */
 import { type Kernel, KernelMessage } from '@jupyterlab/services';
 import type { CapturedOutputs } from '@tpulab/protocol';
+import type { ChannelLink } from '../backends/channel-link.js';
 import { wait } from '../platform/wait.js';
+import { frameOf } from './messages.js';
 
 /** The modules of widgets have been loaded by then. */
 const MODELS_WAIT_MS = 5_000;
@@ -17,6 +19,30 @@ export function capturedOf(
   msgIds: ReadonlySet<string>
 ): CapturedOutputs[] {
   return widgets.filter(widget => widget.msgIds.some(id => msgIds.has(id)));
+}
+
+/**
+ * Shows what Output widgets of this process captured, once they have models: the kernel knows only what a page told it in time. The
+ * bridge's record has it all, what the kernel set itself included.
+ */
+export async function restoreCaptured(
+  kernel: Kernel.IKernelConnection,
+  link: ChannelLink,
+  widgets: readonly CapturedOutputs[],
+  signal: AbortSignal
+): Promise<void> {
+  const over = widgets.filter(({ capturing, outputs }) => !capturing && outputs.length > 0);
+  await modelsListen(
+    kernel,
+    over.map(({ commId }) => commId),
+    signal
+  );
+  const session = link.kernelSession;
+  for (const widget of over) {
+    if (session !== null && !signal.aborted && listens(kernel, widget.commId)) {
+      captureMessages(widget, session).forEach(message => link.insert(frameOf(kernel, message)));
+    }
+  }
 }
 
 /** Set a model to what the bridge knows, and have it capture what follows. */

@@ -18,7 +18,7 @@ import { fillFromKept, type IFilled } from './fill-from-kept.js';
 import { KeptApi } from './kept-api.js';
 import { whenever } from './kernel-waits.js';
 import { LabNotebook } from './lab-notebook.js';
-import { withoutKnownWidgets } from './known-widgets.js';
+import { followWidgetStates } from './known-widgets.js';
 import { OtherRuns } from './other-runs.js';
 import { kernelRoute, OutputsApi } from './outputs-api.js';
 import { type IReattached, type IUnplaced, reattach } from './reattachment.js';
@@ -252,7 +252,7 @@ async function attach(
       return null; // a kernel of the page's own server, which keeps nothing
     }
     const link = sockets.link(kernel.id, kernel.clientId);
-    link.rewrite = withoutKnownWidgets(kernel);
+    followWidgetStates(kernel, link);
     link.restarted = () => forgetDisplays(kernel);
     try {
       const result = await reattach({

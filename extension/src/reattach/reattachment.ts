@@ -10,7 +10,7 @@ import type { CellExecution, JournalEntry } from '@tpulab/protocol';
 import type { ChannelLink } from '../backends/channel-link.js';
 import { parentMessageId } from '../backends/message-id.js';
 import { adopt } from './adopt.js';
-import { capturedOf, captureMessages, modelsListen } from './captured.js';
+import { capturedOf, captureMessages, modelsListen, restoreCaptured } from './captured.js';
 import { type Decision, decide, isFinished } from './decide.js';
 import { attached, handled, whenever } from './kernel-waits.js';
 import { frameOf, outputMessages, replyMessage } from './messages.js';
@@ -78,6 +78,7 @@ class Reattachment {
     if (first.executions.length === 0 || notebook.isDisposed) {
       return NOTHING;
     }
+    void this.restoreWidgets(first).catch(() => undefined);
     await trust.learn(first.executions, signal);
     if (this.plans(first.executions).length === 0) {
       return { ...NOTHING, unplaced: this.unplaced(first.executions) };
@@ -123,6 +124,19 @@ class Reattachment {
         signal
       );
     }
+  }
+
+  /** Output widgets of cells that are over: what they captured while no page was there, the kernel was never told. */
+  private async restoreWidgets({ executions, widgets }: IOutputs): Promise<void> {
+    const { kernel, link, loadWidgets, looksOn, signal } = this.options;
+    const open = new Set(executions.flatMap(each => (isFinished(each) ? [] : each.msgId)));
+    const over = widgets.filter(({ msgIds }) => msgIds.length > 0 && !msgIds.some(id => open.has(id)));
+    if (over.length === 0 || looksOn === true) {
+      return;
+    }
+    await attached(kernel, link, signal);
+    await loadWidgets?.();
+    await restoreCaptured(kernel, link, over, signal);
   }
 
   private running(plans: readonly IPlan[]): Set<string> {

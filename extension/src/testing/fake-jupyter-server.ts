@@ -68,7 +68,7 @@ export class FakeJupyterServer implements AsyncDisposable {
   /** Called before a request is answered; what it returns is waited for. */
   beforeAnswer: ((method: string, path: string) => Promise<void> | void) | null = null;
 
-  private constructor(private readonly options: IFakeOptions) {
+  private constructor(readonly options: IFakeOptions) {
     this.token = options.token ?? randomUUID();
     this._server = createServer((request, response) => {
       this.answer(request, response).catch((error: unknown) => {

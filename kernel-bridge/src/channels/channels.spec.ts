@@ -25,6 +25,37 @@ async function attached(options: Parameters<TemporaryGateway['connect']>[1] = {}
   return client;
 }
 
+// A09: a client like nbclient knows nothing but its reply, and would wait for ever.
+describe('a kernel that ends', () => {
+  it.each([
+    ['by itself', async (client: ChannelsClient) => client.execute('import os; os._exit(1)')],
+    [
+      'by a restart',
+      async (client: ChannelsClient, id: string) => {
+        const cell = client.execute("print('here', flush=True); import time; time.sleep(600)");
+        await client.until(() => client.printed(cell).includes('here') || null);
+        await bridge.rest('POST', `/api/kernels/${id}/restart`);
+        return cell;
+      }
+    ]
+  ])('%s answers a stock client that waits, and runs what it asks next', async (_how, end) => {
+    const id = await bridge.startKernel();
+    using client = await bridge.connect(id);
+    await client.run('pass');
+    const cell = await end(client, id);
+    const reply = await client.until(() =>
+      client.messages.find(({ channel, parent }) => channel === 'shell' && parent.msg_id === cell)
+    );
+    expect(reply.content).toMatchObject({ status: 'error', ename: 'DeadKernelError' });
+    expect(reply.content['evalue']).toMatch(/^The kernel ended before it answered: /);
+    await client.until(() =>
+      client.messages.find(message => isStatus(message, 'idle') && message.parent.msg_id === cell)
+    );
+    await client.run('1 + 1');
+    await bridge.rest('DELETE', `/api/kernels/${id}`);
+  });
+});
+
 describe('framing', () => {
   it('[8] echoes the v1 subprotocol when offered', async () => {
     using client = await bridge.connect(kernelId, {

@@ -70,9 +70,11 @@ async function serve(
   }
   // The other commands do without all that a gateway loads.
   const { serveUntilStopped } = await import('./serve-gateway.js');
-  await serveUntilStopped(settings.values, ({ url }) => {
+  await serveUntilStopped(settings.values, async ({ url, specs }) => {
     const line: ServeReady = { url, pid: process.pid };
     streams.stdout.write(`${JSON.stringify(line)}\n`);
+    if ((await specs.list()).size === 0)
+      streams.stderr.write('No kernel is installed yet. Make one: tpulab env create jax\n');
   });
 }
 

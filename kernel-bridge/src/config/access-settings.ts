@@ -103,7 +103,7 @@ export const ACCESS_SETTINGS = {
     variable: 'TPULAB_ENV_DIR',
     kind: kinds.text('a folder'),
     fallback: null,
-    fallbackWords: 'tpulab/envs in $XDG_DATA_HOME, else in ~/.local/share',
+    fallbackWords: '.tpulab/envs in a checkout, else tpulab/envs in $XDG_DATA_HOME, else in ~/.local/share',
     help: 'folder for kernel environments'
   },
   logLevel: {

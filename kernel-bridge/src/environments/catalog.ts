@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import type { EnvironmentInfo } from '@tpulab/protocol';
+import { addedPackages } from './added-packages.js';
 import { readRecord } from './creation-record.js';
 import { type Definition, kernelspecName, readDefinitions, variantOf } from './definition.js';
 import { environmentFolder, pythonOf } from './folders.js';
@@ -43,7 +44,8 @@ export class EnvironmentCatalog {
   /** State of one environment; `definition` undefined means that it is no longer described. */
   async info(name: string, definition: Definition | undefined): Promise<EnvironmentInfo> {
     const folder = environmentFolder(this.environments, name);
-    const { displayName = name, diskMiB = null } = definition?.description ?? {};
+    const record = await readRecord(folder);
+    const { displayName = record?.displayName ?? name, diskMiB = null } = definition?.description ?? {};
     const common = { name, displayName, kernelspec: kernelspecName(name), diskMiB };
     if (!existsSync(folder)) {
       return { ...common, state: 'available', path: null, detail: definition?.description.summary ?? null };
@@ -54,9 +56,13 @@ export class EnvironmentCatalog {
       path: folder,
       detail
     });
-    const record = await readRecord(folder);
     if (record === null)
       return at('broken', 'It was not created by `tpulab env create`; remove it or create it again.');
+    if (record.python !== undefined) {
+      return existsSync(record.python)
+        ? at('ready', `Yours: ${record.python}`)
+        : at('broken', `Its Python, ${record.python}, no longer exists; add it again or remove it.`);
+    }
     if (!existsSync(pythonOf(folder))) {
       return at('broken', 'The Python it was created with no longer exists; create it again.');
     }
@@ -65,7 +71,8 @@ export class EnvironmentCatalog {
     if (record.fingerprint !== variantOf(definition, record.accelerator ?? 'cpu').fingerprint) {
       return at('outdated', 'Its description or lock file has changed; create it again.');
     }
-    return at('ready', null);
+    const added = await addedPackages(folder);
+    return at('ready', added.length === 0 ? null : `Added by you: ${added.join(', ')}`);
   }
 
   /** Kernelspecs of the environments that can run a kernel, by name. */
@@ -74,7 +81,7 @@ export class EnvironmentCatalog {
     for (const name of await this.#created()) {
       const folder = environmentFolder(this.environments, name);
       const record = await readRecord(folder);
-      if (record?.name !== name || !existsSync(pythonOf(folder))) continue;
+      if (record?.name !== name || !existsSync(record.python ?? pythonOf(folder))) continue;
       found.set(kernelspecName(name), kernelspecOf(folder, record));
     }
     return found;
@@ -83,7 +90,10 @@ export class EnvironmentCatalog {
   async #created(): Promise<string[]> {
     try {
       const entries = await readdir(this.environments, { withFileTypes: true });
-      return entries.filter(entry => entry.isDirectory() && NAME.test(entry.name)).map(entry => entry.name);
+      // A large one may lie on another disk, behind a link.
+      return entries
+        .filter(entry => (entry.isDirectory() || entry.isSymbolicLink()) && NAME.test(entry.name))
+        .map(({ name }) => name);
     } catch {
       return [];
     }

@@ -1,4 +1,4 @@
-/** `tpulab env list|create|check|remove` for commander. */
+/** `tpulab env list|create|add|check|remove` for commander. */
 import { Command, Option } from 'commander';
 import type { EnvironmentInfo } from '@tpulab/protocol';
 import { EnvironmentCatalog } from './catalog.js';
@@ -6,7 +6,7 @@ import { EveryLine, ProgressLines } from './creation-progress.js';
 import type { Accelerator } from './definition.js';
 import { EnvironmentError } from './environment-error.js';
 import { sweepLeftovers } from './folders.js';
-import { type CheckResult, check, create, remove } from './operations.js';
+import { add, type CheckResult, check, create, remove } from './operations.js';
 
 interface Common {
   readonly envDir?: string;
@@ -21,6 +21,7 @@ interface Create extends Common {
   readonly accelerator?: 'auto' | Accelerator;
   readonly progress?: 'auto' | 'lines';
   readonly force?: true;
+  readonly withoutAdded?: true;
 }
 
 export function envCommand(): Command {
@@ -54,17 +55,35 @@ export function envCommand(): Command {
       new Option('--progress <how>', 'lines: one line per step').choices(['auto', 'lines']).default('auto')
     )
     .option('--force', 'create it again even if it is up to date')
+    .option('--without-added', 'leave out packages that you added to the one that is replaced')
     .action((name: string, options: Create) =>
       run(options, async signal => {
         const progress =
           options.progress === 'lines' ? new EveryLine(process.stderr) : new ProgressLines(process.stderr);
         try {
-          const { python, agent, recipes, force = false } = options;
+          const { python, agent, recipes, force = false, withoutAdded } = options;
           const accelerator = options.accelerator === 'auto' ? undefined : options.accelerator;
-          const chosen = { python, agent, recipes, force, accelerator };
+          const chosen = { python, agent, recipes, force, accelerator, withoutAdded };
           const done = await create(catalogOf(options), name, { ...chosen, progress, signal });
           const what = done.result === 'created' ? 'is ready' : 'is there and up to date';
           print(options, done, `The environment "${name}" ${what}: ${done.environment.path ?? ''}`);
+        } finally {
+          progress.abandon();
+        }
+      })
+    );
+  withCommon(env.command('add'))
+    .description('make an environment of yours (venv, conda, uv) a kernel, with the agent in it')
+    .argument('<path>', 'folder of the environment, or its Python')
+    .option('--name <name>', "name in the list (default: the folder's, for .venv that of its project)")
+    .option('--agent <path>', 'folder or wheel of the Python package `tpulab`')
+    .action((place: string, options: Common & { readonly name?: string; readonly agent?: string }) =>
+      run(options, async signal => {
+        const progress = new ProgressLines(process.stderr);
+        try {
+          const { name = null, agent } = options;
+          const info = await add(catalogOf(options), place, { name, agent, progress, signal });
+          print(options, info, `The environment "${info.name}" is a kernel now: ${info.kernelspec}`);
         } finally {
           progress.abandon();
         }
@@ -96,7 +115,7 @@ function withCommon(command: Command): Command {
   return command
     .option(
       '--env-dir <folder>',
-      'folder of environments (default: $TPULAB_ENV_DIR, else the XDG data folder)'
+      'folder of environments (default: $TPULAB_ENV_DIR, else .tpulab/envs in a checkout, else the XDG data folder)'
     )
     .option('--definitions <folder>', "folder of environment descriptions (default: the bridge's own)")
     .option('--json', 'print the result as JSON');

@@ -4,6 +4,7 @@
  */
 import path from 'node:path';
 import { readFile } from 'node:fs/promises';
+import { addedPackages } from './added-packages.js';
 import { lockEnvironment } from './creation-lock.js';
 import type { CreationProgress } from './creation-progress.js';
 import { type CreationRecord, writeRecord } from './creation-record.js';
@@ -12,6 +13,7 @@ import { EnvironmentError } from './environment-error.js';
 import { explainFileFailure } from './file-failure.js';
 import { explainUvFailure } from './explain-uv.js';
 import {
+  bundledPip,
   environmentFolder,
   makeEnvironmentsFolder,
   newBuildFolder,
@@ -36,6 +38,8 @@ export interface Creation {
   readonly agent: PackageSource | null;
   /** Null for a description that wants none, and where the bridge was installed without them. */
   readonly recipes: PackageSource | null;
+  /** Leaves out what the user added to the one that is replaced. */
+  readonly withoutAdded: boolean;
   /** Called under the lock: true when what is there is good and nothing is to be done. */
   readonly isThere: () => Promise<boolean>;
   readonly progress: CreationProgress;
@@ -108,7 +112,38 @@ async function build(built: string, creation: Creation): Promise<void> {
       progress.stageDone();
     }
   }
-  await describe(built, creation);
+  await installPip(built, creation, target);
+  const added = await bringAlong(creation, target);
+  await describe(built, creation, added);
+}
+
+/** Cells call it by its name; a kernel puts it in later where this Python has none at hand. */
+async function installPip(built: string, creation: Creation, target: readonly string[]): Promise<void> {
+  const wheel = await bundledPip(built);
+  if (wheel === null) return;
+  const offline = ['--offline', '--no-index', '--no-deps'];
+  await uv(creation, 'installing pip', ['pip', 'install', ...target, ...offline, wheel]);
+}
+
+/** What the user added to the environment that is replaced. If it does not go into the new one, the old one stays. */
+async function bringAlong(creation: Creation, target: readonly string[]): Promise<readonly string[]> {
+  const { definition, environments, progress, withoutAdded } = creation;
+  const added = withoutAdded ? [] : await addedPackages(environmentFolder(environments, definition.name));
+  if (added.length === 0) return added;
+  progress.stage(`installing ${added.length} packages that you added`);
+  const packages = added.flatMap(line => (line.startsWith('-e ') ? ['-e', line.slice(3)] : [line]));
+  try {
+    await uv(creation, 'installing packages that you added', ['pip', 'install', ...target, ...packages]);
+  } catch (cause) {
+    if (!(cause instanceof EnvironmentError) || cause.code === 'env_interrupted') throw cause;
+    throw new EnvironmentError(
+      'env_added_packages',
+      `The environment stays as it was, because packages that you added (${added.join(', ')}) cannot be installed into the new one: ${cause.message} --without-added leaves them out.`,
+      { cause }
+    );
+  }
+  progress.stageDone();
+  return added;
 }
 
 /** Installs a package of ours; what it needs is in the lock file. */
@@ -133,7 +168,8 @@ async function installOwn(
 
 async function describe(
   built: string,
-  { definition, accelerator, environments, uv: uvPath }: Creation
+  { definition, accelerator, environments, uv: uvPath }: Creation,
+  added: readonly string[]
 ): Promise<void> {
   const { displayName, kernelspec } = definition.description;
   const record: CreationRecord = {
@@ -144,6 +180,7 @@ async function describe(
     createdAt: new Date().toISOString(),
     uv: uvPath,
     accelerator,
+    ...(added.length > 0 && { added: [...added] }),
     kernelspec
   };
   const place = environmentFolder(environments, definition.name);

@@ -14,6 +14,14 @@ export const CreationRecord = Type.Object({
   accelerator: Type.Optional(
     Type.Union([Type.Literal('cpu'), Type.Literal('tpu')], { description: 'absent: cpu' })
   ),
+  added: Type.Optional(
+    Type.Array(Type.String(), {
+      description: 'packages of the user that were brought along from the one before'
+    })
+  ),
+  python: Type.Optional(
+    Type.String({ description: 'of an environment that is somewhere else and was added' })
+  ),
   kernelspec: Type.Object({
     argv: Type.Array(Type.String()),
     env: Type.Record(Type.String(), Type.String()),

@@ -21,6 +21,8 @@ export const ENVIRONMENT_ERROR_CODES = [
   'env_build_failed',
   'env_check_failed',
   'env_interrupted',
+  'env_added_packages',
+  'env_not_usable',
   'lessons_missing',
   'lessons_not_written'
 ] as const;

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { isLocked } from './creation-lock.js';
 
@@ -16,6 +16,24 @@ export function environmentFolder(environments: string, name: string): string {
 
 export function pythonOf(environment: string): string {
   return path.join(environment, 'bin', 'python');
+}
+
+/**
+ * The wheel of pip that comes with the Python of an environment; null where that has none. An index is not needed for it, and uv
+ * installs it so that it can be moved.
+ */
+export async function bundledPip(environment: string): Promise<string | null> {
+  const config = await readFile(path.join(environment, 'pyvenv.cfg'), 'utf8').catch(() => '');
+  const home = /^home *= *(.+)$/m.exec(config)?.[1]?.trim();
+  const version = /^version(?:_info)? *= *(\d+\.\d+)/m.exec(config)?.[1];
+  if (home === undefined || version === undefined) return null;
+  const bundled = path.join(home, '..', 'lib', `python${version}`, 'ensurepip', '_bundled');
+  // Debian keeps it elsewhere.
+  for (const folder of [bundled, '/usr/share/python-wheels']) {
+    const wheel = (await readdir(folder).catch(() => [])).find(name => /^pip-.*\.whl$/.test(name));
+    if (wheel !== undefined) return path.join(folder, wheel);
+  }
+  return null;
 }
 
 /** A sibling of the environment, so that the rename at the end stays on one file system and is atomic. */

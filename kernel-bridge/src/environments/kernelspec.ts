@@ -28,7 +28,7 @@ export interface EnvironmentKernelspec {
 export function kernelspecOf(environment: string, record: CreationRecord): EnvironmentKernelspec {
   return {
     spec: {
-      argv: [pythonOf(environment), ...record.kernelspec.argv],
+      argv: [record.python ?? pythonOf(environment), ...record.kernelspec.argv],
       display_name: record.displayName,
       language: 'python',
       interrupt_mode: 'signal',

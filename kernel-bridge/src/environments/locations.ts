@@ -9,10 +9,22 @@ type Env = Readonly<Record<string, string | undefined>>;
 /** `kernel-bridge/`, seen from `lib/environments/` and from `src/environments/` alike; in a bundle (`lib/cli/`) the bundle. */
 export const PACKAGE_FOLDER = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Folder of environments: what is asked for, else `$TPULAB_ENV_DIR`, else the XDG data folder. */
-export function environmentsFolder(asked: string | undefined, env: Env = process.env): string {
+/**
+ * Folder of environments: what is asked for, else `$TPULAB_ENV_DIR`, else that of the checkout that this bridge belongs to, which
+ * `npm start` uses, else the XDG data folder.
+ */
+export function environmentsFolder(
+  asked: string | undefined,
+  env: Env = process.env,
+  packageFolder = PACKAGE_FOLDER
+): string {
   const named = asked ?? nonEmpty(env['TPULAB_ENV_DIR']);
   if (named !== undefined) return path.resolve(named);
+  // Seen from the sources' package and from the bundle below `.tpulab`.
+  const checkout = [path.resolve(packageFolder, '..'), path.resolve(packageFolder, '..', '..')].find(folder =>
+    existsSync(path.join(folder, 'scripts', 'start.mjs'))
+  );
+  if (checkout !== undefined) return path.join(checkout, '.tpulab', 'envs');
   const data = nonEmpty(env['XDG_DATA_HOME']) ?? path.join(homedir(), '.local', 'share');
   return path.join(data, 'tpulab', 'envs');
 }

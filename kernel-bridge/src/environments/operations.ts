@@ -1,11 +1,12 @@
 /** What `tpulab env` does: create, check and remove one environment. */
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
+import path from 'node:path';
 import type { EnvironmentInfo } from '@tpulab/protocol';
 import type { EnvironmentCatalog } from './catalog.js';
 import { agentMissing, createEnvironment, recipesMissing } from './create-environment.js';
 import { lockEnvironment } from './creation-lock.js';
 import type { CreationProgress } from './creation-progress.js';
-import { readRecord } from './creation-record.js';
+import { type CreationRecord, readRecord, writeRecord } from './creation-record.js';
 import { ChipTable } from '../devices/chip-table.js';
 import { findChips } from '../devices/find-chips.js';
 import {
@@ -17,11 +18,21 @@ import {
 } from './definition.js';
 import { EnvironmentError } from './environment-error.js';
 import { explainFileFailure } from './file-failure.js';
-import { environmentFolder, removeEnvironment, sweepLeftovers } from './folders.js';
+import { explainUvFailure } from './explain-uv.js';
+import {
+  environmentFolder,
+  makeEnvironmentsFolder,
+  newBuildFolder,
+  putInPlace,
+  removeEnvironment,
+  sweepLeftovers
+} from './folders.js';
+import { writeKernelspec } from './kernelspec.js';
 import { agentSource, recipesSource } from './locations.js';
 import { nearestName } from '../platform/nearest-name.js';
 import { type SmokeCheck, runSmokeTest } from './smoke-test.js';
-import { findUv } from './uv.js';
+import { runProgram } from './run-program.js';
+import { findUv, pythonFreeEnv, runUv } from './uv.js';
 
 export interface CreateOptions {
   readonly python?: string | undefined;
@@ -29,6 +40,8 @@ export interface CreateOptions {
   readonly recipes?: string | undefined;
   /** Absent: TPU where this machine has chips and the environment is described for them. */
   readonly accelerator?: Accelerator | undefined;
+  /** Leaves out packages that the user added to the one that is replaced. */
+  readonly withoutAdded?: boolean | undefined;
   /** Makes it anew although it is there and up to date. */
   readonly force: boolean;
   readonly progress: CreationProgress;
@@ -62,6 +75,7 @@ export async function create(
     python: options.python ?? null,
     agent,
     recipes,
+    withoutAdded: options.withoutAdded === true,
     isThere: async () => !options.force && (await isReady(catalog, described, accelerator)),
     progress: options.progress,
     signal: options.signal
@@ -101,6 +115,8 @@ export async function check(
   signal: AbortSignal
 ): Promise<CheckResult> {
   await sweepLeftovers(catalog.environments);
+  const record = await readRecord(environmentFolder(catalog.environments, name));
+  if (record?.python !== undefined) return checkAdded(catalog, name, record.python, signal);
   const definition = definitionNamed(await readDefinitions(catalog.definitions), name);
   const environment = await catalog.info(name, definition);
   const checks = await checksOf(catalog, definition, environment, signal);
@@ -138,6 +154,141 @@ async function checksOf(
   });
   const anew = `Run \`tpulab env create ${name} --force\`.`;
   return [upToDate, ...smoke.map(each => (each.ok ? each : { ...each, remedy: each.remedy ?? anew }))];
+}
+
+/** Of an environment of the user: whether a kernel can start there. */
+async function checkAdded(
+  catalog: EnvironmentCatalog,
+  name: string,
+  python: string,
+  signal: AbortSignal
+): Promise<CheckResult> {
+  const environment = await catalog.info(name, undefined);
+  const facts = await pythonFacts(python, signal).catch((error: unknown) => error);
+  const starts = {
+    check: 'a kernel can start',
+    ok: !(facts instanceof Error),
+    detail: facts instanceof Error ? facts.message : `with ${python}`,
+    remedy: `Run \`tpulab env add ${path.dirname(path.dirname(python))}\` again.`
+  };
+  return { name, ok: starts.ok, environment, checks: [starts] };
+}
+
+export interface AddOptions {
+  /** Null: made from the folder's name. */
+  readonly name: string | null;
+  readonly agent?: string | undefined;
+  readonly progress: CreationProgress;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Makes an environment of the user (venv, conda, uv; its folder or its Python) a kernel: ipykernel and the agent are installed into it, and
+ * what says where it is stands beside our own. Adding it again brings the agent up to date.
+ */
+export async function add(
+  catalog: EnvironmentCatalog,
+  place: string,
+  options: AddOptions
+): Promise<EnvironmentInfo> {
+  const { progress, signal } = options;
+  const folder = path.resolve(place);
+  const python = [folder, path.join(folder, 'bin', 'python')].find(file =>
+    statSync(file, { throwIfNoEntry: false })?.isFile()
+  );
+  if (python === undefined) {
+    throw new EnvironmentError(
+      'env_not_usable',
+      `${folder} is no Python environment: it has no bin/python. Name the folder of a venv, conda or uv environment, or its Python.`
+    );
+  }
+  const name = options.name ?? nameFor(folder === python ? path.dirname(path.dirname(python)) : folder);
+  const known = await catalog.list();
+  const other = known.find(info => info.name === name);
+  const record = await readRecord(environmentFolder(catalog.environments, name));
+  if (!NAME.test(name) || (other !== undefined && record?.python === undefined)) {
+    const why = NAME.test(name) ? 'is the name of an environment of TPULab' : 'is no name (a-z, 0-9 and -)';
+    throw new EnvironmentError('env_not_usable', `"${name}" ${why}; choose another with --name.`);
+  }
+  const agent = agentSource(options.agent);
+  if (agent === null) throw agentMissing();
+  progress.stage('installing ipykernel and the agent');
+  const uv = findUv();
+  // A system's own Python refuses, which uv explains.
+  const result = await runUv({
+    uv,
+    args: [
+      'pip',
+      'install',
+      '--python',
+      python,
+      'ipykernel>=7',
+      ...(agent.editable ? ['--editable'] : []),
+      agent.path
+    ],
+    signal,
+    onLine: line => progress.detail(line.trim())
+  });
+  if (result.exitCode !== 0) throw explainUvFailure('installing the agent', result, python);
+  progress.stageDone();
+  const version = await pythonFacts(python, signal);
+  const made: CreationRecord = {
+    format: 1,
+    name,
+    displayName: `${name} (Python ${version})`,
+    fingerprint: '',
+    createdAt: new Date().toISOString(),
+    uv,
+    python,
+    kernelspec: {
+      argv: ['-Xfrozen_modules=off', '-m', 'tpulab.launcher', '-f', '{connection_file}'],
+      env: {},
+      envDefaults: {},
+      debugger: true
+    }
+  };
+  try {
+    await makeEnvironmentsFolder(catalog.environments);
+    await using _lock = await lockEnvironment(catalog.environments, name);
+    const built = newBuildFolder(catalog.environments, name);
+    const inPlace = environmentFolder(catalog.environments, name);
+    await writeKernelspec(built, inPlace, made, path.join(catalog.definitions, 'jax'));
+    await writeRecord(built, made);
+    await putInPlace(built, catalog.environments, name);
+  } catch (error) {
+    throw explainFileFailure(error, catalog.environments);
+  }
+  return catalog.info(name, undefined);
+}
+
+const NAME = /^[a-z0-9][a-z0-9-]{0,63}$/;
+
+/** A folder `.venv` is named after the project that it lies in. */
+function nameFor(folder: string): string {
+  const own = path.basename(folder);
+  const named = /^\.?(venv|env)$/.test(own) ? path.basename(path.dirname(folder)) : own;
+  return named
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-+|-+$/g, '');
+}
+
+/** Its version, once it can start our launcher. */
+async function pythonFacts(python: string, signal: AbortSignal): Promise<string> {
+  const code = 'import sys, ipykernel, tpulab.launcher; print("%d.%d" % sys.version_info[:2])';
+  const { exitCode, stdout, stderr } = await runProgram({
+    command: python,
+    args: ['-c', code],
+    env: pythonFreeEnv(process.env),
+    cwd: '/',
+    signal,
+    timeoutMs: 120_000
+  });
+  if (exitCode === 0) return stdout.at(-1) ?? '';
+  throw new EnvironmentError(
+    'env_not_usable',
+    `A kernel cannot start with ${python}: ${stderr.at(-1) ?? 'it does not run'}`
+  );
 }
 
 export async function remove(catalog: EnvironmentCatalog, name: string): Promise<void> {

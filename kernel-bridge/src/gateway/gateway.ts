@@ -139,6 +139,8 @@ export interface Gateway extends AsyncDisposable {
   readonly routes: readonly RouteEntry[];
   readonly upgrades: Upgrades;
   readonly registry: KernelRegistry;
+  /** What kernels can be started from. */
+  readonly specs: KernelSpecCatalog;
   readonly remotes: Remotes;
   /** Resolves when the kernels of an earlier gateway have been found; until then most answers are 503. */
   readonly ready: Promise<void>;
@@ -376,6 +378,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     routes,
     upgrades,
     registry,
+    specs,
     remotes,
     ready,
     lost,

@@ -24,8 +24,8 @@ import { CrashCount } from './crash-count.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import type { KeeperParts, Orphan } from './keeper-parts.js';
 import { fromClient, fromKernel, ownRecord, ownStatus, statusOf } from './journal-entries.js';
-import { readJournalTail } from './journal-tail.js';
-import { LostReplies, standIns } from './lost-replies.js';
+import { type OpenRequest, readJournalTail } from './journal-tail.js';
+import { kernelEnded, LostReplies, standIns } from './lost-replies.js';
 import { KernelLife } from './kernel-life.js';
 import { describeExit, type KernelExit, KernelProcess } from './kernel-process.js';
 import { KernelState } from './kernel-state.js';
@@ -65,6 +65,8 @@ export class KernelKeeper {
   #isSettled = false;
   /** After a takeover, until it is known whether replies are lost. */
   #lost: LostReplies | null = null;
+  /** Cells that this process has, or will get, and has not answered. */
+  readonly #open = new Map<string, OpenRequest>();
   /** A client has asked the kernel itself to end, so that its end is no crash. */
   #askedToEnd: 'shutdown' | 'restart' | null = null;
   #stopping: Promise<void> | null = null;
@@ -203,7 +205,12 @@ export class KernelKeeper {
       if (header.msg_type === 'shutdown_request') {
         this.#askedToEnd = wantsRestart(message) ? 'restart' : 'shutdown';
       }
-      if (life === null || life === this.#life) this.#requests.add(message);
+      if (life !== null && life !== this.#life) return;
+      if (header.msg_type === 'execute_request') {
+        const text = message.parts[PART.header]?.toString('utf8') ?? '{}';
+        this.#open.set(header.msg_id, { header, text });
+      }
+      this.#requests.add(message);
     };
     this.#journal.append(...fromClient(message.channel, kept, send));
   }
@@ -226,6 +233,7 @@ export class KernelKeeper {
       this.#state.restarting('restart requested');
       this.#journal.append(...ownRecord({ type: 'restart', reason: 'restart requested' }));
       await this.#endLife(true);
+      this.#leaveOpen('it was restarted');
       await this.#beginOrDie();
     });
     await this.#wait.running();
@@ -399,6 +407,7 @@ export class KernelKeeper {
     log.warn({ ...exit, reason }, 'the kernel has ended and is started again');
     this.#state.restarting(reason);
     this.#journal.append(...ownStatus(this.#own.status('restarting', this.#state.session)));
+    this.#leaveOpen(reason);
     await this.#beginOrDie();
   }
 
@@ -406,6 +415,23 @@ export class KernelKeeper {
     this.#requests.clear();
     this.#state.dead(reason);
     this.#journal.append(...ownStatus(this.#own.status('dead', this.#state.session)));
+    this.#leaveOpen(reason);
+  }
+
+  /**
+   * Answers for a process that has ended. JupyterLab has been told by its status and has let go of the requests; a client like nbclient
+   * knows only its reply, and would wait for ever. What waits for the next process is not among them.
+   */
+  #leaveOpen(reason: string): void {
+    const { session } = this.#state;
+    const waiting = this.#requests.ids;
+    for (const [msgId, request] of [...this.#open]) {
+      if (session === null || waiting.has(msgId)) continue;
+      this.#open.delete(msgId);
+      const { reply, idle } = standIns(request, session, kernelEnded(reason));
+      this.#journal.append(...fromKernel(reply, 'execute_reply', null));
+      this.#journal.append(...fromKernel(idle, 'status', 'idle'));
+    }
   }
 
   async #endLife(restart: boolean): Promise<void> {
@@ -436,6 +462,7 @@ export class KernelKeeper {
     this.#saying = NOTHING_SAID;
     this.#confirmer?.said(message.channel, header.msg_id);
     if (message.channel === 'shell' && parent !== null) {
+      this.#open.delete(parent.msg_id);
       this.#lost?.heard(parent);
     }
     if (status !== null && message.channel === 'iopub') {

@@ -34,18 +34,28 @@ export class LostReplies {
   }
 }
 
+const LOST = {
+  ename: 'ReplyLost',
+  evalue:
+    'The reply to this request was lost. Check whether the cell ran, and run it again if you need its result.'
+};
+
+/** For those who asked a process that has ended. */
+export function kernelEnded(reason: string): typeof LOST {
+  return { ename: 'DeadKernelError', evalue: `The kernel ended before it answered: ${reason}.` };
+}
+
 /** What stands in for the lost reply, and for the idle status after it. */
 export function standIns(
   { header, text }: OpenRequest,
-  session: string
+  session: string,
+  why = LOST
 ): { reply: KernelMessage; idle: KernelMessage } {
   const msgType = header.msg_type.replace(/_request$/, '_reply');
   const metadata = { tpulab: { replyLost: true } };
   const content = {
     status: 'error',
-    ename: 'ReplyLost',
-    evalue:
-      'The reply to this request was lost. Check whether the cell ran, and run it again if you need its result.',
+    ...why,
     traceback: [],
     execution_count: null
   };

@@ -2,7 +2,7 @@
  * Requests of clients on their way to the kernel. They are in the journal, and wait here until a process can take them without
  * anything being missed of what they cause: the one that starts, or the next one where there is none.
  */
-import type { KernelMessage } from '../jupyter/kernel-message.js';
+import { type KernelMessage, parseHeader, PART } from '../jupyter/kernel-message.js';
 
 export class RequestQueue {
   #waiting: KernelMessage[] = [];
@@ -11,6 +11,13 @@ export class RequestQueue {
   add(message: KernelMessage): void {
     if (this.#send === null) this.#waiting.push(message);
     else this.#send(message);
+  }
+
+  /** Message ids of those that wait. */
+  get ids(): ReadonlySet<string> {
+    return new Set(
+      this.#waiting.map(({ parts }) => parseHeader(parts[PART.header] ?? Buffer.alloc(0)).msg_id)
+    );
   }
 
   /** Before all that wait: what the kernel may have been asked already. */

@@ -93,6 +93,8 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   env_build_failed: 'command',
   env_check_failed: 'command',
   env_interrupted: 'command',
+  env_added_packages: 'command',
+  env_not_usable: 'command',
   remote_ssh_missing: 'remote',
   remote_destination_invalid: 'remote',
   remote_name_unknown: 'remote',

@@ -1,0 +1,66 @@
+/**
+ * What a user has put into an environment: the packages that were asked for by name after it was made, with pip or uv, from a cell or a
+ * terminal. An update installs them again. The environment itself says what they are, so nothing has to be recorded when they come.
+ */
+import { existsSync } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { readRecord } from './creation-record.js';
+
+/** Installers and our own packages; an update brings them itself. */
+const OURS: ReadonlySet<string> = new Set(['pip', 'uv', 'setuptools', 'wheel', 'tpulab', 'tpulab-recipes']);
+
+/** As lines of a requirements file, sorted. None where there is no environment of ours. */
+export async function addedPackages(environment: string): Promise<string[]> {
+  const record = await readRecord(environment);
+  if (record === null) return [];
+  const since = Date.parse(record.createdAt);
+  const before = new Set((record.added ?? []).map(nameOf));
+  const found: string[] = [];
+  for (const folder of await distributions(environment)) {
+    // Written by pip and uv for what was asked for, not for what that needs.
+    if (!existsSync(path.join(folder, 'REQUESTED'))) continue;
+    const requirement = await requirementOf(folder);
+    if (requirement === null || OURS.has(nameOf(requirement))) continue;
+    const { mtimeMs } = await stat(path.join(folder, 'REQUESTED'));
+    if (before.has(nameOf(requirement)) || mtimeMs > since) found.push(requirement);
+  }
+  return found.sort();
+}
+
+async function distributions(environment: string): Promise<string[]> {
+  const lib = path.join(environment, 'lib');
+  const pythons = (await readdir(lib).catch(() => [])).filter(name => name.startsWith('python'));
+  const folders = pythons.map(name => path.join(lib, name, 'site-packages'));
+  const names = await Promise.all(
+    folders.map(async folder => (await readdir(folder).catch(() => [])).map(name => path.join(folder, name)))
+  );
+  return names.flat().filter(name => name.endsWith('.dist-info'));
+}
+
+/** The version that is there, or where it came from. */
+async function requirementOf(distInfo: string): Promise<string | null> {
+  const metadata = await readFile(path.join(distInfo, 'METADATA'), 'utf8').catch(() => '');
+  const name = /^Name: *(\S+)/m.exec(metadata)?.[1];
+  const version = /^Version: *(\S+)/m.exec(metadata)?.[1];
+  if (name === undefined || version === undefined) return null;
+  const origin = await readFile(path.join(distInfo, 'direct_url.json'), 'utf8').catch(() => null);
+  if (origin === null) return `${name}==${version}`;
+  const {
+    url,
+    vcs_info: vcs,
+    dir_info: dir
+  } = JSON.parse(origin) as {
+    url: string;
+    vcs_info?: { vcs: string; commit_id: string };
+    dir_info?: { editable?: boolean };
+  };
+  if (dir?.editable === true) return `-e ${url}`;
+  return `${name} @ ${vcs === undefined ? url : `${vcs.vcs}+${url}@${vcs.commit_id}`}`;
+}
+
+/** As package indexes compare names. An editable folder is its own name. */
+function nameOf(requirement: string): string {
+  const name = /^-e /.test(requirement) ? requirement : (/^[\w.-]+/.exec(requirement)?.[0] ?? requirement);
+  return name.toLowerCase().replaceAll(/[-_.]+/g, '-');
+}

@@ -1,0 +1,108 @@
+/** Output without end, displays of an earlier process, and widgets whose page was away, in the session page. */
+import { notebookText } from './notebook-file.js';
+import { cell, expect, open, run, test } from './session-steps.js';
+
+// X5
+test('a cell that prints without end leaves the page usable, is counted, and can be interrupted from its bar', async ({
+  page,
+  gateway
+}) => {
+  await gateway.write(
+    'flood.ipynb',
+    notebookText(["while True: print('x' * 200)", '', "print('after the flood')"])
+  );
+  await open(page, gateway, 'flood.ipynb');
+  await run(page, 0);
+  const bar = cell(page, 0).locator('.jp-TPULabFlood-bar');
+  await expect(bar).toContainText(/[\d,]{6,} lines, [\d.]+ [MG]B so far/);
+  await cell(page, 1).locator('.cm-content').click();
+  await page.keyboard.type('letter');
+  await expect(cell(page, 1).locator('.cm-content')).toHaveText('letter');
+  await page.keyboard.press('Control+a');
+  await page.keyboard.press('Delete');
+  await bar.getByRole('button', { name: 'Interrupt' }).click();
+  await expect(cell(page, 0).getByText('KeyboardInterrupt').first()).toBeVisible();
+  await expect(bar).not.toContainText('so far');
+  await expect(bar.getByRole('button', { name: 'Interrupt' })).toBeHidden();
+  const download = page.waitForEvent('download');
+  await bar.getByRole('button', { name: 'Download' }).click();
+  await (await download).cancel();
+  await run(page, 2);
+  await expect(cell(page, 2).locator('.jp-OutputArea-output')).toHaveText(/after the flood/);
+  await expect.poll(() => gateway.read('flood.ipynb')).toContain('after the flood');
+  // The file has the beginning, the counts and the end.
+  expect((await gateway.read('flood.ipynb')).length).toBeLessThan(2_000_000);
+  await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
+  await page.reload();
+  await expect(bar).toContainText(/[\d,]{6,} lines/);
+});
+
+// A04
+test('a display of an earlier process is not updated by the next one', async ({ page, gateway }) => {
+  const show = "from IPython.display import display\nh = display('one', display_id='d')\n";
+  await gateway.write('ids.ipynb', notebookText([show, "h.update('two')", `${show}h.update('three')`]));
+  await open(page, gateway, 'ids.ipynb');
+  const shown = (at: number) => cell(page, at).locator('.jp-OutputArea-output');
+  await run(page, 0);
+  await expect(shown(0)).toHaveText(/one/);
+  await run(page, 1);
+  await expect(shown(0)).toHaveText(/two/);
+  const [kernel] = (await (await gateway.ask('api/kernels')).json()) as { id: string }[];
+  const kernels = (await (await gateway.ask('api/sessions')).json()) as {
+    path: string;
+    kernel: { id: string };
+  }[];
+  const id = kernels.find(({ path }) => path === 'ids.ipynb')?.kernel.id ?? kernel?.id;
+  // As another page or `tpulab kernels restart` does.
+  await fetch(new URL(`api/kernels/${id}/restart`, gateway.url), {
+    method: 'POST',
+    headers: { authorization: `token ${gateway.token}` }
+  });
+  await run(page, 2);
+  await expect(shown(2)).toHaveText(/three/);
+  await expect(shown(0)).toHaveText(/two/);
+  await expect.poll(() => gateway.read('ids.ipynb')).toContain('three');
+  await page.reload();
+  await expect(shown(2)).toHaveText(/three/);
+  await expect(shown(0)).toHaveText(/two/);
+});
+
+const WIDGETS = [
+  'import time, pathlib\nimport ipywidgets as w\nfrom IPython.display import display\nout = w.Output()\ndisplay(out)',
+  [
+    "pathlib.Path('begun').touch()",
+    'with out:',
+    "    for i in range(20): print('line', i); time.sleep(0.05)",
+    "pathlib.Path('ended').touch()"
+  ].join('\n')
+];
+
+// A06, A07
+test('an Output widget has what it captured while no page was open', async ({ page, gateway }) => {
+  await gateway.write('captured.ipynb', notebookText(WIDGETS));
+  await open(page, gateway, 'captured.ipynb');
+  await page.getByRole('button', { name: 'Run all' }).click();
+  await expect
+    .poll(() =>
+      gateway.read('begun').then(
+        () => true,
+        () => false
+      )
+    )
+    .toBe(true);
+  await page.goto('about:blank');
+  await expect
+    .poll(() =>
+      gateway.read('ended').then(
+        () => true,
+        () => false
+      )
+    )
+    .toBe(true);
+  await open(page, gateway, 'captured.ipynb');
+  const lines = cell(page, 0).locator('.jp-OutputArea .widget-output');
+  await expect(lines).toContainText('line 19');
+  expect((await lines.textContent())?.match(/line \d+/g)).toEqual(
+    Array.from({ length: 20 }, (_, i) => `line ${i}`)
+  );
+});
