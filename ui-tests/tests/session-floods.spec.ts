@@ -106,3 +106,55 @@ test('an Output widget has what it captured while no page was open', async ({ pa
     Array.from({ length: 20 }, (_, i) => `line ${i}`)
   );
 });
+
+// A07: the widget manager gives up its first question after four seconds.
+test('a bar is live again after the page was loaded while the connection was cut', async ({
+  page,
+  gateway
+}) => {
+  const code = [
+    'import time, pathlib, ipywidgets as w',
+    'from IPython.display import display',
+    "bar = w.Label('step 0')",
+    'display(bar)\nn = 0',
+    "while not pathlib.Path('enough').exists():",
+    "    n += 1; bar.value = f'step {n}'; time.sleep(0.05)"
+  ].join('\n');
+  await gateway.write('bar.ipynb', notebookText([code]));
+  await open(page, gateway, 'bar.ipynb');
+  await run(page, 0);
+  const bar = cell(page, 0)
+    .locator('.jp-OutputArea')
+    .getByText(/^step \d+$/);
+  await expect(bar).toBeVisible();
+  await expect.poll(() => gateway.read('bar.ipynb')).toContain('Label(');
+  await page.addInitScript(() => {
+    const cut = { attempts: 0, isOver: false };
+    const Whole = WebSocket;
+    Object.assign(globalThis, { cut });
+    globalThis.WebSocket = class extends Whole {
+      constructor(url: string | URL, protocols?: string | string[]) {
+        const isLost = String(url).includes('/channels') && !cut.isOver;
+        cut.attempts += isLost ? 1 : 0;
+        // Nobody listens there.
+        super(isLost ? 'ws://127.0.0.1:1/' : url, protocols);
+      }
+    };
+  });
+  interface Cut {
+    readonly cut: { readonly attempts: number; isOver: boolean };
+  }
+  await page.reload();
+  await expect(page.locator('.jp-CodeCell .cm-content').first()).toBeVisible();
+  // JupyterLab tries again after 1, 2, 4 seconds: by then the manager has given up.
+  const attempts = () => page.evaluate(() => (globalThis as unknown as Cut).cut.attempts);
+  await expect.poll(attempts).toBeGreaterThan(3);
+  await page.evaluate(() => {
+    (globalThis as unknown as Cut).cut.isOver = true;
+  });
+  await expect(bar).toBeVisible();
+  const value = async (): Promise<number> => Number((await bar.textContent())?.slice(5));
+  const before = await value();
+  await expect.poll(value).toBeGreaterThan(before);
+  await gateway.write('enough', '');
+});

@@ -109,6 +109,20 @@ test('speaks numbers with the gateway and v1 with the page, and says what it has
   await until(() => said.at(-1) === JSON.stringify({ op: 'ack', seq: 2 }));
 });
 
+// A07: after a cut JupyterLab offers no protocol any more, and a page without numbers is never reattached.
+test('speaks numbers also where the page offers no protocol', async () => {
+  serve = records(() => 1);
+  const { socket, ids } = open(new KernelSockets(WebSocket), 'a', []);
+  await until(() => socket.readyState === socket.OPEN);
+  expect(socket.protocol).toBe(V1);
+  const links = new KernelSockets(WebSocket);
+  links.link('k', 'b').attached(0, () => undefined);
+  const later = open(links, 'b', []);
+  await until(() => later.ids.length === 1);
+  expect(later.ids).toEqual(['m1']);
+  expect(ids).toEqual([]);
+});
+
 test('the next socket of the same client goes on where the last one ended', async () => {
   const links = new KernelSockets(WebSocket);
   let newest = 0;

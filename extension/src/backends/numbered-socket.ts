@@ -57,8 +57,10 @@ function numberedSocket(
     constructor(url: string | URL, protocols?: string | string[]) {
       const offered = typeof protocols === 'string' ? [protocols] : (protocols ?? []);
       const { link, address } = linkAndAddress(url, linkOf);
-      const isOurs = link !== null && offered.includes(V1_SUBPROTOCOL);
-      super(isOurs ? address : url, isOurs ? [NUMBERED_SUBPROTOCOL, ...offered] : offered);
+      const isOurs = link !== null;
+      // Lab offers none any more once a socket has ended before it was open, as it does when the connection is cut for a moment.
+      const ours = new Set([NUMBERED_SUBPROTOCOL, V1_SUBPROTOCOL, ...offered]);
+      super(isOurs ? address : url, isOurs ? [...ours] : offered);
       this.#link = isOurs ? link : null;
       this.addEventListener('close', ({ code }) => {
         if (!CLOSED_HERE.has(code)) {

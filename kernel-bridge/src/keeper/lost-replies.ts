@@ -37,12 +37,15 @@ export class LostReplies {
 const LOST = {
   ename: 'ReplyLost',
   evalue:
-    'The reply to this request was lost. Check whether the cell ran, and run it again if you need its result.'
+    'The reply to this request was lost. Check whether the cell ran, and run it again if you need its result.',
+  traceback: [] as string[]
 };
 
 /** For those who asked a process that has ended. */
 export function kernelEnded(reason: string): typeof LOST {
-  return { ename: 'DeadKernelError', evalue: `The kernel ended before it answered: ${reason}.` };
+  const evalue = `The kernel ended before it answered: ${reason}.`;
+  // What nbclient and papermill show of an error.
+  return { ename: 'DeadKernelError', evalue, traceback: [`DeadKernelError: ${evalue}`] };
 }
 
 /** What stands in for the lost reply, and for the idle status after it. */
@@ -56,7 +59,6 @@ export function standIns(
   const content = {
     status: 'error',
     ...why,
-    traceback: [],
     execution_count: null
   };
   const about = { session, parent: text };
