@@ -1,6 +1,7 @@
 // @ts-check
 /**
- * `npm run fuzz`: journals that were damaged at random, read by every reader, for as long as wanted. `npm test` has a few of them.
+ * `npm run fuzz`: journals that were damaged at random, read by every reader, and a remote that answers with whatever a grammar of HTTP gives,
+ * for as long as wanted. `npm test` has a few of them.
  */
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -9,10 +10,11 @@ import { checkout } from './setup/checkout.mjs';
 import { main } from './setup/main.mjs';
 import { SetupProblem } from './setup/setup-problem.mjs';
 
-const HELP = `npm run fuzz [-- --seconds N] [--seed N]
+const HELP = `npm run fuzz [-- --seconds N] [--seed N] [--remote]
 
   --seconds N   time for each property (default: 60; 1 to 3600)
   --seed N      a whole number; a failed run prints its own, which repeats it
+  --remote      only the hostile remote (an hour: --seconds 3600)
   --help        this text
 
 Needs the setup of npm test.`;
@@ -22,6 +24,7 @@ await main(async signal => {
     options: {
       seconds: { type: 'string', default: '60' },
       seed: { type: 'string' },
+      remote: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false }
     }
   });
@@ -38,8 +41,12 @@ await main(async signal => {
     throw new SetupProblem('bad-option', '--seed wants a whole number.');
   }
   const vitest = path.join(checkout.root, 'node_modules/vitest/vitest.mjs');
-  const spec = 'kernel-bridge/src/faults/journal-readers.property.spec.ts';
-  const args = [vitest, 'run', '--project=kernel-bridge', '--reporter=verbose', spec];
+  const faults = 'kernel-bridge/src/faults';
+  const specs = [
+    `${faults}/hostile-remote.property.spec.ts`,
+    ...(values.remote ? [] : [`${faults}/journal-readers.property.spec.ts`])
+  ];
+  const args = [vitest, 'run', '--project=kernel-bridge', '--reporter=verbose', ...specs];
   const ended = await run(process.execPath, args, {
     cwd: checkout.root,
     signal,

@@ -37,6 +37,7 @@ function context(found: HostFacts, change: Partial<CheckContext> = {}): CheckCon
   return {
     facts: found,
     chips,
+    asked: found.time,
     now: found.time,
     neededBytes: 0,
     environment: { name: 'jax', chips: ['v5e', 'v6e'] },
@@ -141,7 +142,27 @@ describe('the checks of a host', () => {
     [90_000, 'failed']
   ] as const)('judge a clock that is %i s off: %s', async (off, state) => {
     const found = await facts();
-    expect(of('clock', context(found, { now: found.time - off }))?.state).toBe(state);
+    expect(of('clock', context(found, { asked: found.time - off, now: found.time - off }))?.state).toBe(
+      state
+    );
+  });
+
+  // Cases N8 and B14.
+  it('say nothing against a clock that was read at some time of a slow look', async () => {
+    const found = await facts();
+    const slow = context(found, { asked: found.time - 40, now: found.time + 40 });
+    expect(of('clock', slow)?.state).toBe('ok');
+  });
+
+  it('refuse a folder where no program runs, and one where no file can be made, with what helps', async () => {
+    const found = await facts();
+    const noexec = of('disk', context({ ...found, noexec: '/home' }));
+    expect(noexec).toMatchObject({ state: 'failed' });
+    expect(noexec?.message).toContain('noexec (/home)');
+    expect(noexec?.remedy).toContain('remount,exec /home');
+    const full = of('disk', context({ ...found, inodesFree: 17 }, { neededBytes: 1 }));
+    expect(full?.message).toContain('17 files');
+    expect(found.noexec).toBeNull();
   });
 
   it('say that kernels run on the CPU where there are no chips, and what fits where there are', async () => {

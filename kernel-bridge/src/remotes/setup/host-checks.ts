@@ -7,7 +7,8 @@ import type { Accelerator, Definition } from '../../environments/definition.js';
 export interface CheckContext {
   readonly facts: HostFacts;
   readonly chips: ChipTable;
-  /** Unix seconds here, when the host answered. */
+  /** Unix seconds here, before the host was asked and when it had answered: its clock was read in between. */
+  readonly asked: number;
   readonly now: number;
   /** Space that is still to be filled there; 0 when all is installed. */
   readonly neededBytes: number;
@@ -25,6 +26,8 @@ const GIB = 2 ** 30;
 const MIN_GLIBC: readonly [number, number] = [2, 28];
 /** Below, the import of the frameworks alone is killed. */
 const MIN_MEMORY_BYTES = 2 * GIB;
+/** An environment has some tens of thousands of files. */
+const MIN_INODES = 60_000;
 /** Above, times that are shown side by side mislead; far above, TLS certificates count as not yet valid. */
 const CLOCK_WARNING_S = 5;
 const CLOCK_LIMIT_S = 24 * 3600;
@@ -66,12 +69,24 @@ const programs: Judge = ({ facts }) => {
   );
 };
 
-const disk: Judge = ({ facts: { diskFreeBytes, base, isWritable }, neededBytes }) => {
+const disk: Judge = ({ facts: { diskFreeBytes, base, isWritable, noexec, inodesFree }, neededBytes }) => {
   if (!isWritable)
     return failed(
       'disk',
       `${base} cannot be written`,
       'Check who owns the folder and whether the disk is mounted read-only.'
+    );
+  if (noexec !== null)
+    return failed(
+      'disk',
+      `${base} is on a file system that is mounted noexec (${noexec}), so no program can run there`,
+      `Ask for the mount option exec ("sudo mount -o remount,exec ${noexec}"), or link the folder to one on another disk before you connect: ln -s /OTHER/DISK ${base}`
+    );
+  if (inodesFree !== null && inodesFree > 0 && inodesFree < MIN_INODES && neededBytes > 0)
+    return failed(
+      'disk',
+      `only ${inodesFree} files can still be made for ${base} (inodes), ${MIN_INODES} are needed`,
+      'Remove files that nobody needs there ("df -i" shows how many there are), or use a larger disk.'
     );
   if (diskFreeBytes === null) return warning('disk', 'free space unknown', null);
   const free = `${gib(diskFreeBytes)} free for ${base}`;
@@ -95,8 +110,9 @@ const memory: Judge = ({ facts: { memoryBytes, memoryAvailableBytes } }) => {
       );
 };
 
-const clock: Judge = ({ facts: { time }, now }) => {
-  const ahead = time - now;
+const clock: Judge = ({ facts: { time }, asked, now }) => {
+  // Known only as far as the answer was quick: nothing is said against a clock that may be right.
+  const ahead = time < asked ? time - asked : time > now ? time - now : Number.isNaN(time) ? NaN : 0;
   if (!Number.isFinite(ahead)) return warning('clock', 'clock unknown', null);
   if (Math.abs(ahead) <= CLOCK_WARNING_S) return ok('clock', 'in sync');
   const text = `${Math.abs(ahead).toFixed(0)} s ${ahead > 0 ? 'ahead of' : 'behind'} this machine's`;

@@ -6,7 +6,7 @@ import { shown } from '../ssh/ssh-config.js';
 import { variantOf } from '../../environments/definition.js';
 import { pythonOf } from '../../environments/folders.js';
 import type { EquippedHost, HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../contracts.js';
-import { acceleratorFor, checkHost, gib } from './host-checks.js';
+import { acceleratorFor, checkHost, gib, warning } from './host-checks.js';
 import { type HostFacts, parseFacts, PROBE_SCRIPT } from './probe-script.js';
 import {
   DEFAULT_FOLDER,
@@ -109,12 +109,12 @@ async function install(
   const { facts, context } = await stages.run('check', async () => {
     const needed = await readContext(wanted.environment, options.payload);
     const found = await probe(shell, wanted.signal, partsOf(needed), options);
-    check(found, needed);
+    check(found.facts, needed);
     const checks = judge(found, needed, options);
     for (const one of checks) wanted.onCheck(one);
     const failures = checks.filter(({ state }) => state === 'failed');
     if (failures.length > 0) throw unfit(shell.host, failures);
-    return { value: { facts: found, context: needed }, detail: checkedText(found, checks) };
+    return { value: { facts: found.facts, context: needed }, detail: checkedText(found.facts, checks) };
   });
   const session = new HostSession(shell, facts.base, wanted);
   const { chips = new ChipTable(), cache = setupCache(), uv = null } = options;
@@ -137,34 +137,57 @@ function checkedText({ diskFreeBytes }: HostFacts, checks: readonly RemoteCheck[
     .join(', ');
 }
 
+interface Probed {
+  readonly facts: HostFacts;
+  /** Unix seconds here. */
+  readonly asked: number;
+  readonly now: number;
+  /** What a start-up file there prints. */
+  readonly noise: string | null;
+}
+
 async function probe(
   shell: RemoteShell,
   signal: AbortSignal,
   parts: readonly string[],
-  { folder = DEFAULT_FOLDER, root = '' }: HostSetupOptions
-): Promise<HostFacts> {
+  { folder = DEFAULT_FOLDER, root = '', now = Date.now }: HostSetupOptions
+): Promise<Probed> {
+  const asked = now() / 1000;
   const { stdout } = await shell.run(PROBE_SCRIPT, [folder, root, ...parts], { signal, timeoutMs: QUICK_MS });
   signal.throwIfAborted();
-  return parseFacts(stdout, shell.host);
+  const facts = parseFacts(stdout, shell.host);
+  return { facts, asked, now: now() / 1000, noise: shell.noise ?? null };
 }
 
 function judge(
-  facts: HostFacts,
+  { facts, asked, now, noise }: Probed,
   context: SetupContext,
-  { now = Date.now, chips = new ChipTable() }: HostSetupOptions
+  { chips = new ChipTable() }: HostSetupOptions
 ): RemoteCheck[] {
   const { layout, definition } = context;
   const { name, description } = definition;
   const accelerator = acceleratorFor(facts, chips, definition);
   const { diskMiB = ENVIRONMENT_MIB } = variantOf(definition, accelerator).description;
   const environmentBytes = hasEnvironment(facts, context, accelerator) ? 0 : diskMiB * MIB;
-  return checkHost({
-    facts,
-    chips,
-    now: now() / 1000,
-    neededBytes: (facts.have.has(layout.node) ? 0 : TOOLS_BYTES) + environmentBytes,
-    environment: { name, chips: description.tpu?.chips ?? null }
-  });
+  const startUp = noise === null ? [] : [startUpFile(noise)];
+  return startUp.concat(
+    checkHost({
+      facts,
+      chips,
+      asked,
+      now,
+      neededBytes: (facts.have.has(layout.node) ? 0 : TOOLS_BYTES) + environmentBytes,
+      environment: { name, chips: description.tpu?.chips ?? null }
+    })
+  );
+}
+
+function startUpFile(line: string): RemoteCheck {
+  return warning(
+    'start-up files',
+    `a start-up file there prints "${line}", also for commands`,
+    'Print in ~/.bashrc only where a person is: put "[[ $- == *i* ]] || return" above it. Copying folders is slower otherwise.'
+  );
 }
 
 function unfit(host: string, failures: readonly RemoteCheck[]): SetupError {
@@ -177,7 +200,9 @@ async function clean(
   wanted: Omit<SetupOptions, 'environment' | 'sender' | 'takeOver'>,
   options: HostSetupOptions
 ): Promise<void> {
-  const { base } = await probe(shell, wanted.signal, [], options);
+  const {
+    facts: { base }
+  } = await probe(shell, wanted.signal, [], options);
   const session = new HostSession(shell, base, wanted);
   const { code, lines } = await session.run(CLEAN_SCRIPT, [], { timeoutMs: CLEAN_MS });
   if (code === 0) return;

@@ -12,7 +12,7 @@ shift 2
 say() { printf '%s\\t%s\\n' "$1" "$2"; }
 line() { read -r text 2>/dev/null <"$1" && printf '%s' "$text"; }
 
-say time "$(date +%s)"
+say time "$(date +%s.%N 2>/dev/null)"
 say system "$(uname -s)"
 say machine "$(uname -m)"
 say glibc "$(getconf GNU_LIBC_VERSION 2>/dev/null)"
@@ -23,7 +23,17 @@ say base "$base"
 place=$base
 while [ ! -d "$place" ]; do place=$(dirname "$place"); done
 say disk_free_kib "$(df -Pk "$place" 2>/dev/null | { read -r _; read -r _ _ _ free _; printf '%s' "$free"; })"
-[ -w "$place" ] && say writable yes
+say inodes_free "$(df -Pi "$place" 2>/dev/null | { read -r _; read -r _ _ _ free _; printf '%s' "$free"; })"
+if [ -w "$place" ]; then
+  say writable yes
+  # Whether a file there runs is seen by running one: mount options are told in many ways.
+  try=$place/.tpulab-probe-$$
+  if printf '#!/bin/sh\nexit 0\n' >"$try" 2>/dev/null; then
+    chmod 700 "$try"
+    "$try" 2>/dev/null || say noexec "$(df -P "$place" 2>/dev/null | { read -r _; read -r _ _ _ _ _ on; printf '%s' "$on"; })"
+  fi
+  rm -f "$try"
+fi
 while read -r name amount _; do
   case $name in MemTotal:) say memory_kib "$amount" ;; MemAvailable:) say memory_available_kib "$amount" ;; esac
 done 2>/dev/null <"$root/proc/meminfo"
@@ -94,6 +104,9 @@ export interface HostFacts {
   /** Absolute path of our folder there. */
   readonly base: string;
   readonly isWritable: boolean;
+  /** Where the file system is mounted on which no program of ours may run; null: they may. */
+  readonly noexec: string | null;
+  readonly inodesFree: number | null;
   readonly diskFreeBytes: number | null;
   readonly memoryBytes: number | null;
   readonly memoryAvailableBytes: number | null;
@@ -156,7 +169,7 @@ export function parseFacts(output: string, host: string): HostFacts {
     );
   }
   return {
-    time: Number(one('time')),
+    time: Number.parseFloat(one('time')),
     system: one('system'),
     machine: one('machine'),
     glibc: glibcOf(one('glibc')),
@@ -164,6 +177,8 @@ export function parseFacts(output: string, host: string): HostFacts {
     home: one('home'),
     base: one('base'),
     isWritable: one('writable') === 'yes',
+    noexec: all.has('noexec') ? one('noexec') || one('base') : null,
+    inodesFree: /^\d+$/.test(one('inodes_free')) ? Number(one('inodes_free')) : null,
     diskFreeBytes: kib(one('disk_free_kib')),
     memoryBytes: kib(one('memory_kib')),
     memoryAvailableBytes: kib(one('memory_available_kib')),
