@@ -39,6 +39,8 @@ FIRST_WATCH_COST_NS = 20_000
 #: The watcher sleeps once so many looks in a row would have told as much.
 LOOKS_BEFORE_SLEEP = 64
 LONG_NS = 1_000_000_000
+#: Device sets on which something was posted within this time count as busy beside one another.
+TURNS_NS = 2_000_000_000
 
 
 class Taken(NamedTuple):
@@ -83,8 +85,8 @@ class DeviceClock:
         self._unknown: deque[Span] = deque(maxlen=256)
         #: of what was before, unknown spans were let go
         self._unknown_before = 0
-        #: where the newest post runs, and when it was made
-        self._placed: Any = None
+        #: device sets, and when something was last posted on each; when anything was
+        self._placed: dict[Any, int] = {}
         self._posted_ns = 0
         #: waits so far, and the processor time that one takes (averaged): where cores are few, the user pays
         self.waits = 0
@@ -114,13 +116,17 @@ class DeviceClock:
         return number
 
     def _note_devices(self, output: Any, moment: int) -> None:
-        """One program that is ready says nothing of those on other devices: what ran while posts of several
-        device sets took turns is not known."""
+        """One program that is ready says nothing of those on other devices: while posts of several device
+        sets come, what the devices do is not known."""
         placed = placement_of(output)
-        before, self._placed = self._placed, placed
         since, self._posted_ns = self._posted_ns, moment
-        if before is not None and placed is not None and placed is not before and placed != before:
+        if placed is None:
+            return
+        if any(one != placed and moment - when < TURNS_NS for one, when in self._placed.items()):
             self._add_unknown(since, moment)
+        if len(self._placed) > 16:
+            self._placed.clear()
+        self._placed[placed] = moment
 
     def _add_unknown(self, begin: int, end: int) -> None:
         if self._unknown and self._unknown[-1][1] >= begin:
