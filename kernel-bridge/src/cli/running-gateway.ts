@@ -29,6 +29,7 @@ const Kernels = Type.Array(
     connections: Type.Integer(),
     last_activity: Type.String(),
     reason: Type.Optional(Type.String()),
+    last_end: Type.Optional(Type.String()),
     journal_fault: Type.Optional(Type.String())
   })
 );

@@ -17,7 +17,7 @@ export class EnvironmentSpecs implements KernelSpecSource {
         name,
         displayName: spec.display_name,
         language: spec.language,
-        argv: spec.argv,
+        argv: withoutFolder(spec.argv),
         env: spec.env,
         envDefaults,
         interruptMode: spec.interrupt_mode,
@@ -28,4 +28,16 @@ export class EnvironmentSpecs implements KernelSpecSource {
       }))
     );
   }
+}
+
+/**
+ * `-m MODULE` looks for the module in the working folder first, where a notebook's own `types.py` or `tpulab.py` would stop the start.
+ * Here that folder is taken out before anything is imported; IPython puts it back for the notebook, behind Python's own modules.
+ */
+function withoutFolder(argv: readonly string[]): readonly string[] {
+  const at = argv.indexOf('-m');
+  const module = argv[at + 1];
+  if (at < 0 || module === undefined) return argv;
+  const code = `import sys; sys.path[:1] == [''] and sys.path.pop(0); import runpy; runpy.run_module('${module}', run_name='__main__', alter_sys=True)`;
+  return [...argv.slice(0, at), '-c', code, ...argv.slice(at + 2)];
 }

@@ -42,6 +42,8 @@ export interface KernelSnapshot {
   readonly executionState: ExecutionState;
   /** Why it is dead or restarting, when known: for example `exited with code 1`, `killed by SIGKILL`. */
   readonly reason: string | null;
+  /** How the process before this one ended, also when another runs since; absent while there was none. */
+  readonly lastEnd?: string;
   /** Unix milliseconds of the last message from or to the kernel. */
   readonly lastActivity: number;
   readonly startedAt: number;

@@ -168,6 +168,7 @@ export class KernelKeeper {
       specName: launch.specName,
       executionState: this.#state.executionState,
       reason: this.#state.reason,
+      ...(this.#state.lastEnd !== null && { lastEnd: this.#state.lastEnd }),
       lastActivity: this.#lastActivity,
       startedAt: this.#startedAt,
       keeperPid: process.pid,

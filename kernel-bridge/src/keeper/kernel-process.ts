@@ -1,6 +1,7 @@
 /** The operating system's side of a kernel: one process that leads a session and a process group of its own. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { KILL_MS, type LaunchDescription } from '../keeper-protocol/contract.js';
 import { processEnd } from '../platform/process-end.js';
@@ -9,6 +10,8 @@ import { KeeperError } from '../keeper-protocol/keeper-error.js';
 export interface KernelExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
+  /** A file beside the notebook that Python has taken for a module of its own or of the kernel, where that ended it. */
+  readonly hiding?: string | undefined;
 }
 
 export interface KernelFiles {
@@ -60,7 +63,9 @@ export class KernelProcess {
       closeSync(log);
     }
     const exit = new Promise<KernelExit>(resolve => {
-      child.once('exit', (code, signal) => resolve({ code, signal }));
+      child.once('exit', (code, signal) => {
+        resolve({ code, signal, ...(code === 1 && { hiding: hidingFile(files.kernelLog, launch.cwd) }) });
+      });
     });
     await new Promise<void>((resolve, reject) => {
       child.once('spawn', resolve);
@@ -148,11 +153,39 @@ async function endOf(pid: number, start: string): Promise<KernelExit> {
   return { code: null, signal: null };
 }
 
-export function describeExit({ code, signal }: KernelExit): string {
+/** What the crashes of native code are called. */
+const FAULTS: Partial<Record<NodeJS.Signals, string>> = {
+  SIGSEGV: ' (segmentation fault, signal 11)',
+  SIGABRT: ' (aborted, signal 6)',
+  SIGBUS: ' (bus error, signal 7)',
+  SIGFPE: ' (arithmetic error, signal 8)',
+  SIGILL: ' (illegal instruction, signal 4)'
+};
+
+/** The last lines of a failed start name the file that was imported in place of a module of that name. */
+function hidingFile(kernelLog: string, cwd: string): string | undefined {
+  let log: string;
+  try {
+    log = readFileSync(kernelLog, 'utf8').slice(-8_192);
+  } catch {
+    return undefined;
+  }
+  const lines = log.trimEnd().split('\n').slice(-3);
+  if (!/Error: /.test(lines.at(-1) ?? '')) return undefined;
+  const names = lines.flatMap(line =>
+    [...line.matchAll(/["'(]([^"'()]+\.py)["')]/g)].map(([, name = '']) => name)
+  );
+  return names.findLast(name => path.dirname(name) === cwd || path.dirname(path.dirname(name)) === cwd);
+}
+
+export function describeExit({ code, signal, hiding }: KernelExit): string {
+  if (hiding !== undefined) {
+    return `exited with code ${code}, as ${hiding} hides a module that the kernel needs: rename it`;
+  }
   if (code === null && signal === null) {
     return 'ended in an unknown way, because another keeper had started it';
   }
-  return signal === null ? `exited with code ${code}` : `killed by ${signal}`;
+  return signal === null ? `exited with code ${code}` : `killed by ${signal}${FAULTS[signal] ?? ''}`;
 }
 
 function fillIn(argument: string, launch: LaunchDescription, files: KernelFiles): string {

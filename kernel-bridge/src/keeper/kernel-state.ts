@@ -38,6 +38,7 @@ interface BusyWith {
 export class KernelState {
   #phase: Phase = 'starting';
   #reason: string | null = null;
+  #lastEnd: string | null = null;
   #session: string | null = null;
   /** By subshell, '' being the main one: each works on one request at a time. */
   readonly #busy = new Map<string, BusyWith>();
@@ -54,6 +55,11 @@ export class KernelState {
 
   get reason(): string | null {
     return this.#reason;
+  }
+
+  /** How the process before this one ended; null while there was none. */
+  get lastEnd(): string | null {
+    return this.#lastEnd;
   }
 
   /** `header.session` of the kernel's own messages. */
@@ -134,6 +140,7 @@ export class KernelState {
     }
     this.#phase = phase;
     this.#reason = reason;
+    this.#lastEnd = reason ?? this.#lastEnd;
     if (phase !== 'running') {
       this.#busy.clear();
     }

@@ -9,6 +9,7 @@ export const KernelModel = Type.Object({
   execution_state: Type.String({ description: 'starting, idle, busy, restarting, dead, unknown' }),
   connections: Type.Integer({ minimum: 0 }),
   reason: Type.Optional(Type.String({ description: 'why the kernel is dead, restarting or unreachable' })),
+  last_end: Type.Optional(Type.String({ description: 'how its previous process ended' })),
   journal_fault: Type.Optional(
     Type.String({ description: 'why its output cannot be written at the moment and may be lost' })
   )
@@ -16,7 +17,7 @@ export const KernelModel = Type.Object({
 export type KernelModel = Static<typeof KernelModel>;
 
 export function kernelModel(kernel: Kernel): KernelModel {
-  const { specName, lastActivity, executionState, reason } = kernel.snapshot;
+  const { specName, lastActivity, executionState, reason, lastEnd } = kernel.snapshot;
   return {
     id: kernel.id,
     name: specName,
@@ -24,6 +25,7 @@ export function kernelModel(kernel: Kernel): KernelModel {
     execution_state: executionState,
     connections: kernel.connections,
     ...(reason === null ? {} : { reason }),
+    ...(lastEnd === undefined ? {} : { last_end: lastEnd }),
     ...(kernel.journalFault === null ? {} : { journal_fault: kernel.journalFault.message })
   };
 }

@@ -26,7 +26,7 @@ import type { KeeperSearch } from '../keeper-client/search.js';
 import { Kernel, type Reattach } from './kernel.js';
 import type { KernelSpecCatalog } from './kernelspec-catalog.js';
 import { socketFolder } from '../platform/socket-folder.js';
-import { workingDirectory } from './working-directory.js';
+import { WORKING_DIR, workingDirectory } from './working-directory.js';
 
 export interface KernelRegistryOptions {
   readonly stateDir: string;
@@ -133,7 +133,7 @@ export class KernelRegistry {
         clientEnvs: this.#options.clientEnvs ?? [],
         kernelId: id
       }),
-      cwd: await workingDirectory(rootDir, request.path),
+      cwd: await workingDirectory(rootDir, request.path, request.env?.[WORKING_DIR]),
       interruptMode: spec.interruptMode,
       bestEffort: spec.bestEffort,
       runDir: runFolder(stateDir, id),

@@ -40,3 +40,12 @@ it('a path that names the root folder is that path', async () => {
   expect(await workingDirectory(root, whole('/a/b').slice(1))).toBe(root);
   expect(await workingDirectory(root, `${root}-elsewhere/a/b`)).toBe(root);
 });
+
+// E1
+it('a folder that the client itself names is taken where it exists, also outside of the root folder', async () => {
+  const elsewhere = mkdtempSync(path.join(tmpdir(), 'elsewhere-'));
+  expect(await workingDirectory(root, 'a', elsewhere)).toBe(elsewhere);
+  rmSync(elsewhere, { recursive: true });
+  for (const named of [elsewhere, 'a', '', '/a\0b'])
+    expect(await workingDirectory(root, 'a', named)).toBe(path.join(root, 'a'));
+});

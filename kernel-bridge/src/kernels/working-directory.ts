@@ -2,14 +2,19 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 
+/** With which Jupyter's own gateway client names the folder on the client's machine; ours too, when it is the same machine. */
+export const WORKING_DIR = 'KERNEL_WORKING_DIR';
+
 /**
  * Client paths are relative to the root folder. A path that does not exist here (a notebook that lives on the
  * machine of the page) must still work, so the nearest folder above it is taken, the root at the latest.
  */
 export async function workingDirectory(
   rootDir: string,
-  clientPath: string | null | undefined
+  clientPath: string | null | undefined,
+  ofClient = ''
 ): Promise<string> {
+  if (path.isAbsolute(ofClient) && !ofClient.includes('\0') && (await isFolder(ofClient))) return ofClient;
   const root = path.resolve(rootDir);
   const asked = (clientPath ?? '').replaceAll('\0', '');
   // A leading slash of the client means the root folder, unless it names the root itself, as a page does that knows where a folder of

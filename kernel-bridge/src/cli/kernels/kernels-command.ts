@@ -104,6 +104,7 @@ async function show({ kernel, options, streams }: Acting): Promise<void> {
     line(kernel),
     `  last activity  ${kernel.last_activity}`,
     ...(kernel.reason === undefined ? [] : [`  reason         ${kernel.reason}`]),
+    ...(kernel.last_end === undefined ? [] : [`  last end       ${kernel.last_end}`]),
     `  files          ${folder}`
   ].join('\n');
   say(streams, options, { ...kernel, folder }, text);

@@ -25,7 +25,8 @@ function entryTexts(entries: readonly OutputEntry[], options: ViewOptions): stri
 
 function duration({ startedAt, finishedAt }: CellExecution): string {
   if (startedAt === null || finishedAt === null) return '';
-  return `${((Date.parse(finishedAt) - Date.parse(startedAt)) / 1000).toFixed(1)} s`;
+  // A reply may be recorded before the state that says that the cell has begun.
+  return `${(Math.max(0, Date.parse(finishedAt) - Date.parse(startedAt)) / 1000).toFixed(1)} s`;
 }
 
 function outputText(output: NotebookOutput): string {

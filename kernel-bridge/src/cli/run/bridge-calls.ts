@@ -5,9 +5,11 @@ import { type Static, Type } from '@sinclair/typebox';
 import { type CellExecution, MAX_OUTPUT_BYTES, type OutputsPage } from '@tpulab/protocol';
 import WebSocket from 'ws';
 import { socketPathOf } from '../../http/unix-listening.js';
+import { WORKING_DIR } from '../../kernels/working-directory.js';
 import { newHeader } from '../../jupyter/new-message.js';
 import { CommandError } from '../command-errors.js';
 import { below, type RunningGateway } from '../running-gateway.js';
+import { EXIT_ENDS_RUN, THREADS_END } from './python-requests.js';
 
 const ANSWER_MS = 60_000;
 /** A kernel that has to load its framework, on a machine that is busy. */
@@ -33,9 +35,29 @@ const Specs = Type.Object({
   kernelspecs: Type.Record(Type.String(), Kernelspec)
 });
 
+const KernelNow = Type.Object({
+  execution_state: Type.String(),
+  reason: Type.Optional(Type.String()),
+  last_end: Type.Optional(Type.String())
+});
+const Resolved = Type.Object({
+  resolved: Type.Array(Type.Object({ scope: Type.String(), path: Type.String() }))
+});
+
 export interface Cell {
   readonly id: string | null;
   readonly source: string;
+  /** An error of it is expected, and the next cell runs. */
+  readonly mayRaise?: boolean | undefined;
+}
+
+/** Where and on what a notebook runs. */
+export interface RunStart {
+  readonly path: string;
+  readonly kernelName: string;
+  readonly isPython: boolean;
+  /** Of the notebook; null where it runs on another machine. */
+  readonly folder: string | null;
 }
 
 /** Unlike that of any other notebook of this machine; the kernel starts in the home folder where there is no such one. */
@@ -60,31 +82,41 @@ export class BridgeCalls {
     return this.#gateway.ask(Type.Array(Session), 'GET', `${this.#prefix}api/sessions`);
   }
 
-  async begin(path: string, kernelName: string): Promise<RunSession> {
+  async begin({ path, kernelName, folder }: RunStart): Promise<RunSession> {
     const body = {
       path,
       name: path.split('/').at(-1) ?? path,
       type: 'notebook',
-      kernel: { name: kernelName }
+      kernel: { name: kernelName },
+      ...(folder !== null && { env: { [WORKING_DIR]: folder } })
     };
     const how = { json: body, timeoutMs: START_MS };
     return this.#gateway.ask(Session, 'POST', `${this.#prefix}api/sessions`, how);
   }
 
   /** Starts a kernel and hands it the cells. */
-  async start(
-    path: string,
-    kernelName: string,
-    cells: readonly Cell[]
-  ): Promise<{ kernelId: string; sessionId: string }> {
-    const { id: sessionId, kernel } = await this.begin(path, kernelName);
+  async start(start: RunStart, cells: readonly Cell[]): Promise<{ kernelId: string; sessionId: string }> {
+    const { id: sessionId, kernel } = await this.begin(start);
     try {
-      await this.execute(kernel.id, cells);
+      await this.execute(kernel.id, cells, start.isPython);
     } catch (error) {
       await this.end(sessionId).catch(() => undefined);
       throw error;
     }
     return { kernelId: kernel.id, sessionId };
+  }
+
+  /** Whether a kernel works, and how its processes ended; null while it cannot be asked. */
+  async kernel(kernelId: string): Promise<Static<typeof KernelNow> | null> {
+    const path = `${this.#prefix}api/kernels/${kernelId}`;
+    return this.#gateway.ask(KernelNow, 'GET', path).catch(() => null);
+  }
+
+  /** The folder in which a kernel was started; null where that is not known. */
+  async folderOf(kernelId: string): Promise<string | null> {
+    const path = `${this.#prefix}api/resolvePath?${new URLSearchParams({ path: '.', kernel: kernelId }).toString()}`;
+    const found = await this.#gateway.ask(Resolved, 'GET', path).catch(() => null);
+    return found?.resolved.find(({ scope }) => scope === 'kernel')?.path ?? null;
   }
 
   /** Its kernel ends with it; what it printed is kept. */
@@ -119,16 +151,18 @@ export class BridgeCalls {
    * Hands all cells to the kernel at once: from then on they run without anybody here. The first error ends the run, as the kernel
    * aborts what waits behind it. Resolves when the journal there has every request.
    */
-  async execute(kernelId: string, cells: readonly Cell[]): Promise<void> {
+  async execute(kernelId: string, cells: readonly Cell[], isPython: boolean): Promise<void> {
     const session = randomUUID();
     const socket = await this.#open(kernelId, session);
     try {
       const ids = new Set<string>();
-      for (const { id, source } of cells) {
+      const send = (cell: Cell, isSilent: boolean, then: string | null): void => {
         const msgId = randomUUID();
-        ids.add(msgId);
-        socket.send(JSON.stringify(executeRequest({ msgId, session, source, cellId: id })));
-      }
+        if (!isSilent) ids.add(msgId);
+        socket.send(JSON.stringify(executeRequest({ ...cell, msgId, session, isSilent, then })));
+      };
+      if (isPython) send({ id: null, source: EXIT_ENDS_RUN, mayRaise: true }, true, null);
+      for (const cell of cells) send(cell, false, isPython && cell === cells.at(-1) ? THREADS_END : null);
       const deadline = performance.now() + TAKEN_MS;
       for (;;) {
         const { executions } = await this.outputs(kernelId, 0);
@@ -184,25 +218,28 @@ function isPage(value: unknown): value is OutputsPage {
   );
 }
 
-function executeRequest(request: {
-  msgId: string;
-  session: string;
-  source: string;
-  cellId: string | null;
-}): object {
-  const { msgId, session, source, cellId } = request;
+function executeRequest(
+  request: Cell & {
+    readonly msgId: string;
+    readonly session: string;
+    readonly isSilent: boolean;
+    /** An expression of Python, evaluated after the cell as a part of it. */
+    readonly then: string | null;
+  }
+): object {
+  const { msgId, session, source, id, isSilent, then, mayRaise = false } = request;
   return {
     channel: 'shell',
     header: JSON.parse(newHeader({ msgType: 'execute_request', session, msgId })) as object,
     parent_header: {},
-    metadata: cellId === null ? {} : { cellId },
+    metadata: id === null ? {} : { cellId: id },
     content: {
       code: source,
-      silent: false,
-      store_history: true,
-      user_expressions: {},
+      silent: isSilent,
+      store_history: !isSilent,
+      user_expressions: then === null ? {} : { then },
       allow_stdin: false,
-      stop_on_error: true
+      stop_on_error: !mayRaise
     },
     buffers: []
   };

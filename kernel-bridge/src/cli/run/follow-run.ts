@@ -1,21 +1,22 @@
 /** Follows a run until it ends: what the kernel puts out goes into the notebook as it comes, through every loss of the connection. */
 import { plainText } from '../../platform/plain-text.js';
-import type { CellExecution, OutputsPage } from '@tpulab/protocol';
+import type { CapturedOutputs, CellExecution } from '@tpulab/protocol';
 import { LockHeldError, type ProcessLock, takeProcessLock } from '../../platform/process-lock.js';
 import { CommandError } from '../command-errors.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
 import { outputsOf, placeOutputs } from '../outputs/place-outputs.js';
 import { widgetsOf, withWidgetOutputs } from '../outputs/widget-states.js';
 import { GatewayRefusal } from '../running-gateway.js';
-import type { Follow } from './follow.js';
 import type { RunFile, RunRecord } from './run-record.js';
-import { type GroupLoss, lossOf, lossOfMachine, startAgain } from './start-again.js';
+import { type Follow, type GroupLoss, lossOf, lossOfMachine, startAgain } from './start-again.js';
 import { pause } from '../../platform/waiting.js';
 
 const LOOK_MS = 500;
 /** A gateway that has just started may not know its kernels yet. */
 const UNKNOWN_MS = 20_000;
-const GONE = 'The kernel is gone: its machine was created again, or its journal was removed.';
+const GONE = 'The kernel no longer exists: its machine was created again, or its journal was removed.';
+/** What the keeper says of a restart that somebody wanted. */
+const RESTARTED = /^restart/;
 const OVER = new Set<CellExecution['state']>(['ok', 'error', 'aborted', 'lost']);
 
 /** Resolves with the record of a run that has ended; null: nobody wants to follow it any more. */
@@ -32,6 +33,7 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
   const { calls, file, record, signal, tell } = follow;
   const all = new Map<string, CellExecution>();
   const told = new Set<string>();
+  const widgets = new Map<string, CapturedOutputs>();
   let until = 0;
   const away: { isTold: boolean; unknownSince: number | null } = { isTold: false, unknownSince: null };
   await using writer = await writerOf(file);
@@ -54,13 +56,23 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
       away.unknownSince = null;
       until = page.until;
       for (const execution of page.executions) all.set(execution.msgId, execution);
-      if (page.executions.length > 0 && writer) await save(record.notebook, [...all.values()], page, tell);
-      tellCells([...all.values()], told, tell);
-      const isOver = [...all.values()].every(({ state }) => OVER.has(state));
+      for (const widget of page.widgets) widgets.set(widget.commId, widget);
+      const executions = [...all.values()];
+      const isNews = page.executions.length + page.widgets.length > 0;
+      if (isNews && writer) await saveInto(record.notebook, executions, [...widgets.values()], tell);
+      tellCells(executions, told, tell);
+      const isOver = all.size > 0 && executions.every(({ state }) => OVER.has(state));
       // The journal of a kernel that ended has been read whole by the look after its end.
-      if ((isOver && all.size > 0) || !page.alive) {
-        const executions = [...all.values()];
-        return await endOrGoOn(follow, writer !== null, failureOf(executions), now =>
+      if (isOver || !page.alive) {
+        const isLost = executions.some(({ state }) => state === 'lost');
+        const kernel = isLost || !page.alive ? await calls.kernel(record.kernelId) : null;
+        const end = kernel?.last_end ?? kernel?.reason ?? null;
+        const failure = failureOf(executions, record, end);
+        if (failure !== null && isLost && writer) {
+          await saveInto(record.notebook, executions.map(noteEnd(failure)), [...widgets.values()], tell);
+        }
+        const isRestarted = end !== null && RESTARTED.test(end);
+        return await endOrGoOn({ ...follow, isRestarted }, writer !== null, failure, now =>
           lossOf(now, executions)
         );
       }
@@ -101,10 +113,10 @@ async function writerOf(file: RunFile): Promise<ProcessLock | null> {
 }
 
 /** A cell that was edited meanwhile keeps what it shows. */
-async function save(
+async function saveInto(
   notebook: string,
   executions: readonly CellExecution[],
-  { widgets }: OutputsPage,
+  widgets: readonly CapturedOutputs[],
   tell: (text: string) => void
 ): Promise<void> {
   try {
@@ -131,25 +143,59 @@ function tellCells(
   }
 }
 
-async function end({ calls, file, record }: Follow, failure: string | null): Promise<RunRecord> {
+async function end({ calls, file, record, isRestarted }: Follow, failure: string | null): Promise<RunRecord> {
   const ended = { ...record, failure, endedAt: new Date().toISOString() };
   await file.write(ended);
-  // The chips are free for the next one.
-  if (!record.keepKernel) await calls.end(record.sessionId).catch(() => undefined);
+  // The chips are free for the next one. A kernel that somebody has restarted is in use by them.
+  if (!record.keepKernel && isRestarted !== true) await calls.end(record.sessionId).catch(() => undefined);
   return ended;
 }
 
-/** null: every cell ran to its end without an error. */
-function failureOf(executions: readonly CellExecution[]): string | null {
-  const at = executions.findIndex(({ state }) => state !== 'ok');
+/**
+ * null: every cell ran to its end without an error that was not expected.
+ *
+ * @param end how the kernel ended, where it did and that is known
+ */
+function failureOf(
+  executions: readonly CellExecution[],
+  { again }: RunRecord,
+  end: string | null
+): string | null {
+  const at = executions.findIndex(
+    ({ state }, index) => state !== 'ok' && !(state === 'error' && again?.cells[index]?.mayRaise === true)
+  );
   const execution = executions[at];
   if (!execution) return null;
   const where = `Cell ${at + 1} of ${executions.length}`;
   const error = execution.outputs
     .map(({ output }) => output)
     .find(({ output_type }) => output_type === 'error');
-  if (error?.output_type === 'error') return plainText(`${where} raised ${error.ename}: ${error.evalue}`);
-  return execution.state === 'error'
-    ? `${where} failed.`
-    : `${where} did not finish: the kernel ended or was restarted.`;
+  if (error?.output_type === 'error') return sentence(`${where} raised ${error.ename}: ${error.evalue}`);
+  if (execution.state === 'error') return `${where} failed.`;
+  if (end !== null && RESTARTED.test(end)) return `${where} did not finish: the kernel was restarted.`;
+  return `${where} did not finish: ${end === null ? 'the kernel ended or was restarted' : `the kernel ended: ${end}`}.`;
+}
+
+/** The first line, as a sentence: a message may have many, and end as it likes. */
+function sentence(text: string): string {
+  const [first = ''] = text.trim().split('\n', 1);
+  const line = plainText(first);
+  return /[.!?]$/.test(line) ? line : `${line.replace(/[:,;]?\s*$/, '')}.`;
+}
+
+/** The cell in which the kernel ended says so in the file, where a person looks first. */
+function noteEnd(failure: string): (execution: CellExecution) => CellExecution {
+  const [, why = failure] = failure.split(' did not finish: ');
+  const evalue = why.charAt(0).toUpperCase() + why.slice(1);
+  const output = { output_type: 'error' as const, ename: 'KernelEnded', evalue, traceback: [evalue] };
+  return execution =>
+    execution.state === 'lost' && execution.startedAt !== null
+      ? {
+          ...execution,
+          outputs: [
+            ...execution.outputs,
+            { output, firstSeq: 0, lastSeq: 0, displayId: null, cursor: null, cutBytes: 0, buffers: 0 }
+          ]
+        }
+      : execution;
 }

@@ -1,5 +1,5 @@
 /** A notebook that runs through a gateway with a real kernel: as it ends, while nobody is there, and followed again. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -29,6 +29,15 @@ const run = (...args: string[]): Promise<Ran> =>
   );
 
 const notebook = (...sources: string[]): Promise<string> => writeNotebook(folder, 'lesson', sources);
+
+/** Cells, each with the tags behind its code. */
+async function tagged(cells: readonly (readonly [string, ...string[]])[]): Promise<string> {
+  const file = await notebook(...cells.map(([source]) => source));
+  const json = JSON.parse(await readFile(file, 'utf8')) as { cells: { metadata: object }[] };
+  json.cells.forEach((cell, at) => (cell.metadata = { tags: cells[at]!.slice(1) }));
+  await writeFile(file, JSON.stringify(json));
+  return file;
+}
 
 interface Cell {
   readonly outputs: { text?: string | string[]; ename?: string }[];
@@ -86,6 +95,117 @@ it('says so when the kernel ends in the middle', async () => {
   const { error } = await run(file);
   expect(error).toMatchObject({ code: 'notebook_failed' });
   expect(textOf((await cellsOf(file))[0]!)).toBe('here\n');
+});
+
+// A08
+it('honours the tags raises-exception and skip-execution', async () => {
+  const file = await tagged([
+    ['x = 1'],
+    ['1 / 0', 'raises-exception'],
+    ['print("after the error")'],
+    ['raise SystemError', 'skip-execution'],
+    ['print("end")']
+  ]);
+  const { error, stderr } = await run(file);
+  expect(error).toBeNull();
+  expect(stderr).toContain('1 cell was skipped');
+  const cells = await cellsOf(file);
+  expect(cells[1]!.outputs[0]!.ename).toBe('ZeroDivisionError');
+  expect(cells.map(({ execution_count }) => execution_count)).toEqual([1, 2, 3, null, 4]);
+  expect(textOf(cells[4]!)).toBe('end\n');
+});
+
+// E1
+it("works in the notebook's own folder, wherever the gateway's is", async () => {
+  await writeFile(path.join(folder, 'helper.py'), 'words = "from beside"');
+  const file = await notebook('import helper, os\nprint(helper.words)\nprint(os.path.realpath(os.getcwd()))');
+  expect(await run(file)).toMatchObject({
+    error: null,
+    stderr: expect.not.stringContaining('runs in') as string
+  });
+  expect(textOf((await cellsOf(file))[0]!)).toBe(`from beside\n${await realpath(folder)}\n`);
+});
+
+// A09
+it.each(['exit()', 'quit()', 'exit'])('is ended by %s', async how => {
+  const file = await notebook('print("step 1")', how, 'print("must not run")');
+  const { error } = await run(file);
+  expect(error!.message).toContain('Cell 2 of 3 raised SystemExit: exit() was called.');
+  expect(textOf((await cellsOf(file))[0]!)).toBe('step 1\n');
+  expect(textOf((await cellsOf(file))[2]!)).toBe('');
+  expect(await sessions()).toEqual([]);
+});
+
+// A19
+it('says how the kernel ended, in the message and in the cell', async () => {
+  const file = await notebook(
+    'print("here", flush=True)',
+    'import os, signal; os.kill(os.getpid(), signal.SIGSEGV)',
+    '1'
+  );
+  const { error } = await run(file);
+  expect(error!.message).toContain('the kernel ended: killed by SIGSEGV (segmentation fault, signal 11)');
+  expect((await cellsOf(file))[1]!.outputs.at(-1)!.ename).toBe('KernelEnded');
+});
+
+it('waits for threads that print after the last cell', async () => {
+  const file = await notebook(
+    'import threading, time',
+    'def late():\n    for i in range(4): time.sleep(0.5); print("late", i, flush=True)\nthreading.Thread(target=late).start()'
+  );
+  const { error, stderr } = await run(file);
+  expect(error).toBeNull();
+  expect(textOf((await cellsOf(file))[1]!)).toBe('late 0\nlate 1\nlate 2\nlate 3\n');
+  expect(stderr).not.toContain('still run 60 s');
+});
+
+// A06
+it('saves all that an Output widget has captured', async () => {
+  const file = await notebook(
+    'import ipywidgets as w, time\nout = w.Output(); display(out)\nwith out:\n    for i in range(10): print(i); time.sleep(0.1)\ntime.sleep(1)'
+  );
+  expect((await run(file)).error).toBeNull();
+  const text = await readFile(file, 'utf8');
+  expect(text).toContain('0\\n1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n');
+});
+
+it('sets parameters as papermill does, and in place of those of an earlier run', async () => {
+  const file = await tagged([
+    ['print("first")'],
+    ['rate, name = 1.0, "none"', 'parameters'],
+    ['print(rate, name, extra)']
+  ]);
+  const values = path.join(folder, 'values.yaml');
+  await writeFile(values, 'rate: 0.5\nextra: [1, null, {a: true}]\n');
+  expect(
+    (await run(file, '--parameters', values, '-p', 'rate', '1e-3', '-p', 'name', 'some "name"')).error
+  ).toBeNull();
+  expect((await run('-p', 'extra', '7', '-p', 'name', 'x', file)).error).toBeNull();
+  const cells = await cellsOf(file);
+  expect(cells).toHaveLength(4);
+  expect(textOf(cells[3]!)).toBe('1.0 x 7\n');
+  expect((await run(file, '-p', 'a b', '1')).error).toMatchObject({ code: 'run_not_started' });
+});
+
+it('ends when somebody restarts the kernel, which then stays theirs', async () => {
+  const file = await notebook('print("begun", flush=True)\nimport time; time.sleep(600)', '1');
+  const running = run(file);
+  await vi.waitUntil(async () => textOf((await cellsOf(file))[0]!) === 'begun\n', { timeout: 60_000 });
+  const [{ id, kernel }] = (await sessions()) as [{ id: string; kernel: { id: string } }];
+  expect((await bridge.rest('POST', `/api/kernels/${kernel.id}/restart`)).status).toBe(200);
+  expect((await running).error!.message).toContain('Cell 1 of 2 did not finish: the kernel was restarted.');
+  expect(await sessions()).toMatchObject([{ id, kernel: { id: kernel.id } }]);
+  await bridge.rest('DELETE', `/api/sessions/${id}`);
+});
+
+// X8
+it('never runs a notebook of another language, and leaves its file as it is', async () => {
+  const file = await writeNotebook(folder, 'r', ['x <- 1'], {
+    kernelspec: { name: 'ir', display_name: 'R', language: 'R' }
+  });
+  const before = await readFile(file, 'utf8');
+  expect((await run(file)).error!.message).toContain('needs the kernel "ir" (R), which is missing there');
+  expect(await readFile(file, 'utf8')).toBe(before);
 });
 
 describe('on a slice that loses hosts', () => {

@@ -1,7 +1,9 @@
 /** `tpulab run`: a notebook runs top to bottom on a remote, whether or not this terminal stays open. */
 import { spawn } from 'node:child_process';
-import { realpath } from 'node:fs/promises';
-import { chooseKernel, kernelOf } from '@tpulab/protocol';
+import { randomUUID } from 'node:crypto';
+import { readFile, realpath } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { chooseKernel, kernelOf, NotebookText } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
 import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
@@ -11,10 +13,10 @@ import { say, type Streams } from '../output.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
 import { RunningGateway } from '../running-gateway.js';
 import { BridgeCalls, sessionPath } from './bridge-calls.js';
-import type { Follow } from './follow.js';
 import { followRun } from './follow-run.js';
+import { parametersCode, parameterValue } from './python-requests.js';
 import { RunFile, type RunRecord, shownRun } from './run-record.js';
-import { RESTARTS } from './start-again.js';
+import { type Follow, RESTARTS } from './start-again.js';
 
 interface RunOptions extends StateOptions {
   readonly on?: string;
@@ -23,7 +25,17 @@ interface RunOptions extends StateOptions {
   readonly attach?: true;
   readonly keepKernel?: true;
   readonly restarts?: number;
+  readonly parameter?: readonly string[];
+  readonly parameters?: string;
 }
+
+interface BeginOptions extends RunOptions {
+  readonly variables: Readonly<Record<string, unknown>>;
+}
+
+const TAGS = `
+Cell tags: raises-exception (an error is expected, the run continues), skip-execution (the cell is not run),
+parameters (the cell after which -p and --parameters put their values, as papermill does).`;
 
 /** Not the end of the terminal. */
 const INTERRUPTIONS = ['SIGINT', 'SIGTERM'] as const;
@@ -44,9 +56,15 @@ export function runCommand(
 ): Command {
   return new Command('run')
     .description('run a notebook from top to bottom on a remote and save outputs as they arrive')
-    .argument('<notebook>', 'notebook on this machine')
+    .argument('[notebook]', 'notebook on this machine')
+    .addHelpText('after', TAGS)
     .option('--on <name>', 'the remote, as "tpulab remote ls" shows it (default: this machine)')
     .option('--kernel <name>', "kernelspec on the remote (default: the notebook's, else the first one found)")
+    .option(
+      '-p, --parameter <name value...>',
+      "set a variable after the cell tagged 'parameters'; repeatable"
+    )
+    .option('--parameters <file>', 'set variables from a YAML or JSON file; -p wins')
     .option('--detach', 'return at once and save outputs in the background')
     .option('--attach', 'follow a detached run and exit with its result')
     .option('--keep-kernel', 'keep the kernel and its variables after the run')
@@ -57,8 +75,9 @@ export function runCommand(
     )
     .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
-    .action((asked: string, options: RunOptions) =>
+    .action((named: string | undefined, options: RunOptions) =>
       interruptible(async signal => {
+        const { asked, parameters } = await given(named, options);
         const stateDir = await chosenStateFolder(options.stateDir);
         const gateway = await RunningGateway.find(stateDir);
         const remote = options.on ?? null;
@@ -68,7 +87,7 @@ export function runCommand(
         const record =
           options.attach === true
             ? await known(file, asked, options)
-            : await begin(calls, file, notebook, options);
+            : await begin(calls, file, notebook, { ...options, variables: parameters });
         const again = `tpulab run ${asked} --attach${remote === null ? '' : ` --on ${remote}`}`;
         if (options.detach === true) {
           startFollower([
@@ -84,6 +103,7 @@ export function runCommand(
           return;
         }
         using _ = survivingTerminal();
+        if (options.attach !== true) await tellFolder(calls, record, asked, streams);
         const tell = (text: string): void => {
           if (options.json !== true) streams.stderr.write(`${text}\n`);
         };
@@ -100,7 +120,11 @@ export function runCommand(
         if (ended.failure !== null) {
           throw new CommandError('notebook_failed', `${ended.failure} The outputs so far are in ${asked}.`);
         }
-        say(streams, options, shownRun(ended), `${asked} finished; it contains the outputs.`);
+        const skipped =
+          ended.skipped === undefined || ended.skipped === 0 ? '' : ` ${cellsSkipped(ended.skipped)}.`;
+        // With the lines of the cells, so that one stream tells the whole run; JSON has the other.
+        tell(`${asked} finished; it contains the outputs.${skipped}`);
+        if (options.json === true) say(streams, options, shownRun(ended), '');
       }, INTERRUPTIONS)
     );
 }
@@ -119,37 +143,136 @@ async function known(file: RunFile, asked: string, { on, restarts }: RunOptions)
   );
 }
 
+/** The notebook and the values; of \`-p NAME VALUE\` the last word may be the notebook, when it stands behind them. */
+async function given(
+  named: string | undefined,
+  { parameter = [], parameters }: RunOptions
+): Promise<{ asked: string; parameters: Readonly<Record<string, unknown>> }> {
+  const words = [...parameter];
+  const asked = named ?? (words.length % 2 === 1 ? words.pop() : undefined);
+  if (asked === undefined || words.length % 2 === 1) {
+    throw new CommandError(
+      'run_not_started',
+      asked === undefined
+        ? 'Name a notebook: tpulab run NOTEBOOK.'
+        : 'Each -p takes a name and a value: -p rate 0.1.'
+    );
+  }
+  const values: Record<string, unknown> = parameters === undefined ? {} : await valuesIn(parameters);
+  for (let at = 0; at < words.length; at += 2) values[words[at] ?? ''] = parameterValue(words[at + 1] ?? '');
+  return { asked, parameters: values };
+}
+
+async function valuesIn(file: string): Promise<Record<string, unknown>> {
+  const { parse } = await import('yaml');
+  try {
+    const found: unknown = parse(await readFile(file, 'utf8'));
+    if (typeof found === 'object' && found !== null && !Array.isArray(found)) return { ...found };
+    throw new TypeError('it has no names with values');
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message.split('\n', 1)[0] : '';
+    throw new CommandError('run_not_started', `The file of parameters ${file} cannot be used: ${why}.`, {
+      cause
+    });
+  }
+}
+
 async function begin(
   calls: BridgeCalls,
   file: RunFile,
   notebook: string,
-  options: RunOptions
+  options: BeginOptions
 ): Promise<RunRecord> {
-  const { notebook: parsed } = await NotebookFile.read(notebook);
-  const cells = parsed.codeCells.filter(({ source }) => source.trim() !== '');
+  let { notebook: parsed } = await NotebookFile.read(notebook);
+  const { kernelName, isPython } = await kernelFor(calls, parsed.metadata(), options);
+  if (Object.keys(options.variables).length > 0) {
+    if (!isPython)
+      throw new CommandError(
+        'run_not_started',
+        `Parameters are written in Python, and ${kernelName} is not.`
+      );
+    parsed = await withParameters(notebook, options.variables);
+  }
+  const code = parsed.codeCells.filter(({ source }) => source.trim() !== '');
+  const cells = code
+    .filter(({ tags }) => !tags.includes('skip-execution'))
+    .map(({ id, source, tags }) => ({
+      id,
+      source,
+      ...(tags.includes('raises-exception') && { mayRaise: true })
+    }));
   if (cells.length === 0)
     throw new CommandError('notebook_unusable', `${notebook} has no code cells to run.`);
-  const kernelName = await kernelFor(calls, parsed.metadata(), options);
   const path = sessionPath(await realpath(notebook));
   const before = (await calls.sessions()).find(session => session.path === path);
   if (before) await endBefore(calls, before.id, before.kernel.id, notebook);
+  const folder = options.on === undefined ? dirname(notebook) : null;
   const record: RunRecord = {
     notebook,
     remote: options.on ?? null,
-    ...(await calls.start(path, kernelName, cells)),
+    ...(await calls.start({ path, kernelName, isPython, folder }, cells)),
     keepKernel: options.keepKernel === true,
     startedAt: new Date().toISOString(),
-    again: {
-      kernelName,
-      cells: cells.map(({ id, source }) => ({ id, source })),
-      most: options.restarts ?? RESTARTS,
-      losses: []
-    },
+    skipped: code.length - cells.length,
+    again: { kernelName, isPython, cells, most: options.restarts ?? RESTARTS, losses: [] },
     failure: null,
     endedAt: null
   };
   await file.write(record);
   return record;
+}
+
+const INJECTED = 'injected-parameters';
+
+/** As papermill writes them: in a cell of its own after the one with the defaults, in place of that of an earlier run. */
+async function withParameters(
+  notebook: string,
+  variables: Readonly<Record<string, unknown>>
+): Promise<NotebookText> {
+  const file = await NotebookFile.read(notebook);
+  const content = file.notebook.content();
+  const tagged = (tag: string): number =>
+    file.notebook.codeCells.find(({ tags }) => tags.includes(tag))?.index ?? -1;
+  let source: string;
+  try {
+    source = parametersCode(variables);
+  } catch (cause) {
+    throw new CommandError(
+      'run_not_started',
+      `${cause instanceof Error ? cause.message : ''}; use a name of Python.`,
+      { cause }
+    );
+  }
+  const [old, defaults] = [tagged(INJECTED), tagged('parameters')];
+  const id = content.cells[old]?.id ?? `parameters-${randomUUID().slice(0, 8)}`;
+  const cell = {
+    cell_type: 'code',
+    execution_count: null,
+    id,
+    metadata: { tags: [INJECTED] },
+    outputs: [],
+    source
+  };
+  content.cells.splice(old >= 0 ? old : defaults + 1, old >= 0 ? 1 : 0, cell);
+  const text = file.notebook.withContent(content);
+  await file.replace(text, { backup: false });
+  return new NotebookText(text);
+}
+
+const cellsSkipped = (count: number): string =>
+  `${count} ${count === 1 ? 'cell was' : 'cells were'} skipped (tag skip-execution)`;
+
+/** Files beside the notebook are found only in its folder. */
+async function tellFolder(
+  calls: BridgeCalls,
+  { kernelId, notebook, remote }: RunRecord,
+  asked: string,
+  streams: Streams
+): Promise<void> {
+  const folder = await calls.folderOf(kernelId);
+  if (folder === null || folder === dirname(notebook)) return;
+  const where = remote === null ? 'here' : `on ${remote}`;
+  streams.stderr.write(`${asked} runs in ${folder} ${where}, as its own folder is not there.\n`);
 }
 
 /** A run begins with a new kernel; one that still computes is not ended for it. */
@@ -176,13 +299,17 @@ async function kernelFor(
   calls: BridgeCalls,
   metadata: Readonly<Record<string, unknown>>,
   { kernel: asked, on }: RunOptions
-): Promise<string> {
+): Promise<{ kernelName: string; isPython: boolean }> {
   const { default: first, kernelspecs } = await calls.specs();
+  const chosen = (kernelName: string): { kernelName: string; isPython: boolean } => ({
+    kernelName,
+    isPython: kernelspecs[kernelName]?.spec.language.toLowerCase() === 'python'
+  });
   const names = Object.keys(kernelspecs);
   const there = names.length === 0 ? 'there is none' : `there are ${names.join(', ')}`;
   const refused = (why: string): CommandError => new CommandError('run_not_started', why);
   if (asked !== undefined) {
-    if (names.includes(asked)) return asked;
+    if (names.includes(asked)) return chosen(asked);
     throw refused(`There is no kernel "${asked}" there; ${there}.`);
   }
   const wanted = kernelOf(metadata);
@@ -193,10 +320,10 @@ async function kernelFor(
       each.name.startsWith(SLICE_KERNELS) &&
       (name === '' || name === `${OURS}${SLICE_ENVIRONMENTS[each.spec.metadata.framework ?? 'jax']}`)
   );
-  if (on !== undefined && slice !== undefined && more.length === 0) return slice.name;
+  if (on !== undefined && slice !== undefined && more.length === 0) return chosen(slice.name);
   const languages = new Map(Object.values(kernelspecs).map(each => [each.name, each.spec.language]));
   const choice = chooseKernel(wanted, languages, first);
-  if (choice.kind === 'found') return choice.name;
+  if (choice.kind === 'found') return chosen(choice.name);
   const environment = name.startsWith(OURS) ? name.slice(OURS.length) : names.length === 0 ? 'jax' : null;
   const remedy =
     environment === null

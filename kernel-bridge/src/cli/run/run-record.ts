@@ -20,11 +20,19 @@ const RunRecord = Type.Object({
   sessionId: Type.String(),
   keepKernel: Type.Boolean(),
   startedAt: Type.String(),
+  skipped: Type.Optional(Type.Integer({ description: 'cells with the tag skip-execution' })),
   /** Absent in those of earlier versions, which do not start again. */
   again: Type.Optional(
     Type.Object({
       kernelName: Type.String(),
-      cells: Type.Array(Type.Object({ id: Type.Union([Type.String(), Type.Null()]), source: Type.String() })),
+      isPython: Type.Optional(Type.Boolean()),
+      cells: Type.Array(
+        Type.Object({
+          id: Type.Union([Type.String(), Type.Null()]),
+          source: Type.String(),
+          mayRaise: Type.Optional(Type.Boolean({ description: 'its tag raises-exception' }))
+        })
+      ),
       most: Type.Integer({ description: 'so often it may be started again' }),
       losses: Type.Array(RunLoss)
     })

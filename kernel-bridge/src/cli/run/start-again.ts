@@ -3,14 +3,28 @@
  * checkpoints continues from its last one.
  */
 import { realpath } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import type { CellExecution } from '@tpulab/protocol';
 import { SLICE_KERNELS } from '../../devices/slice-kernels.js';
 import { pause } from '../../platform/waiting.js';
 import { CommandError } from '../command-errors.js';
 import { GatewayRefusal } from '../running-gateway.js';
-import { sessionPath } from './bridge-calls.js';
-import type { Follow } from './follow.js';
-import type { RunRecord } from './run-record.js';
+import { type BridgeCalls, sessionPath } from './bridge-calls.js';
+import type { RunFile, RunRecord } from './run-record.js';
+
+/** What following a run takes. */
+export interface Follow {
+  readonly calls: BridgeCalls;
+  readonly file: RunFile;
+  readonly record: RunRecord;
+  readonly signal: AbortSignal;
+  /** A line for people. */
+  readonly tell: (text: string) => void;
+  /** Between two starts while a host of a slice is away. Default 30 s. */
+  readonly awayLookMs?: number;
+  /** Somebody has restarted the kernel meanwhile. */
+  readonly isRestarted?: boolean;
+}
 
 /** Unless told otherwise. */
 export const RESTARTS = 3;
@@ -83,10 +97,11 @@ export async function startAgain(
     const record = await file.read();
     if (record?.again === undefined || record.kernelId !== before.kernelId || !isWanted(record))
       return record;
-    const { kernelName, cells } = record.again;
+    const { kernelName, cells, isPython = true } = record.again;
+    const folder = record.remote === null ? dirname(before.notebook) : null;
     try {
       for (const session of await calls.sessions()) if (session.path === path) await calls.end(session.id);
-      const next = { ...record, ...(await calls.start(path, kernelName, cells)) };
+      const next = { ...record, ...(await calls.start({ path, kernelName, isPython, folder }, cells)) };
       await file.write(next);
       return next;
     } catch (error) {
