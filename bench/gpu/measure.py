@@ -114,8 +114,8 @@ def beside_the_clock(step: Callable[[], Any], truth_ms: float) -> dict[str, Any]
     agent = process_agent.current_agent()
     agent.settle(5.0)
     totals = agent.tracker.last_run.totals
-    known = totals.known_wall / max(totals.wall, 1)
-    device_ms = totals.device / 1e6 / max(totals.known, 1)
+    known = totals.known / max(totals.steps, 1)
+    device_ms = totals.measured.device / 1e6 / max(totals.known, 1)
     return {
         "truth_ms": truth_ms,
         "clock_device_ms": device_ms,
