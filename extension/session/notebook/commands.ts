@@ -1,5 +1,6 @@
 /** The commands of a notebook, with the ids and the keys that they have in JupyterLab. */
 import { type Notebook, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import type { ISessionContext } from '@jupyterlab/apputils';
 import { CodeCell } from '@jupyterlab/cells';
 import type { CommandRegistry } from '@lumino/commands';
 import {
@@ -17,6 +18,14 @@ import { trans } from '../text.js';
 const COMMAND_MODE = '.jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :focus';
 const EDIT_MODE = '.jp-Notebook.jp-mod-editMode';
 const ANY_MODE = 'body';
+
+/** As `tpulab run` and nbclient do: without the cells that are tagged skip-execution. Each can still be run by itself. */
+export function runAll(notebook: Notebook, sessionContext: ISessionContext): Promise<boolean> {
+  const cells = notebook.widgets.filter(
+    ({ model }) => (model.getMetadata('tags') as unknown[] | undefined)?.includes('skip-execution') !== true
+  );
+  return NotebookActions.runCells(notebook, cells, sessionContext);
+}
 
 /** Groups of the palette. */
 const RUN = trans.__('Run');
@@ -78,7 +87,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
     'notebook:run-all-cells',
     trans.__('Run all cells'),
     [[ANY_MODE, 'Accel F9']],
-    (notebook, { sessionContext }) => NotebookActions.runAll(notebook, sessionContext),
+    (notebook, { sessionContext }) => runAll(notebook, sessionContext),
     { group: RUN }
   ),
   change(

@@ -1,10 +1,10 @@
 /** The commands of the page: the kernel, the file, the connection. */
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import { NotebookActions } from '@jupyterlab/notebook';
 import { addressOf, isBrowserFile, storedToken } from './address.js';
 import { download } from './download.js';
 import { deleteFile, moveFile, renameFile, sure } from './file-actions.js';
 import type { OpenNotebook } from '../notebook/open.js';
+import { runAll } from '../notebook/commands.js';
 import type { Saving } from '../notebook/saving.js';
 import type { SessionPage } from './session-page.js';
 import { trans } from '../text.js';
@@ -133,7 +133,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     isEnabled: hasKernel,
     execute: async () => {
       if (await restart(panel)) {
-        await NotebookActions.runAll(panel.content, sessionContext);
+        await runAll(panel.content, sessionContext);
       }
     }
   });
