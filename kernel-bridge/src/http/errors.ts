@@ -27,6 +27,7 @@ export const BRIDGE_ERRORS = {
   resource_not_found: 404,
   kernel_start_failed: 500,
   kernel_action_failed: 500,
+  kernel_restarting: 409,
   control_unavailable: 409,
   control_unanswered: 504,
   journal_unreadable: 500,
@@ -234,6 +235,11 @@ export const ResourceNotFoundError = errorWith(
 );
 
 export const KernelStartError = errorWith('kernel_start_failed', own);
+
+export const KernelRestartingError = errorWith(
+  'kernel_restarting',
+  (id: string) => `Kernel ${id} is being restarted, so nothing runs in it.`
+);
 
 export const KernelActionError = errorWith('kernel_action_failed', own);
 

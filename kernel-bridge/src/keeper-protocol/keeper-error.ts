@@ -23,6 +23,7 @@ export type KeeperErrorCode =
   | 'socket_path_too_long'
   | 'kernel_start_failed'
   | 'kernel_dead'
+  | 'kernel_restarting'
   | 'kernel_start_timeout'
   | 'kernel_interrupt_failed'
   | 'kernel_unkillable';

@@ -56,6 +56,40 @@ export async function readJournalTail(
   return tail.result;
 }
 
+/** How far back executions are looked for, in records and in bytes of their payloads. */
+const LOOK_BACK = 5_000;
+const LOOK_BACK_BYTES = 32 * 1024 * 1024;
+
+const BLOCK = 500;
+
+/** Ids of the executions that the newest records of a journal ask for, the oldest first. */
+export async function lastExecutions(journal: JournalReader, lastSeq: number): Promise<string[]> {
+  let found: string[] = [];
+  let bytes = 0;
+  for (let to = lastSeq; to > Math.max(0, lastSeq - LOOK_BACK) && bytes < LOOK_BACK_BYTES; to -= BLOCK) {
+    const block: string[] = [];
+    for await (const batch of journal.readAcross(Math.max(1, to - BLOCK + 1), { to, newest: () => to })) {
+      for (const record of batch) {
+        bytes += record.payload.length;
+        const msgId = executionIn(record);
+        if (msgId !== null) block.push(msgId);
+      }
+    }
+    found = [...block, ...found];
+  }
+  return found;
+}
+
+function executionIn({ channel, payload }: JournalRecord): string | null {
+  if (channel !== (RecordChannel.shell | FROM_CLIENT)) return null;
+  try {
+    const header = parseHeader(decodeV1(payload).parts[PART.header] ?? NO_PART);
+    return header.msg_type === 'execute_request' ? header.msg_id : null;
+  } catch {
+    return null; // nothing that this keeper would run
+  }
+}
+
 class TailReader {
   #state: KernelState;
   #ready: boolean;

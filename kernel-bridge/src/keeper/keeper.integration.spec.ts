@@ -247,6 +247,31 @@ describe('a keeper with a small kernel', () => {
     expect(client.snapshot.reason).toBe('shutdown by a client');
   });
 
+  it('runs an execution once, however often a client asks with the same id, and after the keeper was replaced too', async () => {
+    keeper = await KeeperFixture.create();
+    const client = await keeper.ready(view);
+    const { msgId, frame } = keeper.request('execute_request', { code: 'print 1', silent: false });
+    client.send(frame);
+    client.send(frame);
+    await view.untilDone(msgId);
+    await view.untilDone(keeper.execute(client, 'print 2'));
+    const asked = (): number =>
+      view.messages.filter(({ fromClient, type }) => fromClient && type === 'execute_request').length;
+    expect(asked()).toBe(2);
+    expect(view.text).toBe('line 0\nline 0\nline 1\n');
+    const { keeperPid } = client.snapshot;
+    const start = await processStart(keeperPid);
+    process.kill(keeperPid, 'SIGKILL');
+    await expect.poll(() => isSameProcess(keeperPid, start), { timeout: 30_000 }).toBe(false);
+    view = new GatewayView();
+    const next = await keeper.attachOrAdopt(view);
+    await next.subscribe();
+    next.send(frame);
+    await view.untilDone(keeper.execute(next, 'print 1'));
+    expect(asked()).toBe(1);
+    expect(await keeper.logs()).toContain('repeats an execution');
+  });
+
   it('[17] shuts down in order: the kernel first, then itself, and leaves the journal and the logs', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);

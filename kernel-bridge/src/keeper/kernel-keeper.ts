@@ -8,7 +8,6 @@ import {
   type KernelMessage,
   type MessageHeader,
   parseHeader,
-  parseObject,
   PART
 } from '../jupyter/kernel-message.js';
 import { decodeV1 } from '../jupyter/v1-frame.js';
@@ -20,11 +19,10 @@ import { Confirmer } from './confirmer.js';
 import { keeperSessionOf, removeKernelSockets, routingIdOf } from './connection-file.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { FRAME_HEADER_BYTES } from '../keeper-protocol/frames.js';
-import { CrashCount } from './crash-count.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import type { KeeperParts, Orphan } from './keeper-parts.js';
 import { fromClient, fromKernel, ownRecord, ownStatus, statusOf } from './journal-entries.js';
-import { type OpenRequest, readJournalTail } from './journal-tail.js';
+import { lastExecutions, type OpenRequest, readJournalTail } from './journal-tail.js';
 import { kernelEnded, LostReplies, standIns } from './lost-replies.js';
 import { KernelLife } from './kernel-life.js';
 import { describeExit, type KernelExit, KernelProcess } from './kernel-process.js';
@@ -34,7 +32,7 @@ import { RequestQueue } from './request-queue.js';
 import { ResendLink } from './resend-link.js';
 import { RunningWait } from './running-wait.js';
 import { SecretInput } from './secret-input.js';
-import { endProcess } from './shutdown-ladder.js';
+import { AskedEnd, CrashCount, endProcess, Executed } from './kernel-endings.js';
 import type { TakeoverParts } from './takeover.js';
 
 /** Nobody sees so short a delay, and only output of a flood has it; what ends or begins something is written at once. */
@@ -68,7 +66,8 @@ export class KernelKeeper {
   /** Cells that this process has, or will get, and has not answered. */
   readonly #open = new Map<string, OpenRequest>();
   /** A client has asked the kernel itself to end, so that its end is no crash. */
-  #askedToEnd: 'shutdown' | 'restart' | null = null;
+  readonly #askedToEnd = new AskedEnd();
+  readonly #executed = new Executed();
   #stopping: Promise<void> | null = null;
   /** Restarts, crashes and the shutdown follow one another. */
   #queue: Promise<unknown> = Promise.resolve();
@@ -132,6 +131,9 @@ export class KernelKeeper {
     });
     for (const cut of keeper.#journal.cuts) {
       log.warn(cut, 'the journal was cut at a damaged record');
+    }
+    for (const msgId of await lastExecutions(new JournalReader(journalDir), keeper.#journal.lastSeq)) {
+      keeper.#executed.add(msgId);
     }
     keeper.#pullBackPositions();
     keeper.#renumberedFrom = checkpoint?.renumberedFrom ?? null;
@@ -199,13 +201,15 @@ export class KernelKeeper {
       return;
     }
     this.#lastActivity = Date.now();
+    if (header.msg_type === 'execute_request' && !this.#executed.add(header.msg_id)) {
+      this.parts.log.warn({ msgId: header.msg_id }, 'a client repeats an execution, which is not run again');
+      return;
+    }
     // The process that runs now: a restart that is asked for next must not hand this to its successor.
     const life = this.#life;
     const kept = this.#secrets.withoutSecret(message, header) ?? frame;
     const send = (): void => {
-      if (header.msg_type === 'shutdown_request') {
-        this.#askedToEnd = wantsRestart(message) ? 'restart' : 'shutdown';
-      }
+      this.#askedToEnd.sent(message, header);
       if (life !== null && life !== this.#life) return;
       if (header.msg_type === 'execute_request') {
         const text = message.parts[PART.header]?.toString('utf8') ?? '{}';
@@ -217,6 +221,9 @@ export class KernelKeeper {
   }
 
   async interrupt(): Promise<void> {
+    if (this.#life === null && this.#state.executionState === 'restarting') {
+      throw new KeeperError('kernel_restarting', 'The kernel is being restarted, so nothing runs in it.');
+    }
     if (this.#life === null) {
       throw new KeeperError(
         'kernel_dead',
@@ -260,7 +267,7 @@ export class KernelKeeper {
     await removeKernelSockets(connection);
     const kernelProcess = await KernelProcess.start(launch, files);
     log.info({ kernelPid: kernelProcess.pid }, 'the kernel process has started');
-    this.#askedToEnd = null;
+    this.#askedToEnd.forget();
     this.#lost = null;
     this.#live(kernelProcess, null);
   }
@@ -398,7 +405,7 @@ export class KernelKeeper {
     await this.#confirmer?.close();
     this.#life = null;
     listener.processChanged(null);
-    const asked = this.#askedToEnd;
+    const asked = this.#askedToEnd.meaning();
     const reason = asked === null ? describeExit(exit) : `${asked} by a client`;
     if (asked === 'shutdown' || (asked === null && !this.#crashes.mayRestart(readyForMs))) {
       log.error({ ...exit, reason }, 'the kernel has ended for good');
@@ -462,6 +469,7 @@ export class KernelKeeper {
     this.#journal.append(...fromKernel(message, header.msg_type, status));
     this.#saying = NOTHING_SAID;
     this.#confirmer?.said(message.channel, header.msg_id);
+    if (message.channel !== 'iopub' && parent !== null) this.#askedToEnd.answered(parent);
     if (message.channel === 'shell' && parent !== null) {
       this.#open.delete(parent.msg_id);
       this.#lost?.heard(parent);
@@ -481,14 +489,5 @@ export class KernelKeeper {
     });
     this.#queue = turn.catch(() => undefined);
     return turn;
-  }
-}
-
-/** Whether a client's `shutdown_request` asks for another process. */
-function wantsRestart(message: KernelMessage): boolean {
-  try {
-    return parseObject(message.parts[PART.content] ?? Buffer.alloc(0), 'content')['restart'] === true;
-  } catch {
-    return false; // the kernel will not understand it either
   }
 }

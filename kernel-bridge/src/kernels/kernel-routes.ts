@@ -100,7 +100,12 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
       schema: {
         summary: 'Interrupt a kernel',
         params: KernelParams,
-        response: { 204: Done, 404: NO_KERNEL, 500: FAILED }
+        response: {
+          204: Done,
+          404: NO_KERNEL,
+          409: failure('The kernel is being restarted.'),
+          500: FAILED
+        }
       }
     },
     async (request, reply) => {

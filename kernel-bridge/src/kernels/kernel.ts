@@ -13,7 +13,7 @@ import type {
 } from '../keeper-protocol/contract.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { controlError } from './control-error.js';
-import { KernelActionError } from '../http/errors.js';
+import { KernelActionError, KernelRestartingError } from '../http/errors.js';
 import { KeeperSearch } from '../keeper-client/search.js';
 import { Outbox } from './outbox.js';
 
@@ -372,6 +372,9 @@ export class Kernel {
     try {
       return await action(handle);
     } catch (error) {
+      if (error instanceof KeeperError && error.code === 'kernel_restarting') {
+        throw new KernelRestartingError(this.id, error);
+      }
       const detail = error instanceof Error ? error.message : String(error);
       throw new KernelActionError(`Could not ${what} kernel ${this.id}: ${detail}`, error);
     }
