@@ -94,7 +94,7 @@ class AutoSteps:
                 own.end()
             tracked.begin_step()
         elif self._turns > FEWEST_TURNS and now_ns() - self._first_ns > self._turns * SHORTEST_STEP_NS:
-            if any(kept.run.control is not None for kept in step_runs.of_this_cell()):
+            if tracker.steered_in is tracker.cells.running():
                 # The evaluation between the epochs of a training that somebody has annotated.
                 return
             self._tracked = tracked = TrackedRun(tracker, None, None, user)

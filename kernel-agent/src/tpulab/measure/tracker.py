@@ -50,6 +50,8 @@ class Tracker:
         self.text: TextLines | None = None
         #: called before each step: values of live widgets are handed over
         self.between_steps: Callable[[], None] | None = None
+        #: the cell in which a loop of `tpulab.run` last began
+        self.steered_in: object = None
         #: runs that have not ended, by id; and the last one that has begun, for `status`
         self.runs: dict[str, Run] = {}
         self.last_run: Run | None = None

@@ -283,6 +283,7 @@ class TrainingRun:
                 tracked.run.total = total
                 tracked.changed()
         step_runs.keep(tracked)
+        tracked.tracker.steered_in = tracked.tracker.cells.running()
         return tracked
 
     def when_announced(self, tell: Callable[[str], None]) -> None:
