@@ -12,6 +12,7 @@ import { Omit as OmitType } from '../../../node_modules/@sinclair/typebox/build/
 import { Optional as OptionalType } from '../../../node_modules/@sinclair/typebox/build/esm/type/optional/index.mjs';
 import { Record as RecordType } from '../../../node_modules/@sinclair/typebox/build/esm/type/record/index.mjs';
 import { String as StringType } from '../../../node_modules/@sinclair/typebox/build/esm/type/string/index.mjs';
+import { Tuple as TupleType } from '../../../node_modules/@sinclair/typebox/build/esm/type/tuple/index.mjs';
 import { Union as UnionType } from '../../../node_modules/@sinclair/typebox/build/esm/type/union/index.mjs';
 import { Unknown as UnknownType } from '../../../node_modules/@sinclair/typebox/build/esm/type/unknown/index.mjs';
 
@@ -29,6 +30,7 @@ type Kinds = Pick<
   | 'Optional'
   | 'Record'
   | 'String'
+  | 'Tuple'
   | 'Union'
   | 'Unknown'
 >;
@@ -46,6 +48,7 @@ export const Type: Kinds = {
   Optional: OptionalType,
   Record: RecordType,
   String: StringType,
+  Tuple: TupleType,
   Union: UnionType,
   Unknown: UnknownType
 };
