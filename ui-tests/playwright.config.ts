@@ -60,6 +60,8 @@ function filesToRun(): Project[] {
   if (process.env['TPULAB_SCREENSHOTS'] === '1') return [{ name: 'images', testMatch: '*.screenshots.ts' }];
   // A notebook that compiles for minutes, in the session page.
   if (process.env['TPULAB_LESSON_PAGES'] === '1') return [{ name: 'lessons', testMatch: '*.lessons.ts' }];
+  // What other people's packages show: `npm run test:outputs`.
+  if (process.env['TPULAB_OUTPUTS'] === '1') return [{ name: 'outputs', testMatch: '*.outputs.ts' }];
   // Other people's extensions beside ours: `npm run test:smoke`.
   if (process.env['TPULAB_SMOKE'] === '1') return [{ name: 'smoke', testMatch: '*.smoke.ts' }];
   // Each of its tests trains a notebook of its own.

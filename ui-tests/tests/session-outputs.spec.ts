@@ -190,5 +190,19 @@ test('every output has a view, and files and links of the folder work', async ({
   expect(await downloaded(cell(page, 5).getByRole('link', { name: 'table' }).click())).toBe('out.csv');
   expect(await downloaded(frame(page, 6).getByRole('link', { name: 'save' }).click())).toBe('x.csv');
   await frame(page, 6).getByRole('link', { name: 'next' }).click();
-  await expect(page).toHaveURL(/\/session\/next\.ipynb/);
+  await expect(page).toHaveURL(/\/session\/next\.ipynb$/);
+  await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
+  // Not where a script could find it, whoever has written it: what is kept works only with a cookie that scripts cannot read.
+  const found = await page.evaluate(() =>
+    JSON.stringify([
+      Object.entries(sessionStorage),
+      Object.entries(localStorage),
+      location.href,
+      document.cookie
+    ])
+  );
+  expect(found).not.toContain(gateway.token);
+  const [, key = ''] = /(page-[0-9a-f]{64})/.exec(found) ?? [];
+  const headers = { authorization: `token ${key}` };
+  expect((await fetch(new URL('api/kernels', gateway.url), { headers })).status).toBe(403);
 });

@@ -26,6 +26,7 @@ async function start({ content, port }: Received): Promise<void> {
   head.append(style);
   body.innerHTML = content.html;
   // What asks for the end of the document before it acts sees it, as in a page where the output is put into place at once.
+  if (content.isStill === true) return;
   for (const script of body.querySelectorAll('script')) await run(script, copyOf(script));
   for (const text of content.scripts) {
     const script = document.createElement('script');

@@ -5,6 +5,8 @@ export interface FrameContent {
   readonly css: string;
   /** Run after the HTML is in place. */
   readonly scripts: readonly string[];
+  /** Show the HTML alone: its scripts lead the frame away. */
+  readonly isStill?: boolean;
   /** For scripts of this page's own, which also get the channel. */
   readonly data?: unknown;
 }

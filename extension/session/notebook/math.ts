@@ -1,4 +1,5 @@
 /** Math as in JupyterLab, by its own typesetter, loaded with the first formula. */
+import '@jupyterlab/mathjax-extension/style/base.css';
 import { MathJaxTypesetter } from '@jupyterlab/mathjax-extension';
 
 const typesetter = new MathJaxTypesetter();

@@ -6,6 +6,7 @@ import { trans } from '../text.js';
 /** A taller output scrolls in its frame. */
 const MAX_HEIGHT_PX = 4_000;
 const MAX_LINES = 5;
+const GRACE_MS = 1_000;
 
 export interface FrameHost {
   readonly content: () => Promise<FrameContent>;
@@ -39,7 +40,11 @@ export class OutputFrame {
   private readonly lines = new Set<string>();
   private readonly ended = new AbortController();
   private port: MessagePort | null = null;
-  private isReady = false;
+  private loads = 0;
+  /** Of the loads, those with our own document. */
+  private begun = 0;
+  /** It has left its document, and would again. */
+  private isStill = false;
 
   constructor(private readonly host: FrameHost) {
     const { frame } = this;
@@ -56,7 +61,7 @@ export class OutputFrame {
       ({ source, data }: MessageEvent<{ readonly tpulabFrame?: unknown } | null>) => {
         // At each load: a cell that is moved takes its frame out of the page, and the frame comes back empty.
         if (source === frame.contentWindow && data?.tpulabFrame === 'ready') {
-          this.isReady = true;
+          this.begun += 1;
           void this.send();
         }
       },
@@ -95,7 +100,7 @@ export class OutputFrame {
       port1.start();
       this.host.onLoad?.();
       // It has no origin that could be named, and gets nothing but its own output.
-      target?.postMessage({ boot, content }, '*', [port2]);
+      target?.postMessage({ boot, content: { ...content, isStill: this.isStill } }, '*', [port2]);
     } catch (error) {
       this.say(error instanceof Error ? error.message : String(error));
     }
@@ -103,12 +108,15 @@ export class OutputFrame {
 
   /** Whatever else the output has loaded in place of itself says nothing, and the browser has refused it. */
   private onLoad(): void {
-    if (this.isReady) {
-      this.isReady = false;
-      return;
-    }
-    this.say(trans.__('This output tried to open another page in its place, which outputs cannot do.'));
-    this.frame.src = new URL('_frame', document.baseURI).href;
+    this.loads += 1;
+    // What the frame says and that it was loaded may come in either order.
+    setTimeout(() => {
+      if (this.ended.signal.aborted || this.loads <= this.begun) return;
+      this.begun = this.loads;
+      this.isStill = true;
+      this.say(trans.__('This output tried to open another page in its place, which outputs cannot do.'));
+      this.frame.src = new URL('_frame', document.baseURI).href;
+    }, GRACE_MS);
   }
 
   private receive(message: FromFrame): void {

@@ -27,7 +27,19 @@ export function libraryOf(data: Data): string | null {
   }
   const html = textOf(data['text/html']) ?? '';
   const isLibrary = html.length > LIBRARY_CHARS || LOADS_ANOTHER.test(html);
-  return isLibrary && hasScripts(data) && !isSeen(html) ? html : null;
+  if (!isLibrary || !hasScripts(data)) return null;
+  return isSeen(html) ? longScripts(html) : html;
+}
+
+/** The libraries in an output that shows something as well; null: none. */
+function longScripts(html: string): string | null {
+  const found: string[] = [];
+  for (const begin of html.matchAll(/<script\b[^<>]*>/gi)) {
+    const end = html.indexOf('</script>', begin.index);
+    if (end < 0) break;
+    if (end - begin.index > LIBRARY_CHARS) found.push(html.slice(begin.index, end + '</script>'.length));
+  }
+  return found.length === 0 ? null : found.join('\n');
 }
 
 /** The libraries of a notebook, for one of its outputs. Where they stand says nothing: cells run in any order. */

@@ -73,7 +73,6 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
     private readonly lazy: LazyWidgets
   ) {
     super(renderer, shown);
-    this.addClass('tpl-LoadingWidget');
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
@@ -96,10 +95,12 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
       return;
     }
     this.empty();
+    this.addClass('tpl-LoadingWidget');
     this.node.textContent = trans.__('Loading the widget…');
     try {
       const loaded = await this.lazy.load();
       const view = await loaded.show(id, message => void this.fail(model, message));
+      this.removeClass('tpl-LoadingWidget');
       if (this.isDisposed) {
         view?.dispose();
       } else if (view !== null && !view.isDisposed) {
@@ -118,6 +119,7 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
   }
 
   private async fail(model: IRenderMime.IMimeModel, message: string): Promise<void> {
+    this.removeClass('tpl-LoadingWidget');
     if (!this.isDisposed) await this.showOther(model, outputLine(message));
   }
 }

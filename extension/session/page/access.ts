@@ -21,6 +21,30 @@ export class AccessError extends Error {
   }
 }
 
+/** Whether it is a key, which is of no use to a script that finds it. */
+export const isStorable = (token: string): boolean => token.startsWith('page-');
+
+/**
+ * What the page goes on with in place of its token: a key that works only with a cookie that scripts cannot read. Where a browser keeps no
+ * cookies it is the token, which is then stored nowhere.
+ */
+export async function keyOf(gateway: string, token: string): Promise<string> {
+  if (isStorable(token)) {
+    return token;
+  }
+  try {
+    const settings = fixedBridgeSettings({ url: gateway, token });
+    const url = URLExt.join(gateway, 'bridge/v1/page-key');
+    const init = { credentials: 'same-origin', signal: AbortSignal.timeout(20_000) } as const;
+    const answer = await ServerConnection.makeRequest(url, init, settings);
+    const { key } = (await answer.json()) as { key: string };
+    await askAccess(gateway, key);
+    return key;
+  } catch {
+    return token;
+  }
+}
+
 /** @throws AccessError */
 export async function askAccess(gateway: string, token: string): Promise<Access> {
   const settings = fixedBridgeSettings({ url: gateway, token });

@@ -20,7 +20,6 @@ export function readAddress(page: Window): PageAddress {
   const fragment = new URLSearchParams(page.location.hash.slice(1));
   const given = fragment.get('token');
   if (given !== null) {
-    keepToken(page, given);
     page.history.replaceState(null, '', page.location.pathname + page.location.search);
   }
   return {

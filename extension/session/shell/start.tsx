@@ -1,6 +1,6 @@
 /** From the address to a page: asks for a token where there is none, then for a notebook where none is named. */
 import { type FormEvent, type JSX, lazy, Suspense, useEffect, useState } from 'react';
-import { AccessError, askAccess, type Access } from '../page/access.js';
+import { AccessError, askAccess, type Access, isStorable, keyOf } from '../page/access.js';
 import { forgetToken, isBrowserFile, keepToken, type PageAddress } from '../page/address.js';
 import { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
@@ -36,10 +36,15 @@ export function Start({ address, theme }: StartProps): JSX.Element {
       return;
     }
     let isOver = false;
-    const open = (access: Access): void => {
+    const open = async (access: Access): Promise<void> => {
+      const key = await keyOf(address.gateway, asked);
       if (!isOver) {
-        keepToken(window, asked);
-        setState({ kind: 'open', page: new SessionPage(address.gateway, asked, access) });
+        if (isStorable(key)) {
+          keepToken(window, key);
+        } else {
+          forgetToken(window);
+        }
+        setState({ kind: 'open', page: new SessionPage(address.gateway, key, access) });
       }
     };
     askAccess(address.gateway, asked).then(open, (error: unknown) => {

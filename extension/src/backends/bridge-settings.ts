@@ -35,6 +35,9 @@ export const READ_TIMEOUT_MS = 5_000;
 export const WRITE_TIMEOUT_MS = 90_000;
 
 const DIRECT_INIT: RequestInit = { cache: 'default', credentials: 'omit' };
+/** The key of a session page works with the cookie of its browser. */
+const KEYED_INIT: RequestInit = { cache: 'default', credentials: 'same-origin' };
+const directInit = (token: string): RequestInit => (token.startsWith('page-') ? KEYED_INIT : DIRECT_INIT);
 /** The login of the page is that of the proxy. */
 const PROXIED_INIT: RequestInit = { cache: 'no-store', credentials: 'same-origin' };
 
@@ -65,7 +68,7 @@ export function fixedBridgeSettings(
     // Needed on any host name: a browser cannot put the token into a header of a socket.
     appendToken: true,
     // `no-store` would add a time stamp to each URL, and so a preflight to each request.
-    init: DIRECT_INIT,
+    init: directInit(address.token),
     fetch: withoutXsrf(fetcher ?? fetch)
   });
 }
@@ -84,7 +87,7 @@ export function liveBridgeSettings(options: IBridgeSettingsOptions): {
     ...fixed,
     fetch: watched(either, options),
     get init(): RequestInit {
-      return isProxied() ? PROXIED_INIT : DIRECT_INIT;
+      return isProxied() ? PROXIED_INIT : directInit(options.address()?.token ?? '');
     },
     WebSocket: sockets.WebSocket,
     get baseUrl(): string {

@@ -7,6 +7,7 @@ import { Type } from '@sinclair/typebox';
 import { FileNotFoundError } from '../files/file-errors.js';
 import { RootFolder } from '../files/root-folder.js';
 import { failure, notJson } from '../http/api-description.js';
+import { kernelIn } from '../http/access-hooks.js';
 import type { App } from '../http/app.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import type { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
@@ -19,6 +20,7 @@ export function addFrontendRoutes(app: App, registry: KernelRegistry, specs: Ker
   app.get(
     '/bridge/v1/kernels/:kernelId/frontend/*',
     {
+      config: { access: ['run', kernelIn] },
       schema: {
         summary: 'A file that a package of the environment of a kernel has installed for browsers',
         operationId: 'get_kernel_frontend',

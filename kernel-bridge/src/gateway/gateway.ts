@@ -33,6 +33,7 @@ import type { AccessRules } from '../http/access-hooks.js';
 import { createApp } from '../http/app.js';
 import { Authenticator } from '../http/authentication.js';
 import { BaseUrl } from '../http/base-url.js';
+import { addPageKeyRoute } from '../http/page-key-route.js';
 import { addBridgeRoutes, addIdentityRoute } from './bridge-routes.js';
 import { addDevicesRoutes } from '../devices/devices-routes.js';
 import { addRunsRoutes } from '../telemetry/runs-routes.js';
@@ -286,6 +287,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const { app, routes } = await createApp({ rules, log, base, bodyLimitBytes, http });
   narrowed.addTo(app);
   addIdentityRoute(app, proofKey);
+  addPageKeyRoute(app, rules.authenticator, base);
   addJupyterRoutes(app, registry, startedAt, base);
   addKernelSpecRoutes(app, specs, base);
   addKernelRoutes(app, registry, base);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Authenticator, pathOf } from './authentication.js';
+import { cookieName } from './page-key.js';
 
 const authenticator = new Authenticator('s3cret-token');
 
@@ -47,4 +48,39 @@ describe('Authenticator', () => {
 
 it('pathOf leaves out the query, which may hold a token', () => {
   expect(pathOf('/api/kernels/x/channels?token=abc')).toBe('/api/kernels/x/channels');
+});
+
+describe('the key of a page', () => {
+  const NONCE = 'a'.repeat(32);
+  const key = authenticator.keyFor({ client: null }, NONCE);
+  const cookie = `${cookieName(authenticator.cookieOf)}=${NONCE}`;
+  const holds = (given: string, sent: string | undefined): boolean =>
+    authenticator.identify(
+      {
+        headers: { authorization: `token ${given}`, ...(sent !== undefined && { cookie: sent }) },
+        url: '/api'
+      },
+      false
+    ) !== null;
+
+  it('lets a request in with the cookie that belongs to it, among others', () => {
+    expect(holds(key, cookie)).toBe(true);
+    expect(holds(key, `other=1; ${cookie}; more=2`)).toBe(true);
+  });
+
+  it('is of no use without it, and the cookie of no use without the key', () => {
+    expect(holds(key, undefined)).toBe(false);
+    expect(holds(key, cookie.replace(/a/g, 'b'))).toBe(false);
+    expect(holds(key, `${cookie}; ${cookie}`)).toBe(false);
+    expect(holds(`page-${'0'.repeat(64)}`, cookie)).toBe(false);
+    expect(authenticator.identify({ headers: { cookie }, url: '/api' }, true)).toBeNull();
+  });
+
+  it('ends with its token', () => {
+    const replaced = new Authenticator('another-token');
+    const sent = `${cookieName(replaced.cookieOf)}=${NONCE}`;
+    expect(
+      replaced.identify({ headers: { authorization: `token ${key}`, cookie: sent }, url: '/' }, false)
+    ).toBeNull();
+  });
 });

@@ -1,7 +1,11 @@
-/** Who may use the gateway: whoever shows its token, or the named token of a client. Cookies are never read. */
+/**
+ * Who may use the gateway: whoever shows its token, the named token of a client, or the key of a page together with the cookie that belongs
+ * to it. A cookie alone lets nobody in.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { ClientToken, ClientTokens } from './client-tokens.js';
+import { isPageKey, pageCookie, pageKey } from './page-key.js';
 
 /** Who sent a request: the holder of the gateway's own token (null), or of a named one. */
 export interface Identity {
@@ -33,11 +37,11 @@ export class Authenticator {
     const header = request.headers.authorization;
     if (header !== undefined) {
       const match = /^(?:token|bearer) +(\S+) *$/i.exec(header);
-      return match?.[1] === undefined ? null : this.#holder(match[1]);
+      return match?.[1] === undefined ? null : this.#holder(match[1], request);
     }
     if (!queryAllowed) return null;
     const given = queryOf(request.url ?? '').getAll('token');
-    return given.length === 1 && given[0] !== undefined ? this.#holder(given[0]) : null;
+    return given.length === 1 && given[0] !== undefined ? this.#holder(given[0], request) : null;
   }
 
   /** Whether the token with which a socket was opened would still open one. */
@@ -45,8 +49,28 @@ export class Authenticator {
     return client === null || this.#clients?.isValid(client) === true;
   }
 
+  /** The key with which a page goes on that has shown a token: it is of no use without the cookie. */
+  keyFor({ client }: Identity, nonce: string): string {
+    return pageKey(client === null ? this.#digest : Buffer.from(client.sha256, 'hex'), nonce);
+  }
+
+  /** Of the gateway itself: gateways on other ports get the same cookies. */
+  get cookieOf(): Buffer {
+    return this.#digest;
+  }
+
+  #ofPage(given: string, nonce: string | null): Identity | null {
+    if (nonce === null) return null;
+    const shown = digest(given);
+    const fits = (holder: Buffer): boolean => timingSafeEqual(digest(pageKey(holder, nonce)), shown);
+    if (fits(this.#digest)) return OWN;
+    const client = this.#clients?.all().find(({ sha256 }) => fits(Buffer.from(sha256, 'hex'))) ?? null;
+    return client && { client };
+  }
+
   /** Equal digests have equal lengths, so each comparison takes the same time for every wrong token; all are made. */
-  #holder(given: string): Identity | null {
+  #holder(given: string, request: Pick<IncomingMessage, 'headers'>): Identity | null {
+    if (isPageKey(given)) return this.#ofPage(given, pageCookie(request.headers.cookie, this.#digest));
     const shown = digest(given);
     const isOwn = timingSafeEqual(shown, this.#digest);
     const client = this.#clients?.find(shown) ?? null;

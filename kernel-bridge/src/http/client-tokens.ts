@@ -62,6 +62,13 @@ export class ClientTokens implements Disposable {
     return found && clientOf(found);
   }
 
+  /** Those that are valid now. */
+  all(): readonly ClientToken[] {
+    this.#load();
+    const now = Date.now();
+    return this.#tokens.filter(token => !hasExpired(token, now)).map(clientOf);
+  }
+
   isValid({ sha256 }: ClientToken): boolean {
     this.#load();
     const now = Date.now();

@@ -68,6 +68,7 @@ describe('the link to a notebook', () => {
       'GET /bridge/v1/events',
       'GET /bridge/v1/files/*',
       'GET /bridge/v1/health',
+      'GET /bridge/v1/page-key',
       'GET /bridge/v1/remotes'
     ];
     const ofKernel = [
