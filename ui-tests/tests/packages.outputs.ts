@@ -114,7 +114,7 @@ type Shell = (typeof SHELLS)[number];
 const results = new Map<string, Map<Shell, boolean>>();
 const PAGE = join(CHECKOUT, 'docs', 'outputs-shown.md');
 const FILE = 'packages.ipynb';
-const NOTEBOOK = notebookText([...PACKAGES.map(({ code }) => code), 'print("all", "was run")']);
+const NOTEBOOK = notebookText([...PACKAGES.map(({ code }) => code), 'print("all", "was run")'], 'python3');
 /** What does not come in this time after everything was run does not come. */
 const WAIT_MS = 20_000;
 

@@ -1,5 +1,5 @@
 /** Outputs with scripts in the session page: where they run, what they can reach there, and where they do not run. */
-import type { FrameLocator, Page } from '@playwright/test';
+import type { FrameLocator, Locator, Page } from '@playwright/test';
 import { OTHER_PACKAGES } from '../lab/paths.js';
 import { notebookText } from './notebook-file.js';
 import { cell, expect, open, run, test } from './session-steps.js';
@@ -88,6 +88,10 @@ export default { render({ model, el }) {
   show();
   el.append(button);
 } }`;
+/** Case W18: its code is not to be had. */
+const FAR = `class Far(anywidget.AnyWidget):
+    _esm = 'import * as d3 from "https://esm.sh/d3@7"; export default { render() {} }'
+Far()`;
 const seenBy = (count: number): string =>
   JSON.stringify({
     ...{ origin: 'null', page: 'SecurityError', token: 'SecurityError', cookie: 'SecurityError' },
@@ -107,7 +111,11 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   gateway
 }) => {
   // Cases W01, W07.
-  await gateway.write('widget.ipynb', notebookText([WIDGET, 'counter.count = 5', 'print(counter.count)']));
+  await page.route('https://esm.sh/**', route => route.abort());
+  await gateway.write(
+    'widget.ipynb',
+    notebookText([WIDGET, 'counter.count = 5', 'print(counter.count)', FAR])
+  );
   await open(page, gateway, 'widget.ipynb');
   await run(page, 0);
   const button = frame(page, 0).getByRole('button');
@@ -119,6 +127,9 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   await button.click();
   await run(page, 2);
   await expect(cell(page, 2).locator('.jp-OutputArea')).toContainText('6');
+  await run(page, 3);
+  await expect(cell(page, 3).locator('.jp-OutputArea')).toContainText('Far()');
+  await expect(cell(page, 3)).toContainText('needs the network: https://esm.sh/d3@7');
   expect(await page.title()).toContain('widget.ipynb');
   await expect.poll(() => gateway.read('widget.ipynb')).toContain('"count": 6');
   await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
@@ -183,12 +194,12 @@ test('every output has a view, and files and links of the folder work', async ({
   await expect(
     frame(page, 6).getByText('The session page shows no other sites: https://example.com/')
   ).toBeVisible();
-  const downloaded = async (click: Promise<void>): Promise<string> => {
-    const [download] = await Promise.all([page.waitForEvent('download'), click]);
+  const downloaded = async (link: Locator): Promise<string> => {
+    const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
     return download.suggestedFilename();
   };
-  expect(await downloaded(cell(page, 5).getByRole('link', { name: 'table' }).click())).toBe('out.csv');
-  expect(await downloaded(frame(page, 6).getByRole('link', { name: 'save' }).click())).toBe('x.csv');
+  expect(await downloaded(cell(page, 5).getByRole('link', { name: 'table' }))).toBe('out.csv');
+  expect(await downloaded(frame(page, 6).getByRole('link', { name: 'save' }))).toBe('x.csv');
   await frame(page, 6).getByRole('link', { name: 'next' }).click();
   await expect(page).toHaveURL(/\/session\/next\.ipynb$/);
   await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();

@@ -25,6 +25,7 @@ async function start({ content, port }: Received): Promise<void> {
   style.textContent = content.css;
   head.append(style);
   body.innerHTML = content.html;
+  body.dataset['jpThemeLight'] = content.isLight ?? 'true';
   // What asks for the end of the document before it acts sees it, as in a page where the output is put into place at once.
   if (content.isStill === true) return;
   for (const script of body.querySelectorAll('script')) await run(script, copyOf(script));

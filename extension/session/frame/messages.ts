@@ -3,6 +3,8 @@
 export interface FrameContent {
   readonly html: string;
   readonly css: string;
+  /** As JupyterLab says it of its page, where libraries look. */
+  readonly isLight?: string | undefined;
   /** Run after the HTML is in place. */
   readonly scripts: readonly string[];
   /** Show the HTML alone: its scripts lead the frame away. */

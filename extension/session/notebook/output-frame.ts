@@ -100,7 +100,14 @@ export class OutputFrame {
       port1.start();
       this.host.onLoad?.();
       // It has no origin that could be named, and gets nothing but its own output.
-      target?.postMessage({ boot, content: { ...content, isStill: this.isStill } }, '*', [port2]);
+      target?.postMessage(
+        {
+          boot,
+          content: { ...content, isStill: this.isStill, isLight: document.body.dataset['jpThemeLight'] }
+        },
+        '*',
+        [port2]
+      );
     } catch (error) {
       this.say(error instanceof Error ? error.message : String(error));
     }

@@ -106,7 +106,10 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
       } else if (view !== null && !view.isDisposed) {
         this.node.textContent = '';
         this.addWidget(view);
-        view.disposed.connect(() => this.hide());
+        view.disposed.connect(() => {
+          // Closed by the kernel, not replaced by what stands beside it.
+          if (!this.isReplaced) this.hide();
+        });
       } else if (view !== null || loaded.wasClosed(id)) {
         this.hide();
       } else {
@@ -118,8 +121,11 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
     }
   }
 
+  private isReplaced = false;
+
   private async fail(model: IRenderMime.IMimeModel, message: string): Promise<void> {
     this.removeClass('tpl-LoadingWidget');
+    this.isReplaced = true;
     if (!this.isDisposed) await this.showOther(model, outputLine(message));
   }
 }
