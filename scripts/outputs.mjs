@@ -73,7 +73,7 @@ try {
       onLine: say
     }
   );
-  process.exitCode = exitCode;
+  process.exitCode = exitCode ?? 1;
 } catch (error) {
   if (!(error instanceof SetupProblem)) throw error;
   say([error.message, ...error.details].join('\n'));
