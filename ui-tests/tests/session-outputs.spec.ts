@@ -128,16 +128,16 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   await run(page, 2);
   await expect(cell(page, 2).locator('.jp-OutputArea')).toContainText('6');
   await run(page, 3);
-  await expect(cell(page, 3).locator('.jp-OutputArea')).toContainText('Far()');
+  await expect(cell(page, 3).locator('.jp-OutputArea')).toContainText('Far object');
   await expect(cell(page, 3)).toContainText('needs the network: https://esm.sh/d3@7');
   expect(await page.title()).toContain('widget.ipynb');
-  await expect.poll(() => gateway.read('widget.ipynb')).toContain('"count": 6');
+  await expect.poll(() => gateway.read('widget.ipynb')).toMatch(/"count": ?6/);
   await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
   await page.reload();
   await expect(button).toHaveText(seenBy(6));
 
   // The same outputs, with a kernel that has never heard of them, and code that somebody else has written.
-  const text = (await gateway.read('widget.ipynb')).replaceAll('"count": 6', '"count": 33');
+  const text = (await gateway.read('widget.ipynb')).replaceAll(/"count": ?6/g, '"count": 33');
   await gateway.write('strange.ipynb', text);
   await open(page, gateway, 'strange.ipynb');
   await expect(cell(page, 0).getByText('This is a widget.')).toBeVisible();
@@ -194,13 +194,14 @@ test('every output has a view, and files and links of the folder work', async ({
   await expect(
     frame(page, 6).getByText('The session page shows no other sites: https://example.com/')
   ).toBeVisible();
+  // By keyboard: frames that draw make a pointer wait for a page that stands still.
   const downloaded = async (link: Locator): Promise<string> => {
-    const [download] = await Promise.all([page.waitForEvent('download'), link.click()]);
+    const [download] = await Promise.all([page.waitForEvent('download'), link.press('Enter')]);
     return download.suggestedFilename();
   };
   expect(await downloaded(cell(page, 5).getByRole('link', { name: 'table' }))).toBe('out.csv');
   expect(await downloaded(frame(page, 6).getByRole('link', { name: 'save' }))).toBe('x.csv');
-  await frame(page, 6).getByRole('link', { name: 'next' }).click();
+  await frame(page, 6).getByRole('link', { name: 'next' }).press('Enter');
   await expect(page).toHaveURL(/\/session\/next\.ipynb$/);
   await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
   // Not where a script could find it, whoever has written it: what is kept works only with a cookie that scripts cannot read.

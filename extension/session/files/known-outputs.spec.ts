@@ -42,6 +42,14 @@ describe('outputs', () => {
     expect(again.cells[0]!.metadata.trusted).toBe(true);
   });
 
+  it('are known whatever the order in which the file has their parts', () => {
+    const known = new KnownOutputs(store());
+    known.learn({ cells: [cellWith({ 'application/vnd.plotly.v1+json': { layout: {}, data: [] } }, true)] });
+    const again = { cells: [cellWith({ 'application/vnd.plotly.v1+json': { data: [], layout: {} } })] };
+    known.mark(again);
+    expect(again.cells[0]!.metadata.trusted).toBe(true);
+  });
+
   it('that differ by a letter are others', () => {
     const known = new KnownOutputs(store());
     known.learn({ cells: [cellWith(HTML, true)] });

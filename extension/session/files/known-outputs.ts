@@ -125,8 +125,14 @@ function scriptable({ outputs }: SavedCell, saved: SavedModels): string | null {
     .filter(data => Object.keys(data).some(isScriptable));
   const models = together(shownModels(outputs), id => saved[id]?.state, saved);
   const parts = [...some.map(withSortedKeys), ...[...models].sort().map(id => [id, saved[id]])];
-  return some.length === 0 ? null : JSON.stringify(parts);
+  return some.length === 0 ? null : JSON.stringify(parts, sorted);
 }
+
+/** A file has the parts of an object in another order than the page. */
+const sorted = (_: string, value: unknown): unknown =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+    : value;
 
 /** A file may have them in another order than the page. */
 const withSortedKeys = (data: Readonly<Record<string, unknown>>): unknown =>
