@@ -15,6 +15,7 @@ import pytest
 
 import tpulab
 from keeper_double import KeeperDouble, wait_until
+from tpulab.agent import process_agent
 from tpulab.agent.agent import Agent
 from tpulab.measure.recorder import MOST_METRICS
 from tpulab.measure.tracked_run import step_runs
@@ -67,6 +68,25 @@ def test_figures_that_are_logged_after_their_step_count_for_it(keeper: KeeperDou
 
     run.log(afterwards=3.0)
     keeper.wait(lambda: curve(keeper, ended["run"], "afterwards") == [(59, 3.0)], "what came after the end")
+
+
+def test_a_run_that_ends_before_the_keeper_answers_has_its_figures_in_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nobody listens there: a keeper that is slow to come.
+    agent = Agent(str(tmp_path / "nobody"))
+    monkeypatch.setattr(process_agent, "_agent", agent)
+    agent.start()
+    try:
+        run = tpulab.run("early", log="early.jsonl")
+        for step in run.steps(range(5)):
+            run.log(loss=float(step))
+        run.finish()
+        entries = [json.loads(line) for line in Path("early.jsonl").read_text().splitlines()]
+        [newest] = [entry for entry in entries if entry["type"] == "metrics"][-1:]
+        assert newest["values"] == {"loss": 4.0}
+    finally:
+        agent.close()
 
 
 @pytest.mark.usefixtures("agent")

@@ -154,7 +154,8 @@ class Agent:
 
         Waits at most `patience_s` for steps whose device time is not known yet.
         """
-        if self.keeper is not None and (not self.keeper.connected or len(self._collected) >= MOST_COLLECTED):
+        # Without a connection too, or a run that ends early would have no last figures in its log.
+        if self.keeper is not None and len(self._collected) >= MOST_COLLECTED:
             return
         deadline = now_ns() + int(patience_s * 1e9)
         # Not acquired: the agent's thread is at it, or this is a finalizer that interrupted this very thread.

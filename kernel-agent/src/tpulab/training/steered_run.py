@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NEVER = object()
 #: How long the end of a run waits for the device time of its last steps.
-SETTLE_S = 0.05
+SETTLE_S = 0.5
 
 
 class SteeredRun(TrackedRun):
