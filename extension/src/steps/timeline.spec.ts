@@ -177,7 +177,9 @@ describe('the pace of a run', () => {
 
   it('says what a lower bound leaves out, and which peak it is of', () => {
     const bound = computeFigure({ ...pace, mfu: { ...mfu, value: 0.1, source: 'lower-bound' } }, trans);
-    expect(bound?.source).toContain('loops of unknown length count once; custom kernels');
+    expect(bound?.source).toContain(
+      'loops of unknown length count once, a branch as its cheapest arm; custom kernels'
+    );
     expect(bound?.rows).toEqual([
       ['Achieved', '20.0 TFLOP/s'],
       ['Peak in bf16', '200 TFLOP/s']

@@ -35,7 +35,7 @@ describe('error classes', () => {
       value => typeof value === 'function' && value.prototype instanceof errors.BridgeError
     );
     const codes = classes.map(
-      type => new (type as unknown as new (...args: unknown[]) => errors.BridgeError)('x', 'y').code
+      type => new (type as unknown as new (...args: unknown[]) => errors.BridgeError)('x', ['y']).code
     );
     expect([...codes].sort()).toEqual(Object.keys(errors.BRIDGE_ERRORS).sort());
   });

@@ -111,7 +111,11 @@ export class SegmentSequence {
   /** One at a time, or two would remove what the other has counted. */
   keepQuota(): void {
     this.#trimming = this.#trimming.then(async () => {
-      const over = segmentsOver(await measureSegments(this.dir), this.#maxBytes - this.#segmentBytes);
+      // The segment being written counts as full, however much it holds when this is done.
+      const segments = (await measureSegments(this.dir)).map((segment, index, all) =>
+        index === all.length - 1 ? { ...segment, bytes: 0 } : segment
+      );
+      const over = segmentsOver(segments, this.#maxBytes - this.#segmentBytes);
       const trim = over === 0 ? null : await trimSegments(this.dir, over, 'journal_quota');
       if (trim !== null) {
         this.options.onTrimmed?.(trim);
