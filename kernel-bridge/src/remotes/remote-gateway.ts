@@ -4,6 +4,7 @@
  * that one answer. What a browser would act on (redirects, cookies, policies) is on no list, because it would act on this machine.
  */
 import { type Failed, guardEvents } from '../platform/guard.js';
+import { deadline } from '../platform/waiting.js';
 import { connect, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { Client, Pool } from 'undici';
@@ -136,7 +137,8 @@ export class RemoteGateway implements Disposable {
     options: { readonly put?: object; readonly signal: AbortSignal; readonly timeoutMs?: number }
   ): Promise<{ readonly status: number; readonly body: unknown }> {
     const { put, timeoutMs = OWN_ANSWER_MS } = options;
-    const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
+    using limit = deadline(timeoutMs, options.signal);
+    const { signal } = limit;
     const { status, body } = await this.answer({
       method: put === undefined ? 'GET' : 'PUT',
       target: path,

@@ -1,0 +1,27 @@
+import { once } from 'node:events';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect, it } from 'vitest';
+import { deadline } from './waiting.js';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+it('a deadline fires after its time, whatever is collected meanwhile', async () => {
+  using limit = deadline(50, new AbortController().signal);
+  const fired = once(limit.signal, 'abort');
+  collectGarbage();
+  await fired;
+  expect(limit.signal.reason).toMatchObject({ name: 'TimeoutError' });
+});
+
+it('a deadline fires with the signal that it was made from, also one that has fired', async () => {
+  const controller = new AbortController();
+  using limit = deadline(60_000, controller.signal);
+  const fired = once(limit.signal, 'abort');
+  controller.abort(new Error('over'));
+  await fired;
+  expect(limit.signal.reason).toMatchObject({ message: 'over' });
+  using late = deadline(60_000, controller.signal);
+  expect(late.signal.aborted).toBe(true);
+});
