@@ -232,12 +232,12 @@ def test_outputs_in_a_bucket_are_in_the_bucket(tmp_path: Path, monkeypatch: pyte
         "--audio-folder",
         str(place),
         "--output-dir",
-        "memory://bucket/run",
+        "memory://dia/run",
         "--epochs",
         "1",
     ]
     assert main(command) == 0
-    files = {name.rsplit("/run/", 1)[1] for name in fsspec.filesystem("memory").find("/bucket/run")}
+    files = {name.rsplit("/run/", 1)[1] for name in fsspec.filesystem("memory").find("/dia/run")}
     assert {"step-00000001.pt", "logs/metrics.jsonl", "model/model.safetensors", "model/config.json"} <= files
     assert list(work.iterdir()) == []
 

@@ -130,12 +130,15 @@ def test_a_checkpoint_is_written_by_time(tmp_path: Path, monkeypatch: pytest.Mon
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
-    def slow(first: int) -> Iterator[Any]:
-        for batch in _batches(first, 10):
-            now[0] += 60
-            yield batch
+    training = _training(tmp_path, epochs=1, in_epoch=10, batches=lambda first: _batches(first, 10))
+    before = training.trainer.before_step
 
-    training = _training(tmp_path, epochs=1, in_epoch=10, batches=slow)
+    def before_slow_step() -> None:
+        # Not while batches are read: a thread reads them ahead of the steps.
+        now[0] += 60
+        before()
+
+    training.trainer.before_step = before_slow_step
     saved: list[int] = []
     state = training.trainer.state
     training.trainer.state = lambda: (saved.append(training.trainer.steps_done), state())[1]

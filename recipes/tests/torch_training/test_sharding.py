@@ -175,7 +175,7 @@ def test_a_process_alone_has_nothing_to_slice_over_and_is_told() -> None:
     # Without a chip torch_tpu's cannot be made; it refuses before it needs one.
     for backend in (make("cpu", None), object.__new__(TorchTpuBackend)):
         with pytest.raises(
-            DeviceRuntimeError, match=rf'"{backend.name}".*alone; start one.*torch\.distributed\.run'
+            DeviceRuntimeError, match=rf'"{backend.name}".*alone; start one.*runtime\.torch_launch'
         ) as refused:
             backend.prepare(torch.nn.Linear(8, 8), shard=True)
         assert refused.value.code == "unsupported"
