@@ -36,13 +36,15 @@ export class KernelStart {
   constructor(private readonly options: KernelStartOptions) {
     const { panel, managers, isReadOnly } = options;
     const { sessionContext } = panel;
-    managers.sessions.runningChanged.connect(this.follow, this);
+    managers.sessions.runningChanged.connect(this.onRunning, this);
     managers.kernelspecs.specsChanged.connect(this.onSpecs, this);
     sessionContext.kernelChanged.connect(this.onKernel, this);
     panel.disposed.connect(() => {
-      managers.sessions.runningChanged.disconnect(this.follow, this);
+      managers.sessions.runningChanged.disconnect(this.onRunning, this);
       managers.kernelspecs.specsChanged.disconnect(this.onSpecs, this);
     });
+    const change = sessionContext.changeKernel.bind(sessionContext);
+    sessionContext.changeKernel = options => this.whileStarting(() => change(options));
     if (!isReadOnly) {
       const start = sessionContext.startKernel.bind(sessionContext);
       sessionContext.startKernel = () => this.start(start);
@@ -62,7 +64,7 @@ export class KernelStart {
         return false;
       }
       sessionContext.kernelPreference = { ...sessionContext.kernelPreference, name: choice.name };
-      if (!(await start())) {
+      if (!(await this.whileStarting(start))) {
         return false;
       }
       await wait(RETRY_MS);
@@ -178,6 +180,22 @@ export class KernelStart {
     }
   }
 
+  private async whileStarting<T>(start: () => Promise<T>): Promise<T> {
+    this._starting += 1;
+    try {
+      return await start();
+    } finally {
+      this._starting -= 1;
+    }
+  }
+
+  /** A session that this page itself starts is listed before its start has ended: taken then, it would be replaced in mid-cell. */
+  private onRunning(): void {
+    if (this._starting === 0) {
+      this.follow();
+    }
+  }
+
   /** Takes the kernel that runs for this notebook; whether there is one. */
   private follow(): boolean {
     const { panel, managers } = this.options;
@@ -191,6 +209,8 @@ export class KernelStart {
     (sessionContext as unknown as TakesSession)._handleNewSession(session);
     return true;
   }
+
+  private _starting = 0;
 }
 
 const NOTICE = 'kernel-start';
