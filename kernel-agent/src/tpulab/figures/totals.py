@@ -39,6 +39,10 @@ class RunTotals:
     def compile(self) -> int:
         return self.measured.compile + self.unknown.compile
 
+    @property
+    def input(self) -> int:
+        return self.measured.input + self.unknown.input
+
     def add_band(self, kind: BandKind, nanoseconds: int) -> None:
         self.bands[kind] = self.bands.get(kind, 0) + nanoseconds
 
