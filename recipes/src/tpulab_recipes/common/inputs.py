@@ -20,19 +20,42 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CODE_PAGES = ("gb18030", "shift_jis", "euc_kr", "cp1252")
-#: How many bytes `foreign_kind` needs.
+#: How many bytes `foreign_kind` and `unexpected_kind` need.
 HEAD = 512
+#: First bytes of compressed files.
+_COMPRESSED = (
+    (b"\x1f\x8b", "is compressed (gzip); decompress it first"),
+    (b"BZh", "is compressed (bzip2); decompress it first"),
+    (b"\xfd7zXZ\x00", "is compressed (xz); decompress it first"),
+    (b"\x28\xb5\x2f\xfd", "is compressed (zstd); decompress it first"),
+    (b"PK\x03\x04", "is a zip archive; unpack it first"),
+)
 
 
 def foreign_kind(head: bytes) -> str:
     """What a file is instead of sound, an image or a checkpoint, by its first bytes, with what to do; "" for
     anything that is not obviously something else."""
-    start = head[:HEAD].lstrip().lower()
+    start = head[:HEAD].removeprefix(codecs.BOM_UTF8).lstrip().lower()
     if head.startswith(b"version https://git-lfs"):
         return "is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`"
     if start.startswith((b"<!doctype html", b"<html", b"<?xml", b"<head")):
         return "is an HTML page, such as a download's error page; download the file again"
     return "is empty" if not head else ""
+
+
+def unexpected_kind(head: bytes) -> str:
+    """As `foreign_kind`, also for compressed files, zero bytes and text: for files that are none of these."""
+    known = foreign_kind(head) or next((words for mark, words in _COMPRESSED if head.startswith(mark)), "")
+    if known:
+        return known
+    if not any(head[:HEAD]):
+        return "holds only zero bytes; copy it again"
+    # A character may be cut at the end.
+    text = codecs.getincrementaldecoder("utf-8")()
+    try:
+        return "is a text file" if text.decode(head[:HEAD]).replace("\n", "").isprintable() else ""
+    except UnicodeDecodeError:
+        return ""
 
 
 def decoded(data: bytes, shown: str) -> str:

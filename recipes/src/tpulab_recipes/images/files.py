@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
-from tpulab_recipes.common.file_kind import unexpected_kind
+from tpulab_recipes.common.inputs import unexpected_kind
 
 if TYPE_CHECKING:
     from PIL import Image as pil

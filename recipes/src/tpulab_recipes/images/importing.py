@@ -24,7 +24,7 @@ from typing import IO, Any, ClassVar, Literal
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
-from tpulab_recipes.common.file_kind import unexpected_kind
+from tpulab_recipes.common.inputs import unexpected_kind
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.images.download import open_parquet, text_of

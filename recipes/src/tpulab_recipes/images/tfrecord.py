@@ -12,7 +12,7 @@ from typing import IO
 import google_crc32c
 
 from tpulab_recipes.common.errors import DataError
-from tpulab_recipes.common.file_kind import unexpected_kind
+from tpulab_recipes.common.inputs import unexpected_kind
 
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
@@ -83,7 +83,7 @@ def _length(head: bytes, name: str, place: int, file: IO[bytes]) -> int:
     length, crc = _HEAD.unpack(head) if whole else (0, 0)
     if whole and crc == masked_crc(head[:8]) and length <= MAX_RECORD_BYTES:
         return int(length)
-    kind = unexpected_kind(head + file.read(500)) if place == 0 else None
+    kind = unexpected_kind(head + file.read(500)) if place == 0 else ""
     if kind:
         raise DataError(f"{name} is not a TFRecord file: it {kind}.")
     if not whole:
