@@ -1,4 +1,5 @@
 /** One authenticated ssh connection to a host. Programs and forwardings go through it without asking anything again. */
+import { deadline } from '../../platform/waiting.js';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -123,7 +124,8 @@ export class SshMaster implements AsyncDisposable {
     });
     ssh.child.stdin.end();
     ssh.child.stdout.resume();
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]);
+    using within = deadline(REQUEST_MS, signal);
+    const limit = within.signal;
     const end = (): void => void ssh.end();
     limit.addEventListener('abort', end, { once: true });
     if (limit.aborted) end();

@@ -2,6 +2,7 @@
  * Where a host's sshd forwards ports but no unix sockets: a relay there from a port of its loopback interface to the socket of the
  * gateway. It ends with the connection. Others who are logged in there can reach the port; the gateway answers nobody without its token.
  */
+import { deadline } from '../../platform/waiting.js';
 import { createInterface } from 'node:readline';
 import { RemoteProblem } from '../remote-error.js';
 import { shellCommand } from './ssh-shell.js';
@@ -43,7 +44,8 @@ export async function startTcpRelay(options: {
     program,
     args: viaMaster(controlPath, ['-T'], shellCommand('exec python3 -c "$1" "$2"', [PROGRAM, socketPath]))
   });
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(START_MS)]);
+  using within = deadline(START_MS, signal);
+  const limit = within.signal;
   const port = await new Promise<number>(resolve => {
     const none = (): void => resolve(0);
     limit.addEventListener('abort', none, { once: true });
