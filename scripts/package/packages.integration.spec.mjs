@@ -140,7 +140,7 @@ describe.runIf(SET_UP)('the packages', () => {
       const tpulab = path.join(venv, 'bin', 'tpulab');
       const status = await ended(spawn(tpulab, ['status', '--json'], { env, cwd: home }));
       expect(JSON.parse(status.output)).toMatchObject({ url: bridge.url });
-      const copied = await ended(spawn(tpulab, ['lessons', 'mine', '--json'], { env, cwd: home }));
+      const copied = await ended(spawn(tpulab, ['examples', 'mine', '--json'], { env, cwd: home }));
       expect(JSON.parse(copied.output)).toMatchObject({ folder: path.join(home, 'mine'), kept: [] });
 
       const body = JSON.stringify({ name: 'tpulab-jax' });

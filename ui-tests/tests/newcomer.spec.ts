@@ -164,7 +164,7 @@ test('a lesson runs there from the command line, and what it needs comes with th
   const shipped = await readFile(join(newcomer.rootDir, '05-ddpm.ipynb'), 'utf8');
   await writeFile(file, untilTraining(shipped));
   const before = await vm.run('ls ~');
-  await newcomer.tpulab('run', file, '--on', 'my-tpu', '--json');
+  await newcomer.tpulab('execute', file, '--on', 'my-tpu', '--json');
   const { cells } = JSON.parse(await readFile(file, 'utf8')) as NotebookFile;
   const code = cells.filter(cell => cell.cell_type === 'code');
   expect(code.map(cell => cell.execution_count)).toEqual(code.map((_, at) => at + 1));
@@ -221,7 +221,7 @@ print("done")`;
 });
 
 test('the command line finds the gateway of npm start', async ({ newcomer }) => {
-  const { remotes } = JSON.parse(await newcomer.tpulab('remotes', 'list', '--json')) as {
+  const { remotes } = JSON.parse(await newcomer.tpulab('machine', 'ls', '--json')) as {
     remotes: { name: string; state: string }[];
   };
   expect(remotes).toMatchObject([{ name: 'my-tpu', state: 'connected' }]);

@@ -25,7 +25,7 @@ test('a kernel of the Jupyter server is said not to be on the bridge', async ({ 
   await openNotebook(page, 'local.ipynb');
   const panel = new TPULabPanel(page);
   await panel.open();
-  await expect(panel.root).toContainText(/bridge/);
+  await expect(panel.root).toContainText(/TPULab server/);
   // The machine is shown all the same: it needs no kernel.
   await expect(await panel.section('Devices')).toContainText('This machine has no TPU');
   for (const name of SECTIONS.filter(section => section !== 'Devices'))

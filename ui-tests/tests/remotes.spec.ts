@@ -197,7 +197,7 @@ test('output that somebody else asked for there is shown without scripts until i
   await writeNotebook(lab, `${folder}/theirs.ipynb`, SPEC, source);
   const text = notebookText([source], 'lossless');
   await vm.run(`printf %s ${Buffer.from(text).toString('base64')} | base64 -d > ~/theirs.ipynb`);
-  await vm.run('~/.local/bin/tpulab run ~/theirs.ipynb --keep-kernel');
+  await vm.run('~/.local/bin/tpulab execute ~/theirs.ipynb --keep-kernel');
   await page.goto(`tree/${folder}/theirs.ipynb?reset`);
   const notice = page.locator('.jp-TPULabNotice');
   await expect(notice).toContainText('One cell shows output that was not requested from this computer.');

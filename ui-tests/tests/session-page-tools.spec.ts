@@ -368,6 +368,6 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await dialog.getByRole('button', { name: /^Revoke/ }).click();
   await expect(dialog.getByRole('button', { name: /^Revoke/ })).toHaveCount(0);
   await reader.reload();
-  await expect(reader.getByText('The gateway refused this token')).toBeVisible();
+  await expect(reader.getByText('The server refused this token')).toBeVisible();
   await reader.context().close();
 });

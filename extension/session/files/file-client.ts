@@ -103,7 +103,7 @@ export class FileClient {
       // An answer to HEAD has no body.
       answer.code ?? (response.status === 404 ? 'file_not_found' : 'unknown'),
       answer.message ??
-        trans.__('The gateway answered %1 to %2 %3/%4.', response.status, method, what, path ?? '')
+        trans.__('The server answered %1 to %2 %3/%4.', response.status, method, what, path ?? '')
     );
   }
 }

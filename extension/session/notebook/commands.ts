@@ -19,7 +19,7 @@ const COMMAND_MODE = '.jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :fo
 const EDIT_MODE = '.jp-Notebook.jp-mod-editMode';
 const ANY_MODE = 'body';
 
-/** As `tpulab run` and nbclient do: without the cells that are tagged skip-execution. Each can still be run by itself. */
+/** As `tpulab execute` and nbclient do: without the cells that are tagged skip-execution. Each can still be run by itself. */
 export function runAll(notebook: Notebook, sessionContext: ISessionContext): Promise<boolean> {
   const cells = notebook.widgets.filter(
     ({ model }) => (model.getMetadata('tags') as unknown[] | undefined)?.includes('skip-execution') !== true

@@ -133,7 +133,7 @@ export class KernelStart {
       };
       this.say(trans.__('This notebook runs on %1, which is not connected. %2', remote, KEPT), null, connect);
     } else if (!this.isListed) {
-      this.say(trans.__('The gateway lists no kernels; "tpulab env create jax" makes one. %1', KEPT));
+      this.say(trans.__('The server lists no kernels; "tpulab env create jax" makes one. %1', KEPT));
     } else {
       const what = displayName === '' ? language : displayName;
       const kernel = what === '' ? `"${name}"` : `${what} ("${name}")`;

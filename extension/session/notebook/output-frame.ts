@@ -24,7 +24,7 @@ export function frameScript(address: string): Promise<string> {
   let text = texts.get(address);
   if (text === undefined) {
     text = fetch(new URL(address, document.baseURI)).then(async answer => {
-      if (!answer.ok) throw new Error(trans.__('The gateway answered %1 to %2.', answer.status, address));
+      if (!answer.ok) throw new Error(trans.__('The server answered %1 to %2.', answer.status, address));
       return answer.text();
     });
     // Asked for again with the next output.

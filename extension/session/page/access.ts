@@ -55,13 +55,13 @@ export async function askAccess(gateway: string, token: string): Promise<Access>
   } catch {
     throw new AccessError(
       'unreachable',
-      trans.__('The gateway cannot be reached. Check that it runs, then try again.')
+      trans.__('The server cannot be reached. Check that it runs, then try again.')
     );
   }
   if (response.status === 403 || response.status === 401) {
     throw new AccessError(
       'refused',
-      trans.__('The gateway refused this token. It may have been revoked or have expired.')
+      trans.__('The server refused this token. It may have been revoked or have expired.')
     );
   }
   const health = (await response.json().catch(() => ({}))) as { access?: string };

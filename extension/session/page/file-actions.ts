@@ -74,7 +74,7 @@ export async function deleteFile(page: SessionPage, path: string): Promise<boole
     kernels === 0 ? '' : trans._n('Its kernel is shut down.', '%1 kernels are shut down.', kernels);
   const isSure = await sure(
     trans.__('Delete %1?', name),
-    [trans.__("It is moved to .tpulab-trash in the gateway's root folder."), stops].join(' ').trim(),
+    [trans.__("It is moved to .tpulab-trash in the server's root folder."), stops].join(' ').trim(),
     trans.__('Delete')
   );
   if (!isSure) {

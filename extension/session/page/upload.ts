@@ -23,7 +23,7 @@ export async function upload(
       try {
         if (file.size > MAX_FILE_BYTES) {
           const limit = sizeText(MAX_FILE_BYTES);
-          throw new Error(trans.__('it is larger than %1. Use tpulab push or scp.', limit));
+          throw new Error(trans.__('it is larger than %1. Use tpulab copy push or scp.', limit));
         }
         if (replaces) {
           await files.trash(path);

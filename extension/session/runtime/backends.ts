@@ -11,7 +11,7 @@ export class PageBackend extends GatewayBackend {
   constructor(url: string, token: string) {
     super(
       'bridge',
-      trans.__('TPULab gateway'),
+      trans.__('TPULab server'),
       { candidates: async () => [{ url, token }], refusal: () => null },
       {}
     );

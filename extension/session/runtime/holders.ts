@@ -13,6 +13,6 @@ export function holdersText(page: HoldersPage | null): readonly HolderLine[] {
     detail:
       kernel === null
         ? trans.__('another process, pid %1', pid)
-        : trans.__('a kernel of this gateway, pid %1', pid)
+        : trans.__('a kernel of this server, pid %1', pid)
   }));
 }

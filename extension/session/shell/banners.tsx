@@ -138,7 +138,7 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
           {
             id: 'connection',
             tone: 'warning',
-            text: bridge.lastError?.message ?? trans.__('The gateway cannot be reached.'),
+            text: bridge.lastError?.message ?? trans.__('The server cannot be reached.'),
             actions: [reconnect]
           }
         ]
@@ -148,7 +148,7 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
   if (remote !== null && backends.remotes.get(remote)?.state === 'preempted') {
     return []; // it does not keep running, which is said elsewhere
   }
-  const where = kernel.backend.id === 'bridge' ? trans.__('the gateway') : kernel.backend.label;
+  const where = kernel.backend.id === 'bridge' ? trans.__('the server') : kernel.backend.label;
   switch (connection.kind) {
     case 'reconnecting':
     case 'connecting': {
@@ -309,7 +309,7 @@ async function saveElsewhere(
 ): Promise<void> {
   const { value } = await InputDialog.getText({
     title: trans.__('Save a copy'),
-    label: trans.__("Path below the gateway's root folder"),
+    label: trans.__("Path below the server's root folder"),
     text: saving.context.path.replace(/^browser:[^/]*\//, '').replace(/(\.ipynb)?$/, '-copy.ipynb'),
     okLabel: trans.__('Save')
   });

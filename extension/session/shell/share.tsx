@@ -152,7 +152,7 @@ function NewLink({ link }: { readonly link: string }): JSX.Element {
       <p className="jp-TPULab-quiet">
         {trans.__('The link is shown only now.')}
         {LOOPBACK.test(new URL(link).host)
-          ? ` ${trans.__('Its address is that of this computer: others need a tunnel or proxy to this gateway.')}`
+          ? ` ${trans.__('Its address is that of this computer: others need a tunnel or proxy to this server.')}`
           : ''}
       </p>
     </div>

@@ -89,7 +89,7 @@ export default function Trash({
       )}
       {trash?.isCut === true ? (
         <p className="jp-TPULab-quiet">
-          {trans.__("Older files are in .tpulab-trash in the gateway's root folder.")}
+          {trans.__("Older files are in .tpulab-trash in the server's root folder.")}
         </p>
       ) : null}
     </section>

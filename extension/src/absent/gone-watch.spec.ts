@@ -142,7 +142,7 @@ test('a slice whose hosts are not all ready says what is missing, and is offered
   const check = { name: 'slice', state: 'warning', message: 'Host 1 is away.', remedy: null } as const;
   await comeBack([check]);
   expect(scene.shown?.text).toMatch(/Its kernel cannot be started yet\. Host 1 is away\.$/);
-  expect(scene.labels).toEqual(['Choose a kernel…', 'Show the remote']);
+  expect(scene.labels).toEqual(['Choose a kernel…', 'Show the machine']);
   scene.tell('connected', { connectedAt: Date.now(), checks: [{ ...check, state: 'ok' }] });
   scene.click('Start the kernel again');
   expect(scene.started).toEqual([SLICE]);

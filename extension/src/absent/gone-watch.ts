@@ -164,7 +164,7 @@ export class GoneWatch implements IDisposable {
     const { trans, remotes, onChoose, onShow } = this.options;
     const { remote, specName } = lost;
     const choose = onChoose === undefined ? [] : [{ label: trans.__('Choose a kernel…'), onClick: onChoose }];
-    const show = { label: trans.__('Show the remote'), stays: true, onClick: () => onShow(remote) };
+    const show = { label: trans.__('Show the machine'), stays: true, onClick: () => onShow(remote) };
     switch (this._fate) {
       case 'taken':
         return {

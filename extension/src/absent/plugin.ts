@@ -22,7 +22,7 @@ const CONNECT_WAIT_MS = 30 * 60_000;
 export const absentPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:absent-remote',
   description:
-    'Asks what a notebook should run on when its remote is not connected, and says when its kernel went with the machine.',
+    'Asks what a notebook should run on when its machine is not connected, and says when its kernel went with the machine.',
   autoStart: true,
   requires: [IBridgeBackends],
   optional: [ITranslator],
@@ -209,14 +209,14 @@ function choiceDialog(
     title: trans.__('The kernel of this notebook is on "%1"', name),
     body:
       why === 'unknown'
-        ? trans.__('"%1" was last run on the remote "%2", which is not known here.', path, name)
+        ? trans.__('"%1" was last run on the machine "%2", which is not known here.', path, name)
         : isTaken
           ? trans.__(
-              '"%1" was last run on the remote "%2", which was preempted. The output of its cells is kept on this computer. Create the machine again, then connect.',
+              '"%1" was last run on the machine "%2", which was preempted. The output of its cells is kept on this computer. Create the machine again, then connect.',
               path,
               name
             )
-          : trans.__('"%1" was last run on the remote "%2", which is not connected.', path, name),
+          : trans.__('"%1" was last run on the machine "%2", which is not connected.', path, name),
     buttons: [
       Dialog.cancelButton({ label: trans.__('No kernel'), actions: actions('none') }),
       Dialog.createButton({ label: trans.__('Use a local kernel…'), actions: actions('local') }),

@@ -164,7 +164,7 @@ describe('how long an answer is waited for', () => {
     source.dispose();
     runs.dispose();
     expect(await Promise.all(asking)).toEqual([
-      'MachineError | machine.unavailable | The bridge did not tell about its machine (no answer); it is asked again.',
+      'MachineError | machine.unavailable | The TPULab server did not tell about its machine (no answer); it is asked again.',
       'resolved: false'
     ]);
   });
@@ -172,7 +172,7 @@ describe('how long an answer is waited for', () => {
 
 describe('in what words it is said that there is no answer', () => {
   const machine = (what: string): string =>
-    `MachineError | machine.unavailable | The bridge did not tell about its machine (${what}); it is asked again.`;
+    `MachineError | machine.unavailable | The TPULab server did not tell about its machine (${what}); it is asked again.`;
   const remote = (code: string, message: string): string => `RemotesError | ${code} | ${message}`;
   const control = (code: string, message: string): string => `ControlError | control.${code} | ${message}`;
   const said = '{"code":"remotes.busy","message":"It is busy."}';
@@ -182,11 +182,11 @@ describe('in what words it is said that there is no answer', () => {
       'no address',
       () => null,
       {
-        outputs: 'NoAnswer | request.noAddress | The address of the bridge is not known yet.',
-        kept: 'NoAnswer | request.noAddress | The address of the bridge is not known yet.',
+        outputs: 'NoAnswer | request.noAddress | The address of the TPULab server is not known yet.',
+        kept: 'NoAnswer | request.noAddress | The address of the TPULab server is not known yet.',
         machine: machine('its address is not known'),
-        remotes: remote('remotes.unreachable', 'The TPULab bridge on this machine is not ready yet.'),
-        control: control('unreachable', 'The bridge is not connected; try again when it is.'),
+        remotes: remote('remotes.unreachable', 'The TPULab server on this machine is not ready yet.'),
+        control: control('unreachable', 'The TPULab server is not connected; try again when it is.'),
         runs: 'resolved: false'
       }
     ],
@@ -197,7 +197,7 @@ describe('in what words it is said that there is no answer', () => {
         outputs: 'NoAnswer | request.noAnswer | refused',
         kept: 'NoAnswer | request.noAnswer | refused',
         machine: machine('no answer'),
-        remotes: remote('remotes.unreachable', 'The TPULab bridge on this machine cannot be reached.'),
+        remotes: remote('remotes.unreachable', 'The TPULab server on this machine cannot be reached.'),
         control: control(
           'unreachable',
           'The kernel did not answer; look whether it still runs, and try again.'
@@ -224,8 +224,8 @@ describe('in what words it is said that there is no answer', () => {
         outputs: 'Error | Invalid response: 502 So',
         kept: 'Error | Invalid response: 502 So',
         machine: machine('status 502'),
-        remotes: remote('http.502', 'The TPULab bridge answered 502.'),
-        control: control('refused', 'The bridge answered with status 502.'),
+        remotes: remote('http.502', 'The TPULab server answered 502.'),
+        control: control('refused', 'The TPULab server answered with status 502.'),
         runs: 'resolved: false'
       }
     ],
@@ -234,18 +234,18 @@ describe('in what words it is said that there is no answer', () => {
       () => answering(404, '{"code":"not_found"}'),
       {
         kept: 'resolved: []',
-        remotes: remote('remotes.unknownRoute', 'This TPULab bridge knows no remotes; install a newer one.')
+        remotes: remote('remotes.unknownRoute', 'This TPULab server knows no machines; install a newer one.')
       }
     ],
     [
       'an answer of another kind',
       () => answering(200, '{"another":"kind"}'),
       {
-        machine: machine('an answer that this page cannot read; update page and bridge'),
+        machine: machine('an answer that this page cannot read; update page and server'),
         remotes: 'resolved: {"another":"kind"}',
         control: control(
           'unreadable',
-          'The bridge gave an answer that this page cannot read; update page and bridge.'
+          'The TPULab server gave an answer that this page cannot read; update page and server.'
         ),
         runs: 'resolved: false'
       }
@@ -258,7 +258,7 @@ describe('in what words it is said that there is no answer', () => {
         remotes: 'resolved: "<html>"',
         control: control(
           'unreadable',
-          'The bridge gave an answer that this page cannot read; update page and bridge.'
+          'The TPULab server gave an answer that this page cannot read; update page and server.'
         ),
         runs: 'resolved: false'
       }
@@ -278,7 +278,7 @@ describe('in what words it is said that there is no answer', () => {
     await vi.waitFor(() => expect(sent).toHaveLength(1), WAIT);
     elapse();
     expect(await asking).toBe(
-      remote('remotes.unreachable', 'The TPULab bridge on this machine did not answer within 15 s.')
+      remote('remotes.unreachable', 'The TPULab server on this machine did not answer within 15 s.')
     );
   });
 });

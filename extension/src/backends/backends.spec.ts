@@ -132,7 +132,7 @@ test('a remote that is removed takes its kernels along, and starting one there s
   await until(() => manager.runningCount === 1);
   backends.remotes.apply({ remote: remote(), removed: true });
   expect(manager.runningCount).toBe(0);
-  await expect(manager.startNew({ name: 'remote/my-tpu/tpulab-jax' })).rejects.toThrow('no remote "my-tpu"');
+  await expect(manager.startNew({ name: 'remote/my-tpu/tpulab-jax' })).rejects.toThrow('no machine "my-tpu"');
   manager.dispose();
 });
 

@@ -15,7 +15,7 @@ export class BridgeBackend extends GatewayBackend {
   constructor({ jupyter, pageHostname, ...options }: IBridgeBackendOptions) {
     super(
       'bridge',
-      'TPULab bridge',
+      'TPULab server',
       {
         candidates: async probe => {
           const { direct, proxy } = await askAddress(jupyter, probe);

@@ -55,7 +55,7 @@ export class NoAnswer extends Error {
 export async function askBridge(question: BridgeQuestion): Promise<BridgeAnswer> {
   const { settings, route, method = 'GET', body, timeoutMs, signals = [] } = question;
   if (settings === null) {
-    throw new NoAnswer('request.noAddress', 'The address of the bridge is not known yet.');
+    throw new NoAnswer('request.noAddress', 'The address of the TPULab server is not known yet.');
   }
   const timeout = AbortSignal.timeout(timeoutMs);
   const init: RequestInit = {

@@ -122,7 +122,7 @@ function watched(fetcher: Fetch, options: IBridgeSettingsOptions): Fetch {
     if (options.address() === null) {
       throw new BackendError(
         'bridge.notReady',
-        'The TPULab bridge has no address yet; wait until it has started, or see the status bar.'
+        'The TPULab server has no address yet; wait until it has started, or see the status bar.'
       );
     }
     const timeoutMs = request.method === 'GET' ? readTimeoutMs : writeTimeoutMs;

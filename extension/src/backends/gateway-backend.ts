@@ -366,5 +366,5 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
 function asBackendError(error: unknown): BackendError {
   return error instanceof BackendError
     ? error
-    : new BackendError('bridge.unreachable', 'The TPULab bridge cannot be reached.', { cause: error });
+    : new BackendError('bridge.unreachable', 'The TPULab server cannot be reached.', { cause: error });
 }

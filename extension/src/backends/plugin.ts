@@ -8,7 +8,7 @@ import { pageStorage } from '../platform/page-storage.js';
 
 const backendsPlugin: ServiceManagerPlugin<IBridgeBackends> = {
   id: '@tpulab/labextension:backends',
-  description: 'Finds the TPULab bridge and keeps the state of the kernel servers behind this page.',
+  description: 'Finds the TPULab server and keeps the state of the kernel servers behind this page.',
   autoStart: true,
   provides: IBridgeBackends,
   optional: [IServerSettings],

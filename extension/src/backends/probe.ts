@@ -39,7 +39,7 @@ export async function askAddress(
   } catch (cause) {
     throw new BackendError(
       'bridge.addressUnreachable',
-      'The Jupyter server did not say where the TPULab bridge is; check that the server runs.',
+      'The Jupyter server did not say where the TPULab server is; check that the server runs.',
       { cause }
     );
   }
@@ -53,7 +53,7 @@ export async function askAddress(
   if (answer === null) {
     throw new BackendError(
       'bridge.addressUnreachable',
-      `The Jupyter server answered ${status} when asked where the TPULab bridge is; see the server's log.`
+      `The Jupyter server answered ${status} when asked where the TPULab server is; see the server's log.`
     );
   }
   if (answer.status === 'ready') {
@@ -67,10 +67,10 @@ export async function askAddress(
   if (answer.status === 'failed') {
     throw new BackendError(
       'bridge.failed',
-      answer.message ?? 'The TPULab bridge could not be started; see the server log.'
+      answer.message ?? 'The TPULab server could not be started; see the server log.'
     );
   }
-  throw new BackendError('bridge.starting', answer.message ?? 'The TPULab bridge is starting.');
+  throw new BackendError('bridge.starting', answer.message ?? 'The TPULab server is starting.');
 }
 
 /**
@@ -96,7 +96,7 @@ export async function askProof({ proof }: IBridgeAddress, options: IProbeOptions
   if ((body as { proof?: unknown } | null)?.proof !== wanted) {
     throw new BackendError(
       'bridge.notABridge',
-      `Another program answers at ${new URL(proof.url).origin}, where the TPULab bridge was; nothing is sent to it. The Jupyter server is asked where the bridge is now.`
+      `Another program answers at ${new URL(proof.url).origin}, where the TPULab server was; nothing is sent to it. The Jupyter server is asked where the TPULab server is now.`
     );
   }
 }
@@ -126,33 +126,33 @@ export async function askHealth(address: IBridgeAddress, options: IProbeOptions)
   if (response.status === 401 || response.status === 403) {
     throw new BackendError(
       'bridge.unauthorized',
-      'The TPULab bridge refused the token of this page; reload the page, or restart the Jupyter server.'
+      'The TPULab server refused the token of this page; reload the page, or restart the Jupyter server.'
     );
   }
   if (response.status === 503) {
     throw new BackendError(
       'bridge.starting',
-      'The TPULab bridge is starting: it is looking for its kernels.'
+      'The TPULab server is starting: it is looking for its kernels.'
     );
   }
   const health = response.status === 200 ? asHealth(body) : null;
   if (health === null) {
     throw new BackendError(
       'bridge.notABridge',
-      `What answers at ${new URL(address.url).origin} is not a TPULab bridge (status ${response.status}).`
+      `What answers at ${new URL(address.url).origin} is not a TPULab server (status ${response.status}).`
     );
   }
   if (health.protocolVersion !== PROTOCOL_VERSION) {
     throw new BackendError(
       'bridge.protocol',
-      `The TPULab bridge speaks version ${health.protocolVersion} of the protocol, this page ${PROTOCOL_VERSION}; ` +
+      `The TPULab server speaks version ${health.protocolVersion} of the protocol, this page ${PROTOCOL_VERSION}; ` +
         'install matching versions and restart both.'
     );
   }
   if (health.status !== 'ok') {
     throw new BackendError(
       'bridge.starting',
-      'The TPULab bridge is starting: it is looking for its kernels.'
+      'The TPULab server is starting: it is looking for its kernels.'
     );
   }
   return health;
@@ -160,12 +160,12 @@ export async function askHealth(address: IBridgeAddress, options: IProbeOptions)
 
 function unanswered(timeout: AbortSignal, { timeoutMs }: IProbeOptions, cause: unknown): BackendError {
   return timeout.aborted
-    ? new BackendError('bridge.timeout', `The TPULab bridge did not answer within ${timeoutMs / 1000} s.`, {
+    ? new BackendError('bridge.timeout', `The TPULab server did not answer within ${timeoutMs / 1000} s.`, {
         cause
       })
     : new BackendError(
         'bridge.unreachable',
-        'The TPULab bridge cannot be reached; it is restarted when it has stopped.',
+        'The TPULab server cannot be reached; it is restarted when it has stopped.',
         { cause }
       );
 }

@@ -29,7 +29,7 @@ export class RemoteBackend extends GatewayBackend {
           const hub = bridge.address;
           if (hub === null) {
             return Promise.reject(
-              new BackendError('bridge.notReady', 'The TPULab bridge has no address yet.')
+              new BackendError('bridge.notReady', 'The TPULab server has no address yet.')
             );
           }
           return Promise.resolve([{ ...hub, url: URLExt.join(hub.url, 'remotes', name, '/') }]);
@@ -109,7 +109,7 @@ function stateSentence(name: string, remote: Remote | null): string {
     case 'preempted':
       return `${name} was preempted.`;
     case 'failed':
-      return remote.error?.message ?? `${name} cannot be connected; open the remotes to see why.`;
+      return remote.error?.message ?? `${name} cannot be connected; open the machines to see why.`;
     default:
       return `${name} is not connected.`;
   }

@@ -116,7 +116,7 @@ export class RemotesApi {
     const question = { settings: this.settings(), route, method, body, timeoutMs, signals: [signal] };
     const answer = await askBridge(question).catch((cause: unknown) => {
       const what = withoutAnswer(cause, timeoutMs);
-      throw new RemotesError('remotes.unreachable', `The TPULab bridge on this machine ${what}.`, { cause });
+      throw new RemotesError('remotes.unreachable', `The TPULab server on this machine ${what}.`, { cause });
     });
     if (!answer.response.ok) {
       throw errorOf(answer);
@@ -144,11 +144,11 @@ function errorOf(answer: BridgeAnswer): RemotesError {
   if (status === 404 && (typeof code !== 'string' || code === 'not_found')) {
     return new RemotesError(
       'remotes.unknownRoute',
-      'This TPULab bridge knows no remotes; install a newer one.'
+      'This TPULab server knows no machines; install a newer one.'
     );
   }
   return new RemotesError(
     typeof code === 'string' ? code : `http.${status}`,
-    messageOf(answer) ?? `The TPULab bridge answered ${status}.`
+    messageOf(answer) ?? `The TPULab server answered ${status}.`
   );
 }

@@ -107,11 +107,11 @@ it.each<[string, Answers, string]>([
     { 'DELETE devices/lock': [409, { code: 'lock_not_removable', message: 'It is held by process 7.' }] },
     'It is held by process 7.'
   ],
-  ['with its status', { 'DELETE devices/lock': [502, {}] }, 'The bridge answered with status 502.'],
+  ['with its status', { 'DELETE devices/lock': [502, {}] }, 'The TPULab server answered with status 502.'],
   [
     'where the file is there still',
     { 'DELETE devices/lock': [200, lock('held')] },
-    'The bridge did not say what became of the lock file; look whether it is still there.'
+    'The TPULab server did not say what became of the lock file; look whether it is still there.'
   ]
 ])('says why the lock file stays: %s', async (_, answers, why) => {
   bridge(answers);

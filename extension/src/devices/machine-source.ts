@@ -9,8 +9,8 @@ import type { MachineTelemetry } from './machine-telemetry.js';
 /** Owners of chips come and go with kernels; looking them up costs the bridge some milliseconds. */
 export const PAGE_INTERVAL_MS = 10_000;
 const ANSWER_MS = 10_000;
-const UNSURE = 'The bridge did not say what became of the lock file; look whether it is still there.';
-const UNREADABLE = 'an answer that this page cannot read; update page and bridge';
+const UNSURE = 'The TPULab server did not say what became of the lock file; look whether it is still there.';
+const UNREADABLE = 'an answer that this page cannot read; update page and server';
 
 export type TierS = 1 | 10 | 60;
 
@@ -19,7 +19,7 @@ export class MachineError extends Error {
   readonly code = 'machine.unavailable';
 
   constructor(what: string, options?: ErrorOptions) {
-    super(`The bridge did not tell about its machine (${what}); it is asked again.`, options);
+    super(`The TPULab server did not tell about its machine (${what}); it is asked again.`, options);
     this.name = 'MachineError';
   }
 }
@@ -76,7 +76,7 @@ export class MachineSource implements IDisposable {
       if (answer.response.ok) {
         return bodyAs(LibtpuLock, answer)?.state === 'none' ? null : UNSURE;
       }
-      return messageOf(answer) ?? `The bridge answered with status ${answer.response.status}.`;
+      return messageOf(answer) ?? `The TPULab server answered with status ${answer.response.status}.`;
     } catch {
       return UNSURE;
     } finally {

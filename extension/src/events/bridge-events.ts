@@ -254,7 +254,7 @@ function addressOf({ serverSettings }: IBackend): string {
 /** Browsers cannot set headers on a WebSocket, so the token travels in the query. */
 function openSocket({ serverSettings }: IBackend): StreamSocket {
   if (!serverSettings) {
-    throw new Error('The address of the bridge is not known yet.');
+    throw new Error('The address of the TPULab server is not known yet.');
   }
   const { wsUrl, token, WebSocket } = serverSettings;
   const url = new URL('bridge/v1/events', wsUrl.endsWith('/') ? wsUrl : `${wsUrl}/`);

@@ -7,17 +7,17 @@ export function failureText({ code, detail }: StreamFailure, trans: TranslationB
   switch (code) {
     case 'cut':
       return detail
-        ? trans.__('Disconnected from the bridge: %1.', detail)
-        : trans.__('Disconnected from the bridge.');
+        ? trans.__('Disconnected from the TPULab server: %1.', detail)
+        : trans.__('Disconnected from the TPULab server.');
     case 'timeout':
-      return trans.__('The bridge did not answer within %1 s.', CONNECT_TIMEOUT_MS / 1_000);
+      return trans.__('The TPULab server did not answer within %1 s.', CONNECT_TIMEOUT_MS / 1_000);
     case 'silent':
-      return trans.__('The bridge does not answer.');
+      return trans.__('The TPULab server does not answer.');
     case 'unreadable':
-      return trans.__('The bridge and this page use different protocol versions; update both.');
+      return trans.__('The TPULab server and this page use different protocol versions; update both.');
     case 'refused':
-      return trans.__('The bridge refused the connection: %1', detail);
+      return trans.__('The TPULab server refused the connection: %1', detail);
     case 'address':
-      return trans.__('The address of the bridge cannot be opened.');
+      return trans.__('The address of the TPULab server cannot be opened.');
   }
 }

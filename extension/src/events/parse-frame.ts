@@ -47,7 +47,7 @@ export class FrameError extends Error {
 
   constructor(detail: string, options?: ErrorOptions) {
     super(
-      `The bridge sent a frame that this page cannot read (${detail}); the page and the bridge may be of different versions: update both.`,
+      `The TPULab server sent a frame that this page cannot read (${detail}); the page and the TPULab server may be of different versions: update both.`,
       options
     );
     this.name = 'FrameError';

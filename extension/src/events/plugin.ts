@@ -6,7 +6,7 @@ import { BridgeEvents } from './bridge-events.js';
 
 export const eventsPlugin: JupyterFrontEndPlugin<IBridgeEvents> = {
   id: '@tpulab/labextension:events',
-  description: 'Receives telemetry and state of the kernels on the bridge.',
+  description: 'Receives telemetry and state of the kernels on the TPULab server.',
   autoStart: true,
   requires: [IBridgeBackends],
   provides: IBridgeEvents,

@@ -24,5 +24,5 @@ export interface IBridgeEvents {
 
 export const IBridgeEvents = new Token<IBridgeEvents>(
   '@tpulab/labextension:IBridgeEvents',
-  'Live telemetry and state of the kernels on the bridge.'
+  'Live telemetry and state of the kernels on the TPULab server.'
 );

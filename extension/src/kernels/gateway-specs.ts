@@ -101,7 +101,7 @@ export class GatewaySpecs {
     if (gateway instanceof RemoteBackend) {
       return remoteKernelName(own, gateway.displayName);
     }
-    return name.startsWith('tpulab-') ? own : `${own} (TPULab bridge)`;
+    return name.startsWith('tpulab-') ? own : `${own} (TPULab server)`;
   }
 
   private onGateway(): void {

@@ -177,7 +177,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
       const name = remoteOfPlace(place) ?? place;
       throw new BackendError(
         'remote.unknown',
-        `There is no remote "${name}"; add it, or choose another kernel.`
+        `There is no machine "${name}"; add it, or choose another kernel.`
       );
     }
     return manager;

@@ -33,7 +33,7 @@ export class LogoLoader {
     const base = new URL(settings.baseUrl);
     const url = new URL(path, base);
     if (url.origin !== base.origin || !url.href.startsWith(base.href)) {
-      throw new Error('A logo outside the bridge is not loaded.');
+      throw new Error('A logo outside the TPULab server is not loaded.');
     }
     const response = await ServerConnection.makeRequest(url.href, {}, settings);
     const blob = await response.blob();

@@ -30,7 +30,7 @@ type Standby = () => boolean | 'when-hidden';
 
 const kernelManager: ServiceManagerPlugin<Kernel.IManager> = {
   id: '@tpulab/labextension:kernel-manager',
-  description: 'Kernels of the Jupyter server, the TPULab bridge and its remotes.',
+  description: 'Kernels of the Jupyter server, the TPULab server and its remotes.',
   autoStart: true,
   provides: IKernelManager,
   optional: [IBridgeBackends, IServerSettings, IConnectionStatus],
@@ -54,7 +54,7 @@ const kernelManager: ServiceManagerPlugin<Kernel.IManager> = {
 
 const kernelSpecManager: ServiceManagerPlugin<KernelSpec.IManager> = {
   id: '@tpulab/labextension:kernel-spec-manager',
-  description: 'Kernelspecs of the Jupyter server, the TPULab bridge and its remotes.',
+  description: 'Kernelspecs of the Jupyter server, the TPULab server and its remotes.',
   autoStart: true,
   provides: IKernelSpecManager,
   // The kernel manager comes first: when it has failed, the bridge's kernelspecs must not be offered.
@@ -82,7 +82,7 @@ const kernelSpecManager: ServiceManagerPlugin<KernelSpec.IManager> = {
 
 const sessionManager: ServiceManagerPlugin<Session.IManager> = {
   id: '@tpulab/labextension:session-manager',
-  description: 'Sessions of the Jupyter server, the TPULab bridge and its remotes.',
+  description: 'Sessions of the Jupyter server, the TPULab server and its remotes.',
   autoStart: true,
   provides: ISessionManager,
   requires: [IKernelManager],

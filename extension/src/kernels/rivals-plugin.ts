@@ -12,7 +12,7 @@ import { rivalPlugins } from './rivals.js';
 export const conflictPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:conflict',
   description:
-    'Explains why the kernels of the TPULab bridge are missing when another extension manages kernels.',
+    'Explains why the kernels of the TPULab server are missing when another extension manages kernels.',
   autoStart: true,
   requires: [IBridgeBackends],
   optional: [ITranslator],
@@ -31,7 +31,7 @@ export const conflictPlugin: JupyterFrontEndPlugin<void> = {
     const rivals = rivalPlugins(plugins, tokens);
     const names = rivals.length > 0 ? rivals.join(', ') : trans.__('another extension');
     const message = trans.__(
-      'Kernels of the TPULab bridge are not shown, because %1 manages the kernels of this page. ' +
+      'Kernels of the TPULab server are not shown, because %1 manages the kernels of this page. ' +
         'Disable that extension in the Extension Manager and reload the page.',
       names
     );

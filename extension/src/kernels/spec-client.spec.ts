@@ -30,7 +30,7 @@ test('shows both backends, with names that cannot meet and the default of the Ju
   const specs = await newClient().get();
   expect(names(specs)).toEqual(['bridge/python3', 'python3', 'tpulab-jax']);
   expect(specs.default).toBe('python3');
-  expect(specs.kernelspecs['bridge/python3']?.display_name).toBe('Spec python3 (TPULab bridge)');
+  expect(specs.kernelspecs['bridge/python3']?.display_name).toBe('Spec python3 (TPULab server)');
   expect(specs.kernelspecs['tpulab-jax']?.display_name).toBe('Spec tpulab-jax');
   expect(specs.kernelspecs['bridge/python3']?.name).toBe('bridge/python3');
 });

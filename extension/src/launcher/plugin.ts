@@ -21,7 +21,7 @@ const SET_UP = 'tpulab:set-up-environment';
 
 export const launcherPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:launcher',
-  description: 'Launcher cards for the kernels of the TPULab bridge.',
+  description: 'Launcher cards for the kernels of the TPULab server.',
   autoStart: true,
   requires: [IBridgeBackends],
   optional: [ILauncher, ITranslator],

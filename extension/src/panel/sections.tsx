@@ -73,7 +73,7 @@ export function Sections(props: SectionsProps): JSX.Element {
           {kernel.missed > 0 ? (
             <p className="jp-TPULabPanel-missed">
               {trans.__(
-                'The bridge no longer has the earliest telemetry: figures start later than the kernel.'
+                'The TPULab server no longer has the earliest telemetry: figures start later than the kernel.'
               )}
             </p>
           ) : null}

@@ -44,7 +44,7 @@ export function situationOf(circumstances: Circumstances, trans: TranslationBund
     case 'local':
       return only(
         trans.__(
-          'The kernel “%1” is not on the bridge, so its devices are unknown. Choose a TPULab kernel.',
+          'The kernel “%1” is not on the TPULab server, so its devices are unknown. Choose a TPULab kernel.',
           current.kernelName
         ),
         'change-kernel'
@@ -73,7 +73,7 @@ function linkMessage({ current, stream, now }: Circumstances, trans: Translation
   if (stream === null && current.backend.lastError) {
     return { text: current.backend.lastError.message, remedy: 'reconnect' };
   }
-  return { text: trans.__('Connecting to the bridge…'), remedy: null };
+  return { text: trans.__('Connecting to the TPULab server…'), remedy: null };
 }
 
 function deathMessage(telemetry: KernelTelemetry | null, trans: TranslationBundle): Message | null {

@@ -180,7 +180,7 @@ describe('PanelView', () => {
     expect(text()).toContain('a.ipynb has no kernel');
     click('Choose a kernel…');
     change(() => scene.follow({ kind: 'local', document: 'a.ipynb', kernelName: 'Python 3' }));
-    expect(text()).toContain('The kernel “Python 3” is not on the bridge');
+    expect(text()).toContain('The kernel “Python 3” is not on the TPULab server');
     expect(scene.remedies).toEqual(['change-kernel']);
   });
 
@@ -506,7 +506,7 @@ describe('PanelView', () => {
       scene.events.stream = { kind: 'waiting', attempt: 3, retryAt: Date.now() + 8_000, failure };
       scene.events.streamChanged.emit('bridge');
     });
-    expect(text()).toContain('Disconnected from the bridge. Next try in 7 s.');
+    expect(text()).toContain('Disconnected from the TPULab server. Next try in 7 s.');
     expect(text()).toContain('8 XLA devices, CPU');
     click('Reconnect now');
     expect(scene.remedies).toEqual(['reconnect']);

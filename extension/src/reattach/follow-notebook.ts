@@ -170,7 +170,7 @@ function sayFilled(
 ): void {
   const { trans } = parts;
   if (last !== null) {
-    const command = `tpulab outputs --remote ${remote} ${last.kernelId}`;
+    const command = `tpulab outputs --machine ${remote} ${last.kernelId}`;
     const many = trans._n(
       'One cell shows its output on %2 as copied to this machine, up to %3.',
       '%1 cells show their output on %2 as copied to this machine, up to %3.',
@@ -181,7 +181,7 @@ function sayFilled(
     notice.say({ text: `${many}${unfinishedText(unfinished.length, filled.length, trans)}`, actions: [] });
     report(panel, { unplaced, command }, parts);
   } else if (unplaced.length > 0) {
-    report(panel, { unplaced, command: `tpulab outputs --remote ${remote} KERNEL` }, parts);
+    report(panel, { unplaced, command: `tpulab outputs --machine ${remote} KERNEL` }, parts);
   }
 }
 

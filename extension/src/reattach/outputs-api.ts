@@ -120,7 +120,7 @@ export function readable(answer: BridgeAnswer): unknown {
     throw new ServerConnection.ResponseError(answer.response, messageOf(answer) ?? undefined);
   }
   if (answer.body === undefined) {
-    throw new Error('The bridge gave an answer that this page cannot read.');
+    throw new Error('The TPULab server gave an answer that this page cannot read.');
   }
   return answer.body;
 }

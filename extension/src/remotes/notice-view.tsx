@@ -94,7 +94,7 @@ export function NoticeBanner({
             {trans.__('Take a checkpoint')}
           </button>
           <button type="button" className="jp-mod-styled" onClick={() => onShow(remote.name)}>
-            {trans.__('Show the remote')}
+            {trans.__('Show the machine')}
           </button>
         </div>
       ))}

@@ -139,7 +139,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
   });
   commands.addCommand(CommandIDs.sync, {
     label: trans.__('Sync Folder to VM…'),
-    caption: trans.__('Copy a folder to or from a remote'),
+    caption: trans.__('Copy a folder to or from a machine'),
     isEnabled: () => actions.remotes.all.some(({ state }) => state === 'connected'),
     describedBy: {
       args: {
@@ -163,7 +163,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
   });
   commands.addCommand(CommandIDs.manage, {
     label: trans.__('Remotes'),
-    caption: trans.__('Show all remotes, connect, disconnect, remove'),
+    caption: trans.__('Show all machines, connect, disconnect, remove'),
     icon: chipIcon,
     describedBy: NAME_ARGUMENT(trans.__('Remote to show in full')),
     execute: args => {

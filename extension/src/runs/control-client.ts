@@ -53,7 +53,7 @@ async function post({ kernelId, settings }: ControlTarget, command: ControlComma
     throw new ControlError(
       'control.unreachable',
       isUnknown
-        ? 'The bridge is not connected; try again when it is.'
+        ? 'The TPULab server is not connected; try again when it is.'
         : 'The kernel did not answer; look whether it still runs, and try again.',
       { cause }
     );
@@ -61,14 +61,14 @@ async function post({ kernelId, settings }: ControlTarget, command: ControlComma
   if (!answer.response.ok) {
     throw new ControlError(
       'control.refused',
-      messageOf(answer) ?? `The bridge answered with status ${answer.response.status}.`
+      messageOf(answer) ?? `The TPULab server answered with status ${answer.response.status}.`
     );
   }
   const message = bodyAs(ControlAnswer, answer);
   if (message === null) {
     throw new ControlError(
       'control.unreadable',
-      'The bridge gave an answer that this page cannot read; update page and bridge.'
+      'The TPULab server gave an answer that this page cannot read; update page and server.'
     );
   }
   return message;

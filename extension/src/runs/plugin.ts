@@ -38,7 +38,7 @@ export const runsPlugin: JupyterFrontEndPlugin<void> = {
         args: {
           type: 'object',
           properties: {
-            remote: { type: 'string', description: trans.__('Only runs on this remote') }
+            remote: { type: 'string', description: trans.__('Only runs on this machine') }
           }
         }
       },

@@ -145,7 +145,7 @@ describe('connectionText', () => {
   it('says in the tooltip what happened and that nothing is lost', () => {
     const why = { code: 'timeout', detail: '' } as const;
     expect(text({ kind: 'reconnecting', retryAt: NOW + 1, why })?.detail).toBe(
-      'The bridge did not answer within 10 s. The kernel keeps running, and no output is lost. Click to retry now.'
+      'The TPULab server did not answer within 10 s. The kernel keeps running, and no output is lost. Click to retry now.'
     );
     expect(text({ kind: 'lost', reason: 'killed by SIGKILL', dead: true })?.detail).toContain(
       'killed by SIGKILL'

@@ -97,7 +97,7 @@ export function connectionText(
       return {
         label: trans.__('live'),
         detail: trans.__(
-          'Connected through the bridge. Output printed while the page is closed is kept and replayed.'
+          'Connected through the TPULab server. Output printed while the page is closed is kept and replayed.'
         ),
         canReconnect: false
       };

@@ -31,9 +31,9 @@ const SETTLING_MS = 30_000;
 export const LEASES_FILE = 'leases.json';
 
 const POSITIONS_AT_RISK =
-  'Client positions cannot be saved: after a gateway restart, clients may receive output twice.';
+  'Client positions cannot be saved: after a server restart, clients may receive output twice.';
 const LEASES_AT_RISK =
-  'Subshell leases cannot be saved: after a gateway restart, unused subshells may stay until the kernel ends.';
+  'Subshell leases cannot be saved: after a server restart, unused subshells may stay until the kernel ends.';
 
 const LEASES_LOST = 'leases.json cannot be read; the subshells it named stay until the kernel ends';
 

@@ -49,7 +49,7 @@ export class OwnRequests {
     } catch (error) {
       // Without a kernel there is nothing to give back.
       if (!(error instanceof BridgeError)) throw error;
-      this.#log.debug({ kernelId: this.#kernel.id, err: error }, 'a request of the gateway was not sent');
+      this.#log.debug({ kernelId: this.#kernel.id, err: error }, 'a request of the server was not sent');
     }
     return msgId;
   }

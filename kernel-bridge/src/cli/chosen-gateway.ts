@@ -15,7 +15,7 @@ export interface StateOptions extends OutputOptions {
 
 export function ofState(command: Command, json = 'print JSON'): Command {
   return command
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
     .option('--json', json);
 }
 
@@ -51,7 +51,7 @@ export async function chosenStateFolder(
   );
   throw new CommandError(
     'several_gateways',
-    `${lines.length} gateways are running; choose one with --state-dir. Newest first:\n${lines.join('\n')}`
+    `${lines.length} servers are running; choose one with --state-dir. Newest first:\n${lines.join('\n')}`
   );
 }
 

@@ -19,7 +19,18 @@ const all = leaves(program);
 
 it('there are commands', () => {
   expect(all.map(([name]) => name)).toEqual(
-    expect.arrayContaining(['connect', 'disconnect', 'ssh', 'ssh-config', 'run', 'push', 'pull', 'remote ls'])
+    expect.arrayContaining([
+      'connect',
+      'disconnect',
+      'ssh',
+      'ssh-config',
+      'execute',
+      'copy push',
+      'copy pull',
+      'machine ls',
+      'ps',
+      'examples'
+    ])
   );
 });
 
@@ -37,5 +48,5 @@ it('nothing that deletes or ends something lacks --yes', () => {
   const yes = all.flatMap(([name, { options }]) =>
     options.some(({ long }) => long === '--yes') ? [name] : []
   );
-  expect(yes.sort()).toEqual(expect.arrayContaining(['pull', 'push', 'remote clean']));
+  expect(yes.sort()).toEqual(expect.arrayContaining(['copy pull', 'copy push', 'machine clean']));
 });

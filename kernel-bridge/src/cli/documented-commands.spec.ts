@@ -35,7 +35,7 @@ describe.each(PAGES)('docs/%s', page => {
 });
 
 it('refuses what is no command', async () => {
-  await expect(parse(['remote', 'frobnicate'])).rejects.toThrow(CommanderError);
+  await expect(parse(['machine', 'frobnicate'])).rejects.toThrow(CommanderError);
   await expect(parse(['connect', 'vm', '--no-such-option'])).rejects.toThrow(CommanderError);
 });
 

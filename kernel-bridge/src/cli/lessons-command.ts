@@ -1,18 +1,19 @@
-/** `tpulab lessons FOLDER`: the notebooks that come with the bridge, to work in. */
+/** `tpulab examples FOLDER`: the notebooks that come with the bridge, to work in. */
 import path from 'node:path';
 import { Command } from 'commander';
 import { copyLessons } from '../environments/index.js';
 import { type OutputOptions, say, type Streams } from './output.js';
 
 export function lessonsCommand(streams: Streams): Command {
-  return new Command('lessons')
-    .description('copy the lessons into a folder; existing notebooks are kept')
+  return new Command('examples')
+    .description('copy the example notebooks into a folder; existing files stay unchanged')
     .argument('<folder>', 'folder to copy them into; created if missing')
     .option('--json', 'print JSON')
     .action(async (folder: string, options: OutputOptions) => {
       const done = await copyLessons(path.resolve(folder));
-      const kept = done.kept.length === 0 ? '' : ` ${done.kept.length} existed already and were kept.`;
-      const text = `${done.copied.length} lessons are now in ${done.folder}.${kept}`;
+      const kept =
+        done.kept.length === 0 ? '' : ` ${done.kept.length} existed already and were left unchanged.`;
+      const text = `${done.copied.length} examples are now in ${done.folder}.${kept}`;
       say(streams, options, done, text);
     });
 }

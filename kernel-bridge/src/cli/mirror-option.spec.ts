@@ -17,26 +17,26 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(stateDir, { recursive: true, force: true }));
 
-describe('--remote', () => {
-  it('reads the journals that are mirrored of that remote', async () => {
+describe('--machine', () => {
+  it('reads the journals that are mirrored of that machine', async () => {
     const folder = path.join(stateDir, 'mirrors', 'my-tpu', 'kernels', KERNEL);
     await mkdir(folder, { recursive: true });
     const story = new KernelStory();
     story.cell('cell-a', "print('far away')", 1, id => story.stream(id, 'far away\n'));
     await story.writeTo(path.join(folder, 'journal'));
-    const shown = await runCommand(outputsCommand, KERNEL, '--remote', 'my-tpu', '--state-dir', stateDir);
+    const shown = await runCommand(outputsCommand, KERNEL, '--machine', 'my-tpu', '--state-dir', stateDir);
     expect(shown.stdout).toContain('far away');
     await new KernelDocuments(folder, pino({ level: 'silent' })).note('deep/far.ipynb');
-    const asked = ['deep/far.ipynb', '--remote', 'my-tpu', '--state-dir', stateDir];
+    const asked = ['deep/far.ipynb', '--machine', 'my-tpu', '--state-dir', stateDir];
     expect((await runCommand(outputsCommand, ...asked)).stdout).toContain('far away');
-    const listed = await runCommand(journalCommand, 'list', '--remote', 'my-tpu', '--state-dir', stateDir);
+    const listed = await runCommand(journalCommand, 'list', '--machine', 'my-tpu', '--state-dir', stateDir);
     expect(listed.stdout).toContain(KERNEL.slice(0, 8));
   });
 
-  it('says which remotes are mirrored here, and takes no path for a name', async () => {
+  it('says which machines are mirrored here, and takes no path for a name', async () => {
     await mkdir(path.join(stateDir, 'mirrors', 'my-tpu'), { recursive: true });
     for (const name of ['other', '..', '../mirrors/my-tpu']) {
-      const { error } = await runCommand(journalCommand, 'list', '--remote', name, '--state-dir', stateDir);
+      const { error } = await runCommand(journalCommand, 'list', '--machine', name, '--state-dir', stateDir);
       expect([error?.code, error?.message]).toEqual(['mirror_unknown', expect.stringContaining('my-tpu')]);
     }
   });

@@ -1,4 +1,4 @@
-/** `--remote NAME`: the command reads what is mirrored of a remote instead of what this gateway's own kernels said. */
+/** `--machine NAME`: the command reads the local copy of a machine's output instead of the output of this server's kernels. */
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
@@ -7,11 +7,11 @@ import { CommandError } from './command-errors.js';
 
 export function withMirrorOption(command: Command): Command {
   return command
-    .option('--remote <name>', "read the local mirror of this remote's kernels")
+    .option('--machine <name>', "read the local copy of this machine's output")
     .hook('preAction', async (_, action) => {
-      const { remote, stateDir } = action.opts<{ remote?: string; stateDir?: string }>();
-      if (remote === undefined) return;
-      action.setOptionValue('stateDir', await mirrorFolder(await chosenStateFolder(stateDir), remote));
+      const { machine, stateDir } = action.opts<{ machine?: string; stateDir?: string }>();
+      if (machine === undefined) return;
+      action.setOptionValue('stateDir', await mirrorFolder(await chosenStateFolder(stateDir), machine));
     });
 }
 
@@ -21,9 +21,9 @@ async function mirrorFolder(stateDir: string, remote: string): Promise<string> {
   const folder = path.join(mirrors, remote);
   const found = known.includes(remote) ? await stat(folder).catch(() => null) : null;
   if (found?.isDirectory() === true) return folder;
-  const names = known.length === 0 ? 'there is none' : `there are ${known.join(', ')}`;
+  const names = known.length === 0 ? 'there are none' : `saved: ${known.join(', ')}`;
   throw new CommandError(
     'mirror_unknown',
-    `Nothing from a remote named "${remote}" is mirrored on this machine (${names}).`
+    `No output of a machine named "${remote}" is saved on this computer (${names}).`
   );
 }

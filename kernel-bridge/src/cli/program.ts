@@ -12,20 +12,19 @@ const COMMANDS: Readonly<Record<string, (streams: Streams) => Promise<Command>>>
   kernels: async streams => (await import('./kernels/kernels-command.js')).kernelsCommand(streams),
   outputs: async streams => (await import('./outputs/outputs-command.js')).outputsCommand(streams),
   devices: async streams => (await import('./devices/devices-command.js')).devicesCommand(streams),
-  holders: async streams => (await import('./devices/holders-command.js')).holdersCommand(streams),
+  ps: async streams => (await import('./devices/holders-command.js')).holdersCommand(streams),
   doctor: async streams => (await import('./doctor/doctor-command.js')).doctorCommand(streams),
   journal: async streams => (await import('./journal/journal-command.js')).journalCommand(streams),
   connect: async streams => (await import('./remotes/connect-command.js')).connectCommand(streams),
   disconnect: async streams => (await import('./remotes/disconnect-command.js')).disconnectCommand(streams),
-  remote: async streams => (await import('./remotes/remotes-command.js')).remotesCommand(streams),
+  machine: async streams => (await import('./remotes/remotes-command.js')).remotesCommand(streams),
   ssh: async streams => (await import('./remotes/ssh-command.js')).sshCommand(streams),
   'ssh-config': async streams => (await import('./remotes/ssh-config-command.js')).sshConfigCommand(streams),
-  push: async streams => (await import('./remotes/sync-command.js')).pushCommand(streams),
-  pull: async streams => (await import('./remotes/sync-command.js')).pullCommand(streams),
-  run: async streams => (await import('./run/run-command.js')).runCommand(streams),
+  copy: async streams => (await import('./remotes/sync-command.js')).copyCommand(streams),
+  execute: async streams => (await import('./run/run-command.js')).runCommand(streams),
   token: async streams => (await import('./token-command.js')).tokenCommand(streams),
   env: async () => (await import('../environments/index.js')).envCommand(),
-  lessons: async streams => (await import('./lessons-command.js')).lessonsCommand(streams)
+  examples: async streams => (await import('./lessons-command.js')).lessonsCommand(streams)
 };
 
 /** Runs a command line (without `node` and the script); the result is the exit code. */
@@ -46,9 +45,9 @@ export async function run(argv: readonly string[], streams: Streams): Promise<nu
 /** All commands with their options; with a name, that one alone, if there is one of that name. */
 export async function programOf(streams: Streams, name?: string): Promise<Command> {
   const program = new Command('tpulab')
-    .description('serve Jupyter kernels, keep everything they print, and manage their environments')
+    .description('serve Jupyter kernels, save everything they print, and manage their environments')
     .version(BRIDGE_VERSION)
-    .showHelpAfterError('(add --help for what is possible)');
+    .showHelpAfterError('Run "tpulab COMMAND --help" for options.');
   const asked = name !== undefined && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   for (const make of asked ? [asked] : Object.values(COMMANDS)) program.addCommand(await make(streams));
   return program;

@@ -72,7 +72,7 @@ export class RunningGateway {
     if (presence === 'elsewhere') {
       throw new CommandError(
         'no_gateway',
-        `The gateway of ${stateDir} runs on ${await nameOf(record.host)} (pid ${record.pid} there); run the command there, or choose another state folder with --state-dir.`
+        `The server of ${stateDir} runs on ${await nameOf(record.host)} (pid ${record.pid} there); run the command there, or choose another state folder with --state-dir.`
       );
     }
     if (presence !== 'here') throw noGateway(stateDir);
@@ -90,7 +90,7 @@ export class RunningGateway {
     if (Value.Check(schema, answer)) return answer;
     throw new CommandError(
       'gateway_unresponsive',
-      `The response of the gateway to ${method} ${path} is garbled.`
+      `The response of the server to ${method} ${path} is garbled.`
     );
   }
 
@@ -161,7 +161,7 @@ export class RunningGateway {
       if (performance.now() > deadline) {
         throw new CommandError(
           'gateway_not_stopped',
-          `The gateway (pid ${pid}) did not stop within a minute; end it with kill -9 ${pid}: its kernels keep running.`
+          `The server (pid ${pid}) did not stop within a minute; end it with kill -9 ${pid}: its kernels keep running.`
         );
       }
       await delay(50);
@@ -172,7 +172,7 @@ export class RunningGateway {
 function noGateway(stateDir: string): CommandError {
   return new CommandError(
     'no_gateway',
-    `No gateway is running for ${stateDir}; start one with "npm start" or "tpulab serve", or choose its state folder with --state-dir.`
+    `No server is running for ${stateDir}; start one with "npm start" or "tpulab serve", or choose its state folder with --state-dir.`
   );
 }
 
@@ -226,7 +226,7 @@ async function send(
   const { status, body } = await requestGateway({ url, token, method, path, timeoutMs, json });
   const answer: unknown = body === '' ? null : JSON.parse(body);
   if (status >= 200 && status <= 299) return answer;
-  const { code = 'gateway_unresponsive', message = `The gateway answered ${status} to ${method} ${path}.` } =
+  const { code = 'gateway_unresponsive', message = `The server answered ${status} to ${method} ${path}.` } =
     (answer ?? {}) as { code?: string; message?: string };
   throw new GatewayRefusal(code, message, status);
 }

@@ -148,7 +148,7 @@ describe('tpulab serve --config', () => {
   });
 });
 
-describe('the token of a gateway', () => {
+describe('the token of a server', () => {
   it('can come from a file, which must be for this user alone', async () => {
     const file = written('token', `${TOKEN}\n`);
     const { url } = await serve(['--token-file', file]);

@@ -16,9 +16,7 @@ interface ServeOptions {
 
 export function serveCommand(streams: Streams): Command {
   const command = new Command('serve')
-    .description(
-      'serve kernels until SIGTERM or SIGINT; kernels keep running and the next gateway finds them'
-    )
+    .description('serve kernels until SIGTERM or SIGINT; kernels keep running and the next server finds them')
     .option('--config <file>', "settings as JSON or TOML, with Jupyter's names (docs/configuration.md)");
   const keyOf = new Map<string, SettingKey>();
   for (const key of SETTING_KEYS) {
@@ -50,7 +48,7 @@ async function serve(
   if (passedOver.length > 0) {
     const names = passedOver.join('; ');
     streams.stderr.write(
-      `Ignored in ${String(config)}, because the bridge does not have these settings: ${names}.\n`
+      `Ignored in ${String(config)}, because the server does not have these settings: ${names}.\n`
     );
   }
   const settings = resolveSettings({ flags, env: process.env, file });
@@ -63,7 +61,7 @@ async function serve(
       // The title of this process can be changed, that of npm and of its shell cannot.
       throw new ConfigError(
         'config_invalid',
-        'With npx, every user of this machine can see a token on the command line for as long as the gateway runs; use TPULAB_TOKEN or --token-file instead.'
+        'With npx, every user of this machine can see a token on the command line for as long as the server runs; use TPULAB_TOKEN or --token-file instead.'
       );
     }
     hideArguments(streams);

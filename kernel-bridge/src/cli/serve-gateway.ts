@@ -10,7 +10,7 @@ import { aborted } from '../platform/waiting.js';
 import { guardProcess, isCrashLoop } from './fatal-ends.js';
 import { openLog } from './logging.js';
 
-const LOST = 'Another gateway has taken the state folder over while this one stood still';
+const LOST = 'Another server has taken the state folder over while this one stood still';
 
 /** Runs a gateway until SIGTERM or SIGINT. @param onReady called when it serves */
 export async function serveUntilStopped(
@@ -23,7 +23,7 @@ export async function serveUntilStopped(
   const log = openLog(stateDir, settings.logLevel as Level);
   using _guard = guardProcess(stateDir, log, () => process.exit(1));
   const heldBack = isCrashLoop(stateDir)
-    ? 'The gateway ended unexpectedly three times within a minute, so it started without its remotes. gateway.log in the state folder says why; connect again when that is settled.'
+    ? 'The server ended unexpectedly three times within a minute, so it started without its remotes. gateway.log in the state folder says why; connect again when that is settled.'
     : null;
   if (heldBack !== null) log.error(heldBack);
   const stopping = new AbortController();
@@ -34,13 +34,13 @@ export async function serveUntilStopped(
     gateway = await startGateway({ ...options, log, ...(heldBack !== null && { heldBack }) });
     await gateway.ready;
     entry = await enterGateway(stateDir, gateway.gatewayId).catch((error: unknown) => {
-      log.warn({ err: error }, 'commands find this gateway by --state-dir only');
+      log.warn({ err: error }, 'commands find this server by --state-dir only');
       return null;
     });
     void gateway.lost.then(() => stopping.abort(LOST));
     await onReady(gateway);
     await aborted(stopping.signal);
-    log.info({ signal: String(stopping.signal.reason) }, 'gateway stopping; kernels go on');
+    log.info({ signal: String(stopping.signal.reason) }, 'server stopping; kernels go on');
     if (stopping.signal.reason === LOST) throw new ServeError('state_dir_in_use', `${LOST}: ${stateDir}.`);
   } finally {
     await entry?.[Symbol.asyncDispose]();

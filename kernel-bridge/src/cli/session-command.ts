@@ -20,17 +20,17 @@ interface SessionOptions extends StateOptions {
 export function sessionCommand(streams: Streams): Command {
   return new Command('session')
     .description(
-      'open the session page with a notebook or the list of notebooks; starts a gateway if none is running'
+      'open the session page with a notebook or the list of notebooks; starts a server if none is running'
     )
     .argument('[notebook]', 'notebook to open')
     .option(
       '--root-dir <folder>',
-      "folder of notebooks, if a gateway is started (default: the notebook's folder)"
+      "folder of notebooks, if a server is started (default: the notebook's folder)"
     )
-    .option('--env-dir <folder>', 'folder of kernel environments, if a gateway is started')
-    .option('--port <n>', 'port, if a gateway is started (default: a free one)')
+    .option('--env-dir <folder>', 'folder of kernel environments, if a server is started')
+    .option('--port <n>', 'port, if a server is started (default: a free one)')
     .option('--no-browser', 'print the link instead of opening a browser')
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (notebook: string | undefined, options: SessionOptions) => {
       const asked = notebook === undefined ? undefined : requireNotebook(notebook);
@@ -78,7 +78,7 @@ function belowRoot(file: string | undefined, rootDir: string | undefined): strin
   const root = rootDir ?? 'an unknown folder';
   throw new CommandError(
     'notebook_unusable',
-    `The running gateway serves the files below ${root}, and ${file} is not one of them; start another with --state-dir.`
+    `The running server serves the files below ${root}, and ${file} is not one of them; start another with --state-dir.`
   );
 }
 

@@ -7,8 +7,8 @@ import { say, type Streams } from './output.js';
 
 export function statusCommand(streams: Streams): Command {
   return new Command('status')
-    .description('show the gateway of a state folder and its kernels')
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .description('show the server of a state folder and its kernels')
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (options: StateOptions) => {
       const gateway = await chosenGateway(options);

@@ -9,8 +9,8 @@ interface StopOptions extends StateOptions {
 
 export function stopCommand(streams: Streams): Command {
   return new Command('stop')
-    .description('stop the gateway of a state folder; its kernels keep running unless --kernels is given')
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .description('stop the server of a state folder; its kernels keep running unless --kernels is given')
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
     .option('--kernels', 'shut all kernels down first')
     .option('--json', 'print JSON')
     .action(async (options: StopOptions) => {
@@ -21,7 +21,7 @@ export function stopCommand(streams: Streams): Command {
       const ended = options.kernels === true ? kernels.length : 0;
       const left = kernels.length - ended;
       const { pid } = gateway.record;
-      const text = `The gateway (pid ${pid}) has ended; ${ended} kernels were shut down, ${left} go on.`;
+      const text = `The server (pid ${pid}) has ended; ${ended} kernels were shut down, ${left} go on.`;
       say(streams, options, { pid, kernelsShutDown: ended, kernelsLeft: left }, text);
     });
 }

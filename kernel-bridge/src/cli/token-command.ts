@@ -12,7 +12,7 @@ import { say, type Streams } from './output.js';
 
 export function tokenCommand(streams: Streams): Command {
   const command = new Command('token').description(
-    'manage named tokens for clients; a running gateway applies changes at once'
+    'manage named tokens for clients; a running server applies changes at once'
   );
   command.addCommand(
     ofState(new Command('add'))
@@ -22,7 +22,7 @@ export function tokenCommand(streams: Streams): Command {
       .addOption(
         new Option(
           '--may <level>',
-          'what it is for: look on; also run cells and save; also interrupt, restart, shut down and steer runs; also use remotes (default: everything)'
+          'what it is for: look on; also run cells and save; also interrupt, restart, shut down and steer runs; also use machines (default: everything)'
         ).choices(LEVELS)
       )
       .option(
@@ -30,7 +30,7 @@ export function tokenCommand(streams: Streams): Command {
         'only these notebooks and their kernels, such as "work/**" (needs --may)'
       )
       .option('--kernels <pattern...>', 'only kernels with these ids (needs --may)')
-      .option('--remotes <pattern...>', 'only these remotes (needs --may spend)')
+      .option('--remotes <pattern...>', 'only these machines (needs --may spend)')
       .option('--expires <when>', 'expiry: 90m, 12h, 30d, 8w, or a date like 2030-01-31 (default: never)')
       .action(async (name: string, options: AddOptions) => {
         const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, new Date());

@@ -25,7 +25,7 @@ export const ACCESS_SETTINGS = {
     variable: 'TPULAB_UNIX_SOCKET',
     kind: kinds.socket,
     fallback: null,
-    fallbackWords: 'none; the gateway listens on a port',
+    fallbackWords: 'none; the server listens on a port',
     help: 'listen on a Unix socket instead of a port (for use over SSH); default path: run/gateway.sock in the state folder'
   },
   baseUrl: {
@@ -43,7 +43,7 @@ export const ACCESS_SETTINGS = {
     kind: kinds.text('a text'),
     fallback: null,
     fallbackWords: 'the token in the state folder, else a random one',
-    help: 'token of the gateway, at least 16 characters; a variable or a file is safer than a flag',
+    help: 'token of the server, at least 16 characters; a variable or a file is safer than a flag',
     isSecret: true
   },
   tokenFile: {
@@ -61,7 +61,7 @@ export const ACCESS_SETTINGS = {
     variable: 'TPULAB_ALLOW_ORIGIN',
     kind: kinds.origins,
     fallback: [],
-    help: 'origin of pages that may use the gateway; repeatable'
+    help: 'origin of pages that may use the server; repeatable'
   },
   allowCredentials: {
     ...named(['ServerApp'], 'allow_credentials'),

@@ -44,7 +44,7 @@ export const LIMIT_SETTINGS = {
     variable: 'TPULAB_AUTH_FAILURES_PER_MINUTE',
     kind: kinds.number({ what: 'a count', min: 1, max: MAX_INT, whole: true }),
     fallback: ATTEMPT_LIMITS.perWindow,
-    help: 'requests without a valid token per address and minute before the gateway answers 429'
+    help: 'requests without a valid token per address and minute before the server answers 429'
   },
   unsentBytes: {
     ...named(['Bridge'], 'unsent_bytes'),

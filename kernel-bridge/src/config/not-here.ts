@@ -28,11 +28,11 @@ export const NOT_HERE: Readonly<Record<string, { readonly why: string; readonly 
     isRefused: false
   },
   'ServerApp.certfile': {
-    why: 'the bridge speaks plain HTTP on this machine; use SSH, or a proxy that has the certificate',
+    why: 'the server speaks plain HTTP on this machine; use SSH, or a proxy that has the certificate',
     isRefused: true
   },
   'ServerApp.keyfile': {
-    why: 'the bridge speaks plain HTTP on this machine; use SSH, or a proxy that has the certificate',
+    why: 'the server speaks plain HTTP on this machine; use SSH, or a proxy that has the certificate',
     isRefused: true
   },
   'ServerApp.sock_mode': {

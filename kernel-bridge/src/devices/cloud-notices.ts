@@ -60,7 +60,7 @@ export class CloudNotices implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stopping.abort(new Error('the gateway is stopping'));
+    this.#stopping.abort(new Error('the server is stopping'));
     this.#listeners.clear();
     await this.#watching;
   }

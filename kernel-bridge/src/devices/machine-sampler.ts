@@ -120,7 +120,7 @@ export class MachineSampler implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stopping.abort(new Error('the gateway is stopping'));
+    this.#stopping.abort(new Error('the server is stopping'));
     if (this.#timer) clearTimeout(this.#timer);
     this.#listeners.clear();
     await this.#ready;

@@ -117,7 +117,7 @@ function withCommon(command: Command): Command {
       '--env-dir <folder>',
       'folder of environments (default: $TPULAB_ENV_DIR, else .tpulab/envs in a checkout, else the XDG data folder)'
     )
-    .option('--definitions <folder>', "folder of environment descriptions (default: the bridge's own)")
+    .option('--definitions <folder>', "folder of environment descriptions (default: the server's own)")
     .option('--json', 'print the result as JSON');
 }
 

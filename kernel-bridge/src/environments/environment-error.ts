@@ -1,5 +1,5 @@
 /**
- * Failures of `tpulab env` and `tpulab lessons`. The code is stable and is what programs look at; the message is one sentence with
+ * Failures of `tpulab env` and `tpulab examples`. The code is stable and is what programs look at; the message is one sentence with
  * the remedy. How a creation failed is in the state of the creation, so the codes have no HTTP status of their own.
  */
 import { CodedError } from '../platform/coded-error.js';

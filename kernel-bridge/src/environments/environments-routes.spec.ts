@@ -104,7 +104,7 @@ describe('the routes of environments and lessons', () => {
     await writeFile(path.join(running.folder, 'tpulab-lessons'), 'a file of somebody');
     const { status, body } = await running.rest('POST', '/bridge/v1/lessons');
     expect({ status, body }).toMatchObject({ status: 500, body: { code: 'lessons_not_written' } });
-    expect((body as { message: string }).message).toMatch(/a file has its name.*"tpulab lessons FOLDER"/);
+    expect((body as { message: string }).message).toMatch(/a file has its name.*"tpulab examples FOLDER"/);
   });
 
   it('are not copied beside themselves where people work in the lessons of a checkout', async () => {

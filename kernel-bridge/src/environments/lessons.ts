@@ -25,7 +25,7 @@ export function lessonsFolder(packageFolder: string = PACKAGE_FOLDER): string {
   if (found !== undefined) return found;
   throw new EnvironmentError(
     'lessons_missing',
-    'This installation has no lessons; reinstall the package of the bridge.'
+    'This installation has no lessons; reinstall the package of the server.'
   );
 }
 
@@ -52,7 +52,7 @@ export async function copyLessons(folder: string, from: string = lessonsFolder()
     const { code = 'unknown error' } = error as NodeJS.ErrnoException;
     throw new EnvironmentError(
       'lessons_not_written',
-      `The lessons could not be copied to ${folder}: ${REASONS[code] ?? code}. "tpulab lessons FOLDER" copies them to another folder.`,
+      `The lessons could not be copied to ${folder}: ${REASONS[code] ?? code}. "tpulab examples FOLDER" copies them to another folder.`,
       { cause: error }
     );
   }

@@ -25,7 +25,7 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
     '/bridge/v1/health',
     {
       config: { access: ['read'] },
-      schema: { summary: 'Whether the gateway is ready', response: { 200: Health } }
+      schema: { summary: 'Whether the server is ready', response: { 200: Health } }
     },
     async (request): Promise<Health> => ({
       status: options.ready() ? 'ok' : 'starting',
@@ -75,7 +75,7 @@ export function addIdentityRoute(app: App, key: string): void {
     IDENTITY,
     {
       schema: {
-        summary: 'Proves that this is the gateway whose `proofKey` the client knows. Needs no token',
+        summary: 'Proves that this is the server whose `proofKey` the client knows. Needs no token',
         security: [],
         querystring: Type.Object({ challenge: Type.String({ pattern: CHALLENGE }) }),
         response: { 200: GatewayIdentity }

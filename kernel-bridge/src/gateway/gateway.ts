@@ -181,7 +181,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const lock = undo.use(await lockStateFolder(stateDir, lose));
   if (lock.replaced !== null) {
     const by = describeHolder(lock.replaced);
-    log.warn({ stateDir, by }, 'took the state folder over from a gateway that ended without closing it');
+    log.warn({ stateDir, by }, 'took the state folder over from a server that ended without closing it');
   }
   const token = await chooseToken(stateDir, options.token);
   const base = new BaseUrl(options.baseUrl ?? '/');
@@ -371,7 +371,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     remotes.start(options.heldBack);
     spare?.keepReady();
     void sweeper.sweep();
-    log.info({ url, gatewayId, kernels: registry.list().length }, 'gateway ready');
+    log.info({ url, gatewayId, kernels: registry.list().length }, 'server ready');
   })();
   return {
     url,
@@ -397,7 +397,7 @@ function mirrorFull(bytes: number): RemoteCheck {
   return {
     name: 'mirror',
     state: 'warning',
-    message: `The copies of this remote's outputs have reached ${Math.round(bytes / MIB)} MiB; the oldest were removed.`,
+    message: `The copies of this machine's outputs have reached ${Math.round(bytes / MIB)} MiB; the oldest were removed.`,
     remedy:
       'Raise Bridge.journal_total_bytes, or remove copies that nobody needs with "tpulab journal prune".'
   };

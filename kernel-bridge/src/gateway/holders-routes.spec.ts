@@ -68,8 +68,8 @@ describe('who holds the chips', () => {
       [12, null]
     ]);
     for (const [pid, words] of [
-      [9, 'is not a kernel of this bridge'],
-      [12, 'is a kernel of another bridge (of-another-bridge)']
+      [9, 'is not a kernel of this serve'],
+      [12, 'is a kernel of another server (of-another-bridge)']
     ] as const) {
       const refused = await bridge.rest('POST', `/bridge/v1/devices/holders/${pid}/end`);
       expect(refused.status).toBe(409);

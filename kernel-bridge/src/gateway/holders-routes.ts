@@ -38,12 +38,12 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
     {
       schema: {
         summary: 'Shut down the kernel that holds the chips',
-        description: 'Only kernels of this gateway; for any other process the response names its owner.',
+        description: 'Only kernels of this server; for any other process the response names its owner.',
         params: Params,
         response: {
           204: Type.Null(),
           404: failure('This process holds no chip.'),
-          409: failure('It is not a kernel of this gateway.')
+          409: failure('It is not a kernel of this server.')
         }
       }
     },
@@ -105,8 +105,8 @@ function withKernel(holder: FoundHolder, { registry, sessions }: HoldersOptions)
 function notOurs({ pid, user, command, kernelId }: FoundHolder): string {
   const who = `Process ${pid} (${command ?? 'unknown'}) belongs to ${user ?? 'an unknown user'}`;
   if (kernelId !== null)
-    return `${who} and is a kernel of another bridge (${kernelId}); shut it down there, or end it with "kill ${pid}".`;
-  return `${who} and is not a kernel of this bridge; ask its owner, or end it with "kill ${pid}" if it is yours.`;
+    return `${who} and is a kernel of another server (${kernelId}); shut it down there, or end it with "kill ${pid}".`;
+  return `${who} and is not a kernel of this server; ask its owner, or end it with "kill ${pid}" if it is yours.`;
 }
 
 function whyKept({ path, state, pids }: LibtpuLock): string {

@@ -49,7 +49,7 @@ export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: 
         response: { 200: Type.Object({ name: Type.String(), version: Type.String(), api: Type.String() }) }
       }
     },
-    async () => ({ name: 'TPULab kernel bridge', version: BRIDGE_VERSION, api: base.full('/api') })
+    async () => ({ name: 'TPULab server', version: BRIDGE_VERSION, api: base.full('/api') })
   );
 
   app.get('/api', { schema: { summary: 'Version', response: { 200: Version } } }, async () => ({
@@ -58,7 +58,7 @@ export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: 
 
   app.get(
     '/api/status',
-    { schema: { summary: 'Activity of the whole gateway', response: { 200: Status } } },
+    { schema: { summary: 'Activity of the whole server', response: { 200: Status } } },
     async () => {
       const kernels = registry.list();
       const activity = Math.max(startedAt.getTime(), ...kernels.map(kernel => kernel.snapshot.lastActivity));

@@ -74,8 +74,8 @@ export async function lockStateFolder(folder: string, onLost: () => void): Promi
     throw new ServeError(
       'state_dir_in_use',
       elsewhere === undefined
-        ? `A gateway (pid ${pid}) already serves ${folder}; use it, stop it with "tpulab stop", or choose another folder with --state-dir.`
-        : `A gateway on ${elsewhere} (pid ${pid} there) already serves ${folder}; use it, stop it with "tpulab stop" there, or choose another folder for this machine or container with --state-dir.`
+        ? `A server (pid ${pid}) already serves ${folder}; use it, stop it with "tpulab stop", or choose another folder with --state-dir.`
+        : `A server on ${elsewhere} (pid ${pid} there) already serves ${folder}; use it, stop it with "tpulab stop" there, or choose another folder for this machine or container with --state-dir.`
     );
   }
 }
@@ -87,7 +87,7 @@ async function refuseForeignKernels(folder: string): Promise<void> {
   const refusal = (id: string, host: string | null): ServeError =>
     new ServeError(
       'state_dir_in_use',
-      `Kernels of ${host} run in ${folder} (${id}); start the gateway there, shut them down there, or choose another folder for this machine or container with --state-dir.`
+      `Kernels of ${host} run in ${folder} (${id}); start the server there, shut them down there, or choose another folder for this machine or container with --state-dir.`
     );
   for (const id of await readdir(kernels).catch(() => [])) {
     const { presence, elsewhere } = await presenceOfKernel(path.join(kernels, id));

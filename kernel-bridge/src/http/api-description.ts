@@ -14,7 +14,7 @@ const ANY_ROUTE: Readonly<Record<number, string>> = {
   429: 'Too many requests without a valid token came from this address; see Retry-After.',
   431: 'The headers or the URL are too large.',
   500: 'An unexpected error, or a failing kernel; `code` says which.',
-  503: 'The gateway is still finding its kernels; try again in a moment.'
+  503: 'The server is still finding its kernels; try again in a moment.'
 };
 
 const TAGS: readonly (readonly [prefix: string, name: string])[] = [
@@ -41,14 +41,14 @@ export async function describeApi(app: FastifyInstance, base: BaseUrl): Promise<
     openapi: {
       openapi: '3.1.0',
       info: {
-        title: 'TPULab kernel bridge',
+        title: 'TPULab server',
         version: String(PROTOCOL_VERSION),
         description:
-          "Jupyter's kernel API (`/api`) and the bridge's own (`/bridge/v1`). Errors carry a stable `code`; docs/errors.md lists them."
+          "Jupyter's kernel API (`/api`) and the server's own (`/bridge/v1`). Errors carry a stable `code`; docs/errors.md lists them."
       },
       servers: [{ url: base.path }],
       tags: [
-        { name: 'general', description: 'The gateway itself' },
+        { name: 'general', description: 'The server itself' },
         { name: 'kernelspecs', description: 'Recipes for kernels' },
         { name: 'kernels', description: 'Running kernels' },
         { name: 'sessions', description: "Documents' ties to kernels" },

@@ -24,7 +24,7 @@ export class Authenticator {
   readonly #clients: ClientTokens | null;
 
   constructor(token: string, clients: ClientTokens | null = null) {
-    if (token === '') throw new TypeError('the token of a gateway cannot be empty');
+    if (token === '') throw new TypeError('the token of a server cannot be empty');
     this.#digest = digest(token);
     this.#clients = clients;
   }

@@ -8,9 +8,9 @@ export const CLOSE = {
   /** The client sent something that is not a Jupyter message. */
   malformedFrame: { code: 1007, reason: 'not a Jupyter message' },
   /** A handler of this socket failed; the log says why. */
-  failed: { code: 1011, reason: 'internal error of the gateway' },
+  failed: { code: 1011, reason: 'internal error of the server' },
   /** The gateway stops; its kernels go on. */
-  gatewayStopping: { code: 1012, reason: 'the gateway is restarting' },
+  gatewayStopping: { code: 1012, reason: 'the server is restarting' },
   /** The client takes what it is sent too slowly; it gets everything when it comes back. */
   tooSlow: { code: 1013, reason: 'this client reads too slowly; connect again to go on' },
   /** Another socket with the same session_id took over. */

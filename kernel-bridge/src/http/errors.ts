@@ -119,12 +119,12 @@ export const NotPermittedError = errorWith(
 export const HostRefusedError = errorWith(
   'host_refused',
   (host: string) =>
-    `The Host header ${JSON.stringify(host)} does not name this gateway; use the URL it printed.`
+    `The Host header ${JSON.stringify(host)} does not name this server; use the URL it printed.`
 );
 
 export const OriginRefusedError = errorWith('origin_refused', (origin: string) => {
   const flag = /^https?:\/\/[\w.:[\]-]+$/.test(origin) ? `--allow-origin ${origin}` : '--allow-origin';
-  return `Pages of ${JSON.stringify(origin)} may not use this gateway, even with a valid token; start it with ${flag} to allow them.`;
+  return `Pages of ${JSON.stringify(origin)} may not use this server, even with a valid token; start it with ${flag} to allow them.`;
 });
 
 /** Wrong tokens come so fast that they are no longer looked at one by one in the log. A good one is always let in. */
@@ -144,13 +144,13 @@ export const TooManySocketsError = errorWith(
 
 export const NotReadyError = errorWith(
   'not_ready',
-  (what?: string) => what ?? 'The gateway is still looking for its kernels; try again in a moment.'
+  (what?: string) => what ?? 'The server is still looking for its kernels; try again in a moment.'
 );
 
 export const RouteNotFoundError = errorWith(
   'route_not_found',
   (method: string, path: string) =>
-    `The bridge has no ${method} ${path}; GET /bridge/v1/openapi.json describes what it has.`
+    `The server has no ${method} ${path}; GET /bridge/v1/openapi.json describes what it has.`
 );
 
 export class MethodNotAllowedError extends BridgeError {
@@ -272,7 +272,7 @@ export const SessionGoneError = errorWith(
 
 export const HolderNotFoundError = errorWith(
   'holder_not_found',
-  (pid: number) => `Process ${pid} does not hold a chip now; run "tpulab holders" again.`
+  (pid: number) => `Process ${pid} does not hold a chip now; run "tpulab ps" again.`
 );
 
 /** The gateway ends its own kernels only. */
@@ -284,35 +284,35 @@ export const LockNotRemovableError = errorWith('lock_not_removable', own);
 export const RemoteNotFoundError = errorWith(
   'remote_not_found',
   (name: string) =>
-    `There is no remote named "${name}"; add it with "tpulab connect", or see "tpulab remote ls".`
+    `There is no machine named "${name}"; add it with "tpulab connect", or see "tpulab machine ls".`
 );
 
 export const RemoteExistsError = errorWith(
   'remote_exists',
-  (name: string) => `A remote named "${name}" already exists; remove it first, or choose another name.`
+  (name: string) => `A machine named "${name}" already exists; remove it first, or choose another name.`
 );
 
 export const RemotePromptGoneError = errorWith(
   'remote_prompt_gone',
-  (name: string) => `The remote "${name}" no longer waits for this answer; check what it asks now.`
+  (name: string) => `The machine "${name}" no longer waits for this answer; check what it asks now.`
 );
 
 /** The machine cannot be reached at the moment. 503, so that clients keep what they know of its kernels and come back. */
 export const RemoteUnavailableError = errorWith(
   'remote_unavailable',
-  (name: string, reason: string) => `The remote "${name}" cannot be reached now: ${reason}`
+  (name: string, reason: string) => `The machine "${name}" cannot be reached now: ${reason}`
 );
 
 /** The machine answers, and not as a gateway of ours does: the answer is not passed on. */
 export const RemoteBadAnswerError = errorWith(
   'remote_bad_answer',
   (name: string, reason: string) =>
-    `The gateway of the remote "${name}" gave an answer that is refused: ${reason}.`
+    `The server of the machine "${name}" gave an answer that is refused: ${reason}.`
 );
 
 export const RemoteActionError = errorWith('remote_action_failed', own);
 
 export const InternalError = errorWith(
   'internal',
-  () => 'The gateway failed to answer this request; its log (gateway.log in the state folder) says why.'
+  () => 'The server failed to answer this request; its log (gateway.log in the state folder) says why.'
 );

@@ -188,7 +188,7 @@ export class Upgrades {
     const path = pathOf(request.url);
     try {
       const identity = admit(request, rules, true);
-      if (this.#isClosing) throw new NotReadyError('The gateway is stopping; try again in a moment.');
+      if (this.#isClosing) throw new NotReadyError('The server is stopping; try again in a moment.');
       if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
         throw new InvalidRequestError('Only upgrades to WebSocket are served here.');
       }
@@ -261,7 +261,7 @@ export class Upgrades {
       const far = await route.open(request, left.signal);
       if (left.signal.aborted || this.#isClosing) {
         far.abandon();
-        throw new NotReadyError('The gateway is stopping; try again in a moment.');
+        throw new NotReadyError('The server is stopping; try again in a moment.');
       }
       this.#chosen.set(request, far.protocol);
       this.#open({ request, stream, head }, identity, near => far.start(near));

@@ -57,7 +57,7 @@ export class KeeperClient implements KeeperHandle {
     if (hello.version !== KEEPER_PROTOCOL_VERSION) {
       throw new KeeperError(
         'keeper_protocol',
-        `The keeper speaks version ${hello.version}, this gateway ${KEEPER_PROTOCOL_VERSION}; end the kernel with the version that started it.`
+        `The keeper speaks version ${hello.version}, this server ${KEEPER_PROTOCOL_VERSION}; end the kernel with the version that started it.`
       );
     }
     this.#snapshot = hello.snapshot;
@@ -130,7 +130,7 @@ export class KeeperClient implements KeeperHandle {
     if (this.hello.features?.includes('control') !== true) {
       throw new KeeperError(
         'control_unavailable',
-        'This kernel was started by an older version of the bridge; restart it to control its runs.'
+        'This kernel was started by an older version of the server; restart it to control its runs.'
       );
     }
     const { message } = await this.#ask('control', ANSWER_MS, { command });

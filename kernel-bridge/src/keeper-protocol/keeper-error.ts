@@ -53,6 +53,6 @@ export class KeeperGoneError extends KeeperError {
 export function keeperElsewhere(kernelId: string, host: string): KeeperError {
   return new KeeperError(
     'keeper_elsewhere',
-    `Kernel ${kernelId} belongs to ${host}, a machine or container that shares this state folder; use it through the gateway there.`
+    `Kernel ${kernelId} belongs to ${host}, a machine or container that shares this state folder; use it through the server there.`
   );
 }

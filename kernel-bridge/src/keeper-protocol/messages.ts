@@ -93,6 +93,6 @@ function parseJson(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'));
   } catch (cause) {
-    throw new KeeperError('keeper_protocol', 'A frame between keeper and gateway is not JSON.', { cause });
+    throw new KeeperError('keeper_protocol', 'A frame between keeper and server is not JSON.', { cause });
   }
 }

@@ -123,7 +123,7 @@ export function addOutputsRoutes(
     '/bridge/v1/kernels/:kernelId/journal/stream',
     {
       schema: {
-        summary: "A kernel's journal as it grows, for a gateway that keeps a mirror of it",
+        summary: "A kernel's journal as it grows, for a server that keeps a mirror of it",
         params: Type.Object({ kernelId: Type.String() }),
         querystring: JournalStreamQuery,
         response: {

@@ -38,8 +38,8 @@ describe('words of a machine far away', () => {
   });
 
   it('stay what they are when they are plain', () => {
-    expect(plainText('The gateway on vm-1 does not answer (ECONNRESET), größer 東京 😀.')).toBe(
-      'The gateway on vm-1 does not answer (ECONNRESET), größer 東京 😀.'
+    expect(plainText('The server on vm-1 does not answer (ECONNRESET), größer 東京 😀.')).toBe(
+      'The server on vm-1 does not answer (ECONNRESET), größer 東京 😀.'
     );
   });
 

@@ -108,7 +108,7 @@ export class RemoteConnection {
     this.#waking.abort();
     if (this.#link === null) return;
     this.#anew.abort();
-    this.#watch?.end(new RemoteProblem('remote_lost', "The remote's settings have changed."));
+    this.#watch?.end(new RemoteProblem('remote_lost', "The machine's settings have changed."));
   }
 
   /** It is reached in another way from now on: not where hosts are known already. A connection that stands goes on. */
@@ -119,7 +119,7 @@ export class RemoteConnection {
 
   renew(): void {
     this.#watch?.end(
-      new RemoteProblem('remote_lost', 'The gateway there no longer accepts our token; requesting a new one.')
+      new RemoteProblem('remote_lost', 'The server there no longer accepts our token; requesting a new one.')
     );
   }
 

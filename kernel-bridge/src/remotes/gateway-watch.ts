@@ -82,7 +82,7 @@ export class GatewayWatch implements Disposable {
       if (status !== 200 || health?.gatewayId !== gatewayId) {
         const problem = new RemoteProblem(
           'remote_lost',
-          `Another gateway answers on ${host} than before; it was restarted.`
+          `Another server answers on ${host} than before; it was restarted.`
         );
         this.#fail({ problem, isSilent: false });
         return;
@@ -94,7 +94,7 @@ export class GatewayWatch implements Disposable {
       const { name, message } = cause as Error;
       const problem = new RemoteProblem(
         'remote_lost',
-        `The gateway on ${host} does not answer (${message}).`,
+        `The server on ${host} does not answer (${message}).`,
         { cause }
       );
       this.#fail({ problem, isSilent: name === 'TimeoutError' || name === 'AbortError' });

@@ -29,7 +29,7 @@ it.each([
   } catch (error) {
     expect(error).toMatchObject({ code: 'remote_forward_failed', outlook: 'person' });
     expect((error as Error).message).toMatch(
-      /^vm reported the gateway socket "[^\n]{0,125}", which is refused/
+      /^vm reported the server socket "[^\n]{0,125}", which is refused/
     );
   }
 });

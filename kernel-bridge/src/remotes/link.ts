@@ -111,7 +111,7 @@ export class RemoteLink implements AsyncDisposable {
     if (status === 200) return;
     throw new RemoteProblem(
       'remote_bridge_failed',
-      `The gateway on ${this.shell.host} cannot keep kernels to the chips of its host (it answers ${status}); it is of an older version.`
+      `The server on ${this.shell.host} cannot keep kernels to the chips of its host (it answers ${status}); it is of an older version.`
     );
   }
 
@@ -138,7 +138,7 @@ export class RemoteLink implements AsyncDisposable {
         const why = health instanceof Error ? health.message : `it answers ${health.status}`;
         throw new RemoteProblem(
           'remote_bridge_failed',
-          `The gateway on ${this.shell.host} was started but does not serve (${why}); see gateway.log there.`
+          `The server on ${this.shell.host} was started but does not serve (${why}); see gateway.log there.`
         );
       }
       await new Promise(resolve => setTimeout(resolve, LOOK_MS));
@@ -160,7 +160,7 @@ export function checkSocketPath(socketPath: string, host: string): void {
   if (isPlainPath(socketPath) && Buffer.byteLength(socketPath) <= SOCKET_PATH_BYTES) return;
   throw new RemoteProblem(
     'remote_forward_failed',
-    `${host} reported the gateway socket ${JSON.stringify(plainText(socketPath, 120))}, which is refused: such a path consists of letters, digits and / _ . @ + - only. Check whether the installation there was modified.`,
+    `${host} reported the server socket ${JSON.stringify(plainText(socketPath, 120))}, which is refused: such a path consists of letters, digits and / _ . @ + - only. Check whether the installation there was modified.`,
     { outlook: 'person' }
   );
 }

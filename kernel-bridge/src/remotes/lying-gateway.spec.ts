@@ -154,9 +154,9 @@ it('says nothing raw in a view, a log or a terminal, ends nothing, and fills not
   }
   expectPlain((await bridge.rest('GET', '/bridge/v1/remotes/liar/log')).body);
   for (const args of [
-    ['status', 'liar'],
+    ['describe', 'liar'],
     ['log', 'liar'],
-    ['list', '--json']
+    ['ls', '--json']
   ]) {
     const { stdout } = await runCommand(remotesCommand, ...args, '--state-dir', bridge.folder);
     expect(stdout).not.toMatch(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/);

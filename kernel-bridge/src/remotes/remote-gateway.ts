@@ -255,7 +255,7 @@ export class RemoteGateway implements Disposable {
 }
 
 function checkedStatus(status: number): number {
-  if (status === 401 || status === 403) throw new TokenRefused('its gateway no longer accepts our token');
+  if (status === 401 || status === 403) throw new TokenRefused('its server no longer accepts our token');
   if (status >= 300 && status <= 399) throw new BadAnswer(`it answers with a redirect (${status})`);
   if (status >= 200 && status <= 599) return status;
   throw new BadAnswer(`it answers with the status ${status}`);

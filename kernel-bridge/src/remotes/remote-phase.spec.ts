@@ -19,7 +19,7 @@ describe('states of a remote', () => {
 
   it('a step that the table does not have is a mistake in the program', () => {
     expect(() => follow({ kind: 'disconnected' }, { kind: 'connected', since: 0, gatewayId: 'x' })).toThrow(
-      'a remote cannot go from disconnected to connected'
+      'a machine cannot go from disconnected to connected'
     );
   });
 });

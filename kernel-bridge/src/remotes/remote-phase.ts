@@ -45,7 +45,7 @@ export function canFollow(from: RemoteState, to: RemoteState): boolean {
 /** The phase after `from`; a step that the table does not have is a mistake in the program. */
 export function follow(from: RemotePhase, to: RemotePhase): RemotePhase {
   if (!canFollow(from.kind, to.kind)) {
-    throw new TypeError(`a remote cannot go from ${from.kind} to ${to.kind}`);
+    throw new TypeError(`a machine cannot go from ${from.kind} to ${to.kind}`);
   }
   return to;
 }

@@ -153,7 +153,7 @@ export class Remotes implements AsyncDisposable {
     const taken = (one: string): boolean => this.#remotes.has(one);
     if (name !== undefined && !isRemoteName(name)) {
       throw new InvalidRequestError(
-        `"${name}" is not a valid name for a remote; use lowercase letters, digits, dots and hyphens.`
+        `"${name}" is not a valid name for a machine; use lowercase letters, digits, dots and hyphens.`
       );
     }
     if (name !== undefined && taken(name)) throw new RemoteExistsError(name);
@@ -239,7 +239,7 @@ export class Remotes implements AsyncDisposable {
 
   #save(): void {
     this.#store.save(this.list().map(({ record }) => record)).catch((error: unknown) => {
-      this.#options.log.error({ err: error }, 'remotes could not be written down');
+      this.#options.log.error({ err: error }, 'machines could not be written down');
     });
   }
 

@@ -28,7 +28,7 @@ import type { App } from '../http/app.js';
 import type { SyncJobs } from './sync/sync-jobs.js';
 
 const Params = Type.Object({ name: RemoteName });
-const UNKNOWN = failure('There is no remote of this name.');
+const UNKNOWN = failure('There is no machine of this name.');
 const Nothing = Type.Null({ description: 'done' });
 /** Everything that was installed on a machine is removed: many files, perhaps on a slow disk. */
 const CLEAN_MS = 10 * 60_000;
@@ -52,7 +52,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes',
     {
       config: { access: ['read'] },
-      schema: { summary: 'The remotes and their states', response: { 200: RemoteList } }
+      schema: { summary: 'The machines and their states', response: { 200: RemoteList } }
     },
     async () => ({ remotes: remotes.list().map(remote => remote.view()) })
   );
@@ -61,9 +61,9 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes',
     {
       schema: {
-        summary: 'Adds a remote and, by default, connects it',
+        summary: 'Adds a machine and, by default, connects it',
         body: AddRemote,
-        response: { 201: RemoteSchema, 409: failure('There is a remote of this name.') }
+        response: { 201: RemoteSchema, 409: failure('There is a machine of this name.') }
       }
     },
     async (request, reply) => {
@@ -90,7 +90,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
 
   app.get(
     '/bridge/v1/remotes/:name',
-    { schema: { summary: 'One remote', params: Params, response: { 200: RemoteSchema, 404: UNKNOWN } } },
+    { schema: { summary: 'One machine', params: Params, response: { 200: RemoteSchema, 404: UNKNOWN } } },
     async request => remotes.get(request.params.name).view()
   );
 
@@ -98,7 +98,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name',
     {
       schema: {
-        summary: 'Disconnects and forgets a remote; its kernels keep running and its installation stays',
+        summary: 'Disconnects and forgets a machine; its kernels keep running and its installation stays',
         params: Params,
         response: { 204: Nothing, 404: UNKNOWN }
       }
@@ -113,7 +113,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name/connect',
     {
       schema: {
-        summary: 'Connects, or retries at once; the state of the remote shows the progress',
+        summary: 'Connects, or retries at once; the state of the machine shows the progress',
         params: Params,
         body: Type.Optional(Type.Union([ConnectRemote, Type.Null()])),
         response: { 200: RemoteSchema, 404: UNKNOWN }
@@ -166,7 +166,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name/clean',
     {
       schema: {
-        summary: 'Ends the kernels on a remote and uninstalls TPULab there',
+        summary: 'Ends the kernels on a machine and uninstalls TPULab there',
         params: Params,
         response: { 200: RemoteSchema, 404: UNKNOWN }
       }
@@ -182,7 +182,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name/ssh',
     {
       schema: {
-        summary: 'How programs of this user on this machine reach a remote over the open connection',
+        summary: 'How programs of this user on this machine reach a machine over the open connection',
         params: Params,
         response: { 200: RemoteSsh, 404: UNKNOWN, 503: failure('It is not connected now.') }
       }
@@ -198,7 +198,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name/log',
     {
       schema: {
-        summary: 'Log of a remote, oldest entry first',
+        summary: 'Log of a machine, oldest entry first',
         params: Params,
         response: { 200: RemoteLogPage, 404: UNKNOWN }
       }
@@ -213,7 +213,7 @@ export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void 
     '/bridge/v1/remotes/:name/sync',
     {
       schema: {
-        summary: 'Copies a folder to or from the remote; a dry run shows what would happen',
+        summary: 'Copies a folder to or from the machine; a dry run shows what would happen',
         params: Params,
         body: SyncRequest,
         response: { 200: SyncPlan, 202: SyncStatus, 404: UNKNOWN }

@@ -38,7 +38,7 @@ export interface SessionChange {
 /** Sessions whose kernel went first, remembered to answer 410 to the client that deletes them next. */
 const MAX_GONE = 1000;
 
-const AT_RISK = 'Sessions cannot be saved: after a gateway restart, notebooks may not find their kernel.';
+const AT_RISK = 'Sessions cannot be saved: after a server restart, notebooks may not find their kernel.';
 const DOCUMENT_AT_RISK =
   'The notebook of this kernel cannot be recorded: after the kernel has ended, its outputs are found only by its id.';
 

@@ -1,4 +1,4 @@
-/** Which kernel a notebook runs on, the same for session page and `tpulab run`: the one that it names, or one of its language. */
+/** Which kernel a notebook runs on, the same for session page and `tpulab execute`: the one that it names, or one of its language. */
 import { objectOf } from './upgrade.js';
 
 export interface NotebookKernel {

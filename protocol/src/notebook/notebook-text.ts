@@ -1,5 +1,5 @@
 /**
- * The text of a notebook file, for all who read or write one: session page, `tpulab run`, `tpulab outputs`. What a change does not
+ * The text of a notebook file, for all who read or write one: session page, `tpulab execute`, `tpulab outputs`. What a change does not
  * concern stays byte for byte as it was; cells are placed by their position, whatever their ids are.
  */
 import type { NotebookOutput } from '../outputs.js';

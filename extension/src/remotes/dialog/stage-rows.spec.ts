@@ -27,7 +27,7 @@ describe('the stages of connecting', () => {
       'Connect with ssh|running|',
       'Check the machine|to-come|',
       'Install what is missing|to-come|',
-      'Start the gateway|to-come|'
+      'Start the TPULab server|to-come|'
     ]);
     expect(progress).toMatchObject({ doing: 'Connecting with ssh', step: 2, fraction: 1 / 5 });
   });
@@ -46,10 +46,10 @@ describe('the stages of connecting', () => {
     expect(rows(progress)).toEqual([
       'Connect with ssh|done|',
       'Check the machine|done|all well · 600 ms',
-      'Kernel bridge|done|0.1.0 · 400 ms',
+      'TPULab server|done|0.1.0 · 400 ms',
       'Python|done|',
       'JAX environment|running|41 of 76 packages',
-      'Start the gateway|to-come|'
+      'Start the TPULab server|to-come|'
     ]);
     expect(progress).toMatchObject({ doing: 'Installing the JAX environment', step: 5 });
     expect(progress.fraction).toBeCloseTo(4.5 / 6);
@@ -66,7 +66,7 @@ describe('the stages of connecting', () => {
       'Connect with ssh|done|',
       'Check the machine|running|',
       'Install what is missing|to-come|',
-      'Start the gateway|to-come|',
+      'Start the TPULab server|to-come|',
       'host-1|running|Python',
       'host-2|failed|failed'
     ]);
@@ -78,13 +78,13 @@ describe('the stages of connecting', () => {
     );
     expect(rows(progressOf(remote({ stages: [stage('ssh', 'done'), ...there] }), trans)).slice(-2)).toEqual([
       'Install what is missing|skipped|already there',
-      'Start the gateway|skipped|already there'
+      'Start the TPULab server|skipped|already there'
     ]);
     const bare = progressOf(remote({ install: false, stages: [stage('ssh', 'failed')] }), trans);
     expect(rows(bare)).toEqual([
       'Connect with ssh|failed|failed',
       'Check the machine|to-come|',
-      'Start the gateway|to-come|'
+      'Start the TPULab server|to-come|'
     ]);
   });
 

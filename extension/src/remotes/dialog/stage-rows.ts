@@ -110,11 +110,11 @@ function titleOf(
     case 'node':
       return trans.__('Node.js');
     case 'bridge':
-      return trans.__('Kernel bridge');
+      return trans.__('TPULab server');
     case 'environment':
       return trans.__('%1 environment', environmentName(environment));
     case GATEWAY:
-      return trans.__('Start the gateway');
+      return trans.__('Start the TPULab server');
     case 'python':
       return trans.__('Python');
     default:
@@ -135,7 +135,7 @@ function doingText(name: string, title: string, environment: string, trans: Tran
     case 'environment':
       return trans.__('Installing the %1 environment', environmentName(environment));
     case GATEWAY:
-      return trans.__('Starting the gateway');
+      return trans.__('Starting the TPULab server');
     default:
       return INSTALLATION.some(one => one === name) ? trans.__('Installing %1', title) : title;
   }

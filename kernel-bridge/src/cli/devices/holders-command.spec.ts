@@ -25,9 +25,9 @@ afterAll(async () => {
 
 const run = (...args: string[]) => runCommand(holdersCommand, '--state-dir', bridge.folder, ...args);
 
-describe('tpulab holders', () => {
+describe('tpulab ps', () => {
   it('shows the kernel that holds the chips with how to end it, ends it, and takes a left lock away', async () => {
-    expect((await run()).stdout).toContain('No process visible to you holds the chips.');
+    expect((await run()).stdout).toContain('No process visible to you uses the chips.');
     const id = await bridge.startKernel();
     await machine.addProcess(4711, 'python3', '/dev/vfio/10');
     await machine.write('proc/4711/environ', `TPULAB_KERNEL_ID=${id}\0`);
@@ -36,8 +36,8 @@ describe('tpulab holders', () => {
     const { stdout } = await run();
     expect(stdout).toContain('process 4711  python3');
     expect(stdout).toContain(`kernel ${id} (python3), no notebook`);
-    expect(stdout).toContain('end it: tpulab holders --end 4711');
-    expect(stdout).toContain('remove it: tpulab holders --remove-lock');
+    expect(stdout).toContain('end it: tpulab ps --end 4711');
+    expect(stdout).toContain('remove it: tpulab ps --remove-lock');
 
     const { error } = await run('--end', '4711', '--remove-lock');
     expect(error).toBeNull();
@@ -49,6 +49,6 @@ describe('tpulab holders', () => {
     await machine.addProcess(12, 'other', '/dev/vfio/11');
     expect((await run('--end', 'all')).error).toMatchObject({ code: 'commander.invalidArgument' });
     expect((await run('--end', '12')).error).toMatchObject({ code: 'holder_not_ours' });
-    expect(((await run('--end', '12')).error as Error).message).toContain('is not a kernel of this bridge');
+    expect(((await run('--end', '12')).error as Error).message).toContain('is not a kernel of this server');
   });
 });

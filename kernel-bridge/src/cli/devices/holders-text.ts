@@ -1,22 +1,23 @@
-/** What `tpulab holders` shows to people: a line for each process, and what to do. */
+/** What `tpulab ps` shows to people: a line for each process, and what to do. */
 import type { Holder, HoldersPage, LibtpuLock } from '@tpulab/protocol';
 
-/** @param remote whose chips these are; absent: of this machine */
+/** @param remote the machine with the chips; undefined: this computer */
 export function holdersText({ chips, holders, lock }: HoldersPage, remote?: string): string {
-  const command = remote === undefined ? 'tpulab holders' : `tpulab holders --remote ${remote}`;
+  const command = remote === undefined ? 'tpulab ps' : `tpulab ps --machine ${remote}`;
   if (chips === 0 && holders.length === 0 && lock.state === 'none')
     return `No TPU chips on ${remote ?? 'this machine'}.`;
   const lines = holders.flatMap(holder => holderLines(holder, command));
-  if (holders.length === 0) lines.push('No process visible to you holds the chips.');
+  if (holders.length === 0) lines.push('No process visible to you uses the chips.');
   return [...lines, ...lockLines(lock, command)].join('\n');
 }
 
 function holderLines(holder: Holder, holders: string): string[] {
   const { pid, user, command, nodes, kernelId, kernel } = holder;
   const what = nodes.length === 0 ? "libtpu's lock" : nodes.join(', ');
-  const head = `process ${pid}  ${command ?? 'unknown'} of ${user ?? 'unknown'}  holds ${what}`;
+  const head = `process ${pid}  ${command ?? 'unknown'} of ${user ?? 'unknown'}  uses ${what}`;
   if (kernel === null) {
-    const whose = kernelId === null ? 'no kernel of this bridge' : `a kernel of another bridge (${kernelId})`;
+    const whose =
+      kernelId === null ? 'not a kernel of this server' : `a kernel of another server (${kernelId})`;
     return [head, `  ${whose}`];
   }
   const { id, name, executionState, idleS, documents } = kernel;

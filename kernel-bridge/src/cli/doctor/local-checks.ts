@@ -200,7 +200,7 @@ const jupyter: Check = async ({ signal, env }) => {
     return warning(
       'JupyterLab',
       'not found',
-      'Install it with the extension: "pip install jupyterlab_tpulab". The bridge itself works without it.'
+      'Install it with the extension: "pip install jupyterlab_tpulab". The server itself works without it.'
     );
   }
   const line = words.split('\n').find(each => each.includes('@tpulab/labextension'));

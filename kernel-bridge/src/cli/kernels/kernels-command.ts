@@ -13,7 +13,7 @@ type Listed = Awaited<ReturnType<RunningGateway['kernels']>>[number] & {
 
 export function kernelsCommand(streams: Streams): Command {
   const kernels = new Command('kernels').description(
-    'list, interrupt, restart and stop the kernels of the running gateway'
+    'list, interrupt, restart and stop the kernels of the running server'
   );
   const one = (name: string, description: string, act: Act): void => {
     ofState(kernels.command(name).description(description))

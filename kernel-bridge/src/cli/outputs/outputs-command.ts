@@ -59,7 +59,7 @@ export function outputsCommand(
     .option('--force', 'with --into: also write into cells whose code has changed since')
     .option('--dry-run', 'with --into: only show what would be written')
     .option('--no-backup', 'with --into: keep no backup of the notebook')
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (asked: string, options: OutputsOptions) => {
       const stateDir = await chosenStateFolder(options.stateDir);

@@ -52,12 +52,12 @@ describe('a target', () => {
   });
 });
 
-describe('without a gateway', () => {
+describe('without a server', () => {
   it('the commands say how to start one', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     for (const [make, args] of [
       [connectCommand, ['vm']],
-      [remotesCommand, ['list']]
+      [remotesCommand, ['ls']]
     ] as const) {
       const { error } = await runCommand(make, ...args, '--state-dir', folder);
       expect(error).toMatchObject({ code: 'no_gateway' });
@@ -109,7 +109,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
   const remotes = (...args: string[]): Promise<Ran> =>
     runCommand(remotesCommand, ...args, '--state-dir', hub.bridge.folder);
 
-  it('asks what ssh asks, shows each stage, and ends when the remote is connected', async () => {
+  it('asks what ssh asks, shows each stage, and ends when the machine is connected', async () => {
     await vm.laptop.know([], '');
     const { stdout, error } = await connect(true, 'vm', '--no-install', '--json');
     expect(error).toBeNull();
@@ -123,13 +123,13 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(lines.at(-1)).toMatchObject({ name: 'vm', state: 'connected' });
   });
 
-  it('takes up a remote that is known, by its name or by its source', async () => {
+  it('takes up a machine that is known, by its name or by its source', async () => {
     for (const target of ['vm', 'vm']) expect((await connect(null, target)).error).toBeNull();
-    const { stdout } = await remotes('list', '--json');
+    const { stdout } = await remotes('ls', '--json');
     expect((JSON.parse(stdout) as { remotes: unknown[] }).remotes).toHaveLength(1);
   });
 
-  it('gives a known remote what is asked for, also while it is connected', async () => {
+  it('gives a known machine what is asked for, also while it is connected', async () => {
     expect(wanted).toEqual([]);
     for (const more of [
       ['--install', '--environment', 'torch-xla'],
@@ -143,21 +143,21 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
       { environment: 'jax', takeOver: true }
     ]);
     expect((await connect(null, 'vm', '--no-install')).error).toBeNull();
-    const { stdout } = await remotes('list', '--json');
+    const { stdout } = await remotes('ls', '--json');
     expect(JSON.parse(stdout)).toMatchObject({
       remotes: [{ name: 'vm', environment: 'jax', install: false, state: 'connected' }]
     });
     expect(wanted).toHaveLength(2);
   });
 
-  it('whoever holds the chips of a remote is asked for here', async () => {
+  it('whoever holds the chips of a machine is asked for here', async () => {
     const holders = (...args: string[]): Promise<Ran> =>
       runCommand(holdersCommand, ...args, '--state-dir', hub.bridge.folder);
     await here.write('tmp/libtpu_lockfile', '');
     await here.write('proc/locks', '');
-    expect((await holders()).stdout).toContain('remove it: tpulab holders --remove-lock');
-    expect((await holders('--remote', 'vm')).stdout).toBe('No TPU chips on vm.\n');
-    expect((await holders('--remote', 'vm', '--end', '1')).error).not.toBeNull();
+    expect((await holders()).stdout).toContain('remove it: tpulab ps --remove-lock');
+    expect((await holders('--machine', 'vm')).stdout).toBe('No TPU chips on vm.\n');
+    expect((await holders('--machine', 'vm', '--end', '1')).error).not.toBeNull();
   });
 
   it('where nobody can be asked, it says what ssh asks and where to answer', async () => {
@@ -166,11 +166,11 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     const { error } = await connect(null, 'vm');
     expect(error).toMatchObject({ code: 'remote_question_unanswered' });
     expect(error!.message).toContain('tpulab connect vm');
-    const { stdout } = await remotes('status', 'vm');
+    const { stdout } = await remotes('describe', 'vm');
     expect(stdout).toMatch(/vm: waiting[\s\S]*asks: [\s\S]*SHA256:/);
   });
 
-  it('fails with the reason of the remote, and the command that settles it', async () => {
+  it('fails with the reason of the machine, and the command that settles it', async () => {
     await remotes('disconnect', 'vm');
     const { error } = await connect(false, 'vm');
     expect(error).toMatchObject({ code: 'remote_host_key_unknown' });
@@ -227,7 +227,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
         ...['vm', folder, '--from', 'pushed', ...more, ...state]
       );
     expect((await pull()).error).toMatchObject({ code: 'not_confirmed' });
-    expect(questions).toEqual(['On this machine: overwrite 1 file newer than the copy?']);
+    expect(questions).toEqual(['On this computer: overwrite 1 file newer than the copy?']);
     expect((await pull('--dry-run')).stdout).toContain('a.txt  (1 bytes, overwrites a newer file)');
     expect(await readFile(path.join(folder, 'a.txt'), 'utf8')).toBe('newer');
     expect((await pull('--yes')).error).toBeNull();
@@ -242,10 +242,10 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     await rm(folder, { recursive: true });
   });
 
-  it('the other commands show, end and forget a remote', async () => {
+  it('the other commands show, end and forget a machine', async () => {
     await vm.knowHostKey();
     expect((await connect(null, 'vm')).error).toBeNull();
-    expect((await remotes('list')).stdout).toMatch(/NAME +STATE +TPU +SOURCE\nvm +connected/);
+    expect((await remotes('ls')).stdout).toMatch(/NAME +STATE +TPU +SOURCE\nvm +connected/);
     expect((await remotes('log', 'vm')).stdout).toContain('connected');
     expect((await remotes('candidates')).stdout).toMatch(/Hosts of your ssh configuration:\n {2}vm/);
     expect((await remotes('add', 'gcloud:x', '--zone', 'z', '--name', 'other')).stdout).toContain(
@@ -255,9 +255,9 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
       code: 'remote_exists'
     });
     expect((await remotes('disconnect', 'vm')).stdout).toContain('vm is disconnected');
-    for (const name of ['vm', 'other']) expect((await remotes('remove', name)).error).toBeNull();
-    expect((await remotes('status', 'vm')).error).toMatchObject({ code: 'remote_not_found' });
-    expect((await remotes('list')).stdout).toContain('No remotes');
+    for (const name of ['vm', 'other']) expect((await remotes('rm', name)).error).toBeNull();
+    expect((await remotes('describe', 'vm')).error).toMatchObject({ code: 'remote_not_found' });
+    expect((await remotes('ls')).stdout).toContain('No remotes');
   });
 
   describe('as the docs say', () => {

@@ -21,7 +21,7 @@ interface ConnectOptions extends StateOptions, TargetOptions {
 
 export function addTargetOptions(command: Command): Command {
   return command
-    .option('--name <name>', 'name of the remote (default: from the host)')
+    .option('--name <name>', 'name of the machine (default: from the host)')
     .option(
       '--environment <name>',
       'environment to install there: jax, torch-xla, torch-tpu (default: the current one, or jax)'
@@ -41,12 +41,12 @@ export function addTargetOptions(command: Command): Command {
       'Google Cloud: connect to the external address from now on (the initial default)'
     )
     .option('--tpu <type>', 'Colab: v5e1 or v6e1 (default: v5e1)')
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)");
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)");
 }
 
 export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal): Command {
   const command = new Command('connect')
-    .description('connect to a TPU VM: a known remote, HOST, USER@HOST, or gcloud:[PRODUCT/]NAME')
+    .description('connect to a TPU VM: a known machine, HOST, USER@HOST, or gcloud:[PRODUCT/]NAME')
     .argument(
       '<target>',
       'remote, ssh host, or gcloud:[tpu-vm|queued-resource|instance|instance-group/]NAME'
@@ -54,7 +54,7 @@ export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal)
   return addTargetOptions(command)
     .option('--host-only', "slices: kernels use only the first host's chips from now on")
     .option('--no-host-only', 'slices: kernels use the chips of all hosts from now on')
-    .option('--take-over', 'stop a gateway of another build that runs there; its kernels keep running')
+    .option('--take-over', 'stop a server of another build that runs there; its kernels keep running')
     .option('--json', 'print each change as a line of JSON')
     .action((text: string, given: ConnectOptions) =>
       interruptible(async signal => {
@@ -117,7 +117,7 @@ function connectedText({ name, roundTripMs, accelerator, checks }: Remote): stri
   const trip = roundTripMs === null ? '' : ` (${roundTripMs} ms)`;
   const slice = checks.find(check => check.name === 'slice');
   return [
-    `${name} is connected${trip}${chips}. Its kernels are in JupyterLab's launcher; "tpulab remote describe ${name}" says more.`,
+    `${name} is connected${trip}${chips}. Its kernels are in JupyterLab's launcher; "tpulab machine describe ${name}" says more.`,
     ...(slice ? [[slice.message, slice.remedy].filter(text => text !== null).join(' ')] : [])
   ].join('\n');
 }

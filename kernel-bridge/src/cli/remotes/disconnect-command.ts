@@ -11,10 +11,10 @@ interface DisconnectOptions extends StateOptions {
 
 export function disconnectCommand(streams: Streams): Command {
   return new Command('disconnect')
-    .description('disconnect from a remote; its kernels keep running')
+    .description('disconnect from a machine; its kernels keep running')
     .argument('<name>')
     .option('--stop', 'Colab: end the runtime too, with its kernels and files, and check that it has ended')
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (name: string, options: DisconnectOptions) => {
       const calls = await RemoteCalls.find(options.stateDir);

@@ -1,4 +1,4 @@
-/** `tpulab remote`: the machines that the running gateway reaches over ssh. */
+/** `tpulab machine`: the machines that the running gateway reaches over ssh. */
 import { Command } from 'commander';
 import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
 import { agree, type Confirm, type ConfirmOptions, confirmOnTerminal, YES } from '../confirm.js';
@@ -12,16 +12,14 @@ import { RemoteCalls } from './remote-calls.js';
 import { candidatesText, remotesText, statusText } from './remotes-text.js';
 
 export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
-  const remotes = new Command('remote')
-    .alias('remotes')
-    .description('manage TPU VMs and other machines that the running gateway connects to over ssh');
+  const remotes = new Command('machine').description(
+    'manage TPU VMs and other machines that the running server connects to over ssh'
+  );
 
-  sub(remotes, 'ls', 'show the remotes and how they are')
-    .alias('list')
-    .action(async (options: StateOptions) => {
-      const found = await (await RemoteCalls.find(options.stateDir)).list();
-      say(streams, options, { remotes: found }, remotesText(found));
-    });
+  sub(remotes, 'ls', 'list machines and their status').action(async (options: StateOptions) => {
+    const found = await (await RemoteCalls.find(options.stateDir)).list();
+    say(streams, options, { remotes: found }, remotesText(found));
+  });
 
   sub(remotes, 'candidates', "list possible targets: ssh hosts, and a project's TPU VMs")
     .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
@@ -33,7 +31,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
   addTargetOptions(
     remotes
       .command('add')
-      .description('add a remote without connecting it')
+      .description('add a machine without connecting to it')
       .argument('<target>', 'the same as for `tpulab connect`')
   )
     .option('--json', 'print JSON')
@@ -55,20 +53,19 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
             streams,
             options,
             added,
-            `${added.name} added; connect it with "tpulab connect ${added.name}".`
+            `${added.name} added; connect to it with "tpulab connect ${added.name}".`
           );
         })
     );
 
-  sub(remotes, 'describe', 'show one remote in full')
-    .alias('status')
+  sub(remotes, 'describe', 'show all details of a machine')
     .argument('<name>')
     .action(async (name: string, options: StateOptions) => {
       const remote = await (await RemoteCalls.find(options.stateDir)).get(name);
       say(streams, options, remote, statusText(remote));
     });
 
-  sub(remotes, 'log', 'show what happened to a remote')
+  sub(remotes, 'log', 'show the connection log of a machine')
     .argument('<name>')
     .action(async (name: string, options: StateOptions) => {
       const lines = await (await RemoteCalls.find(options.stateDir)).log(name);
@@ -76,7 +73,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
       say(streams, options, { lines }, text);
     });
 
-  sub(remotes, 'reconnect', 'try at once to connect')
+  sub(remotes, 'reconnect', 'connect now instead of at the next retry')
     .argument('<name>')
     .action(async (name: string, options: StateOptions) => {
       const found = await (await RemoteCalls.find(options.stateDir)).act(name, 'connect');
@@ -85,7 +82,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
 
   remotes.addCommand(disconnectCommand(streams));
 
-  sub(remotes, 'clean', 'end what runs on a remote and remove everything that was installed there')
+  sub(remotes, 'clean', 'end all kernels on a machine and remove what TPULab installed on it')
     .argument('<name>')
     .option(...YES)
     .action(async (name: string, options: StateOptions & ConfirmOptions) => {
@@ -94,7 +91,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
         streams,
         options,
         {
-          plan: `All kernels on ${name} end, and the folder ~/.tpulab there is deleted: environments, the bridge, and the journals of its kernels. Your own files stay.`,
+          plan: `All kernels on ${name} end, and the folder ~/.tpulab there is deleted: environments, the server, and the output history of its kernels. Your own files are not touched.`,
           question: `Clean ${name}?`
         },
         confirm
@@ -103,12 +100,11 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
       say(streams, options, found, `${name} is clean: TPULab was removed from it.`);
     });
 
-  sub(remotes, 'rm', 'disconnect and forget a remote; what runs there goes on')
-    .alias('remove')
+  sub(remotes, 'rm', 'forget a machine (kernels on it keep running)')
     .argument('<name>')
     .action(async (name: string, options: StateOptions) => {
       await (await RemoteCalls.find(options.stateDir)).remove(name);
-      say(streams, options, { removed: name }, `${name} removed; what was installed there stays.`);
+      say(streams, options, { removed: name }, `${name} removed; TPULab stays installed on it.`);
     });
   return remotes;
 }

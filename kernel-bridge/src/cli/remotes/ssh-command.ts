@@ -12,10 +12,10 @@ export type RunSsh = (program: string, args: readonly string[]) => Promise<numbe
 
 export function sshCommand(streams: Streams, runSsh: RunSsh = onThisTerminal): Command {
   return new Command('ssh')
-    .description('open a shell or run a command on a remote over its existing connection')
-    .argument('<name>', 'the remote, as "tpulab remote ls" shows it')
+    .description('open a shell or run a command on a machine over its existing connection')
+    .argument('<name>', 'the machine, as "tpulab machine ls" shows it')
     .argument('[command...]', 'command to run there, after "--"; its exit code is returned')
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
     .option('--json', 'print the ssh command line as JSON without running it')
     .action(async (name: string, command: readonly string[], options: StateOptions) => {
       const ssh = await (await RemoteCalls.find(options.stateDir)).ssh(name);

@@ -1,6 +1,6 @@
 /**
- * `tpulab push` and `tpulab pull`: a folder is copied to a remote, or from it. Deletions, and files that are newer than what overwrites
- * them, are shown and agreed to first.
+ * `tpulab copy push` and `tpulab copy pull`: a folder is copied to a machine or from it. Before a deletion, or before an
+ * older file overwrites a newer one, the command shows the list and asks.
  */
 import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -25,17 +25,24 @@ const LOOK_MS = 300;
 const THERE =
   'absolute, or below the home folder; on Colab, below /content (default: the last part of FOLDER)';
 
+export function copyCommand(streams: Streams): Command {
+  return new Command('copy')
+    .description('copy a folder to a machine or from it')
+    .addCommand(pushCommand(streams))
+    .addCommand(pullCommand(streams));
+}
+
 export function pushCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
   const command = new Command('push')
-    .description('copy a folder of this machine to a remote')
-    .option('--to <folder>', `folder there: ${THERE}`);
+    .description('copy a folder from this computer to a machine')
+    .option('--to <folder>', `folder on the machine: ${THERE}`);
   return syncCommand(command, 'to-remote', streams, confirm);
 }
 
 export function pullCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
   const command = new Command('pull')
-    .description('copy a folder of a remote to this machine')
-    .option('--from <folder>', `folder there: ${THERE}`);
+    .description('copy a folder from a machine to this computer')
+    .option('--from <folder>', `folder on the machine: ${THERE}`);
   return syncCommand(command, 'from-remote', streams, confirm);
 }
 
@@ -46,14 +53,14 @@ function syncCommand(
   confirm: Confirm
 ): Command {
   return command
-    .argument('<name>', 'the remote, as "tpulab remote ls" shows it')
-    .argument('<folder>', 'folder on this machine')
+    .argument('<name>', 'the machine, as "tpulab machine ls" shows it')
+    .argument('<folder>', 'folder on this computer')
     .option('--include <pattern...>', 'rsync patterns to copy even if an --exclude matches')
-    .option('--exclude <pattern...>', 'rsync patterns to leave out')
+    .option('--exclude <pattern...>', 'rsync patterns to exclude')
     .option('--delete', 'also delete files that the source does not have')
-    .option('--dry-run', 'only show what would happen')
+    .option('--dry-run', 'only show a preview')
     .option(...YES)
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (name: string, folder: string, options: SyncOptions) => {
       const calls = await RemoteCalls.find(options.stateDir);
@@ -64,7 +71,7 @@ function syncCommand(
           say(streams, options, plan, planText(plan));
           return;
         }
-        const question = questionOf(plan, direction === 'to-remote' ? name : 'this machine');
+        const question = questionOf(plan, direction === 'to-remote' ? name : 'this computer');
         if (question !== null) await agree(streams, options, { plan: planText(plan), question }, confirm);
       }
       await calls.startSync(name, request);

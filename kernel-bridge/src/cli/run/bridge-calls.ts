@@ -1,4 +1,4 @@
-/** What `tpulab run` asks of the gateway on which the notebook runs: this machine's own, or that of a remote behind it. */
+/** What `tpulab execute` asks of the gateway on which the notebook runs: this machine's own, or that of a remote behind it. */
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { type Static, Type } from '@sinclair/typebox';

@@ -46,7 +46,7 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
         refusal?.code === 'kernel_not_found' ? (away.unknownSince ?? performance.now()) : null;
       if (!away.isTold)
         tell(
-          `${record.remote ?? 'The gateway'} cannot be reached now; the run continues there. Waiting for it.`
+          `${record.remote ?? 'The server'} cannot be reached now; the run continues there. Waiting for it.`
         );
       away.isTold = true;
       return null;

@@ -1,4 +1,4 @@
-/** What `tpulab run` asks of a Python kernel beside the cells. A kernel of another language is asked nothing. */
+/** What `tpulab execute` asks of a Python kernel beside the cells. A kernel of another language is asked nothing. */
 
 /** Silent, before the cells: `exit` and `quit` end the notebook: IPython's own would only tell a terminal to close, and the next cell would run. */
 export const EXIT_ENDS_RUN = `
@@ -26,7 +26,7 @@ for thread in threads:
     thread.join(max(0.0, end - time.monotonic()))
 left = sum(thread.is_alive() for thread in threads)
 if left:
-    print(f"tpulab run: {left} threads still run 60 s after the last cell; what they print later is not saved.", file=sys.stderr)
+    print(f"tpulab execute: {left} threads still run 60 s after the last cell; what they print later is not saved.", file=sys.stderr)
 `)}, {})`;
 
 const NAME = /^[A-Za-z_]\w*$/;

@@ -80,7 +80,7 @@ it('goes on without anybody, is not begun twice, and can be followed again', asy
   const { stdout, error } = await run(file, '--detach', '--json');
   expect(error).toBeNull();
   expect(JSON.parse(stdout)).toMatchObject({ endedAt: null });
-  expect(followers).toEqual([['run', file, '--attach', '--json', '--state-dir', bridge.folder]]);
+  expect(followers).toEqual([['execute', file, '--attach', '--json', '--state-dir', bridge.folder]]);
   expect((await run(file)).error).toMatchObject({ code: 'run_in_progress' });
   const followed = run(file, '--attach');
   // What was printed is in the file while the cell still runs.
@@ -116,7 +116,7 @@ it('honours the tags raises-exception and skip-execution', async () => {
 });
 
 // E1
-it("works in the notebook's own folder, wherever the gateway's is", async () => {
+it("works in the notebook's own folder, wherever the server's is", async () => {
   await writeFile(path.join(folder, 'helper.py'), 'words = "from beside"');
   const file = await notebook('import helper, os\nprint(helper.words)\nprint(os.path.realpath(os.getcwd()))');
   expect(await run(file)).toMatchObject({

@@ -1,4 +1,4 @@
-/** `tpulab run`: a notebook runs top to bottom on a remote, whether or not this terminal stays open. */
+/** `tpulab execute`: a notebook runs top to bottom on a remote, whether or not this terminal stays open. */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { readFile, realpath } from 'node:fs/promises';
@@ -54,12 +54,15 @@ export function runCommand(
   startFollower: StartFollower = inBackground,
   { awayLookMs }: Pick<Follow, 'awayLookMs'> = {}
 ): Command {
-  return new Command('run')
-    .description('run a notebook from top to bottom on a remote and save outputs as they arrive')
-    .argument('[notebook]', 'notebook on this machine')
+  return new Command('execute')
+    .description('run all cells of a notebook, here or on a machine, and save outputs as they arrive')
+    .argument('[notebook]', 'notebook on this computer')
     .addHelpText('after', TAGS)
-    .option('--on <name>', 'the remote, as "tpulab remote ls" shows it (default: this machine)')
-    .option('--kernel <name>', "kernelspec on the remote (default: the notebook's, else the first one found)")
+    .option('--on <name>', 'the machine, as "tpulab machine ls" shows it (default: this computer)')
+    .option(
+      '--kernel <name>',
+      "kernelspec on the machine (default: the notebook's, else the first one found)"
+    )
     .option(
       '-p, --parameter <name value...>',
       "set a variable after the cell tagged 'parameters'; repeatable"
@@ -67,13 +70,13 @@ export function runCommand(
     .option('--parameters <file>', 'set variables from a YAML or JSON file; -p wins')
     .option('--detach', 'return at once and save outputs in the background')
     .option('--attach', 'follow a detached run and exit with its result')
-    .option('--keep-kernel', 'keep the kernel and its variables after the run')
+    .option('--keep-kernel', 'leave the kernel and its variables running afterwards')
     .option(
       '--restarts <count>',
-      `on a slice, how often to run it again after a host was lost (default: ${RESTARTS}; 0: never); with --attach from now on`,
+      `on a slice, maximum reruns after losing a host (default: ${RESTARTS}; 0: never); with --attach from now on`,
       count
     )
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
     .option('--json', 'print JSON')
     .action((named: string | undefined, options: RunOptions) =>
       interruptible(async signal => {
@@ -88,10 +91,10 @@ export function runCommand(
           options.attach === true
             ? await known(file, asked, options)
             : await begin(calls, file, notebook, { ...options, variables: parameters });
-        const again = `tpulab run ${asked} --attach${remote === null ? '' : ` --on ${remote}`}`;
+        const again = `tpulab execute ${asked} --attach${remote === null ? '' : ` --on ${remote}`}`;
         if (options.detach === true) {
           startFollower([
-            ...['run', notebook, '--attach', '--json', '--state-dir', stateDir],
+            ...['execute', notebook, '--attach', '--json', '--state-dir', stateDir],
             ...(remote === null ? [] : ['--on', remote])
           ]);
           say(
@@ -154,7 +157,7 @@ async function given(
     throw new CommandError(
       'run_not_started',
       asked === undefined
-        ? 'Name a notebook: tpulab run NOTEBOOK.'
+        ? 'Name a notebook: tpulab execute NOTEBOOK.'
         : 'Each -p takes a name and a value: -p rate 0.1.'
     );
   }

@@ -1,4 +1,4 @@
-/** `tpulab run --on NAME --detach`, as a program in a terminal of its own, on a stand-in VM over ssh: the terminal closes, the run goes on. */
+/** `tpulab execute --on NAME --detach`, as a program in a terminal of its own, on a stand-in VM over ssh: the terminal closes, the run goes on. */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -15,7 +15,7 @@ vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 const why = whyNoStandIn();
 const LOOKING = { timeout: 60_000, interval: 50 };
 
-describe.skipIf(why !== null)(`a run on a remote${why === null ? '' : ` (skipped: ${why})`}`, () => {
+describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skipped: ${why})`}`, () => {
   let vm: StandInVm;
   let hub: Hub;
   let program: string;
@@ -63,15 +63,15 @@ describe.skipIf(why !== null)(`a run on a remote${why === null ? '' : ` (skipped
 
   it('goes on after its terminal has closed, and ends for whoever follows it as the notebook ends', async () => {
     const file = await notebook('fails', '1 / 0');
-    const begun = await tpulab('run', file, '--on', 'vm', '--detach');
+    const begun = await tpulab('execute', file, '--on', 'vm', '--detach');
     expect(begun).toMatchObject({ code: 0 });
-    expect(begun.output).toContain(`tpulab run ${file} --attach --on vm`);
+    expect(begun.output).toContain(`tpulab execute ${file} --attach --on vm`);
     const pid = await vi.waitUntil(follower, LOOKING);
     // What closing a terminal sends to those who are still on it, for good measure.
     process.kill(-pid, 'SIGHUP');
     await vi.waitUntil(async () => (await textOf(file, 0)) === 'begun\n', LOOKING);
     expect(await follower()).toBe(pid);
-    const attached = tpulab('run', file, '--on', 'vm', '--attach');
+    const attached = tpulab('execute', file, '--on', 'vm', '--attach');
     await goOn('fails');
     const { code, output } = await attached;
     expect(code).toBe(1);
@@ -84,11 +84,11 @@ describe.skipIf(why !== null)(`a run on a remote${why === null ? '' : ` (skipped
 
   it('is followed again where its follower was killed, and nothing that came in between is missing', async () => {
     const file = await notebook('works', 'print("done")');
-    expect(await tpulab('run', file, '--on', 'vm', '--detach')).toMatchObject({ code: 0 });
+    expect(await tpulab('execute', file, '--on', 'vm', '--detach')).toMatchObject({ code: 0 });
     const pid = await vi.waitUntil(follower, LOOKING);
     process.kill(pid, 'SIGKILL');
     await goOn('works');
-    expect(await tpulab('run', file, '--on', 'vm', '--attach')).toMatchObject({ code: 0 });
+    expect(await tpulab('execute', file, '--on', 'vm', '--attach')).toMatchObject({ code: 0 });
     expect(await textOf(file, 0)).toBe('begun\non\n');
     expect(await textOf(file, 1)).toBe('done\n');
   });

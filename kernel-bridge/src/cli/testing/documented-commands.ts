@@ -41,10 +41,10 @@ export const ON_A_VM: readonly Step[] = [
   { line: 'tpulab connect me@192.0.2.7', shows: CONNECTED },
   { line: 'tpulab connect my-alias', shows: /my-alias is connected/ },
   { line: 'tpulab connect NAME --take-over', shows: /my-tpu is connected/ },
-  { line: 'tpulab remote ls', shows: /my-tpu +connected/ },
-  { line: 'tpulab remote describe my-tpu', shows: /my-tpu: connected/ },
-  { line: 'tpulab remote reconnect my-tpu', shows: /is being connected/ },
-  { line: 'tpulab remote log my-tpu', shows: /Google Cloud: done[\s\S]* connected/ },
+  { line: 'tpulab machine ls', shows: /my-tpu +connected/ },
+  { line: 'tpulab machine describe my-tpu', shows: /my-tpu: connected/ },
+  { line: 'tpulab machine reconnect my-tpu', shows: /is being connected/ },
+  { line: 'tpulab machine log my-tpu', shows: /Google Cloud: done[\s\S]* connected/ },
   // Its one fault: the program under test has nothing beside it that could be installed there.
   {
     line: 'tpulab doctor my-tpu',
@@ -55,32 +55,32 @@ export const ON_A_VM: readonly Step[] = [
   { line: 'tpulab ssh my-tpu -- nproc', shows: /^\d+\s*$/ },
   { line: 'tpulab ssh-config my-tpu --write', shows: /"ssh my-tpu" works now/ },
   { line: 'ssh my-tpu hostname', shows: /stand-in-tpu/, isOwn: true },
-  { line: 'tpulab push my-tpu ./project', shows: /copied to my-tpu:\/home\/\w+\/project/ },
+  { line: 'tpulab copy push my-tpu ./project', shows: /copied to my-tpu:\/home\/\w+\/project/ },
   { line: 'rm project/old.txt', shows: /^$/, isOwn: true },
   {
-    line: 'tpulab push my-tpu ./project --delete',
+    line: 'tpulab copy push my-tpu ./project --delete',
     typed: 'y\n',
     shows: /delete +old\.txt[\s\S]*delete 1 file\?[\s\S]*0 files, 0 bytes copied/
   },
-  { line: 'tpulab pull my-tpu ./project', shows: /0 files, 0 bytes copied/ },
-  { line: 'tpulab push NAME FOLDER', shows: /0 files, 0 bytes copied/ },
-  { line: 'tpulab pull NAME FOLDER', shows: /0 files, 0 bytes copied/ },
-  { line: 'tpulab run train.ipynb --on my-tpu', shows: /train\.ipynb finished/ },
-  { line: 'tpulab run train.ipynb --on my-tpu --detach', shows: /train\.ipynb runs as kernel/ },
-  { line: 'tpulab run train.ipynb --on my-tpu --attach', shows: /train\.ipynb finished/ },
-  { line: 'tpulab outputs --remote my-tpu train.ipynb', shows: /\b42\b/ },
-  { line: 'tpulab outputs --remote NAME NOTEBOOK', shows: /\b42\b/ },
-  { line: 'tpulab run train.ipynb', shows: /train\.ipynb finished/, isOwn: true },
+  { line: 'tpulab copy pull my-tpu ./project', shows: /0 files, 0 bytes copied/ },
+  { line: 'tpulab copy push NAME FOLDER', shows: /0 files, 0 bytes copied/ },
+  { line: 'tpulab copy pull NAME FOLDER', shows: /0 files, 0 bytes copied/ },
+  { line: 'tpulab execute train.ipynb --on my-tpu', shows: /train\.ipynb finished/ },
+  { line: 'tpulab execute train.ipynb --on my-tpu --detach', shows: /train\.ipynb runs as kernel/ },
+  { line: 'tpulab execute train.ipynb --on my-tpu --attach', shows: /train\.ipynb finished/ },
+  { line: 'tpulab outputs --machine my-tpu train.ipynb', shows: /\b42\b/ },
+  { line: 'tpulab outputs --machine NAME NOTEBOOK', shows: /\b42\b/ },
+  { line: 'tpulab execute train.ipynb', shows: /train\.ipynb finished/, isOwn: true },
   { line: 'tpulab outputs KERNEL', shows: /\b42\b/ },
-  { line: 'tpulab holders --remote my-tpu', shows: /No TPU chips on my-tpu/ },
-  { line: 'tpulab holders --remote my-tpu --end PID', shows: /./, code: 1 },
-  { line: 'tpulab holders --remote my-tpu --remove-lock', shows: /./ },
+  { line: 'tpulab ps --machine my-tpu', shows: /No TPU chips on my-tpu/ },
+  { line: 'tpulab ps --machine my-tpu --end PID', shows: /./, code: 1 },
+  { line: 'tpulab ps --machine my-tpu --remove-lock', shows: /./ },
   {
     line: 'tpulab connect gcloud:instance-group/us-east5-b/my-group --host-only',
     shows: /my-group is connected/
   },
-  { line: 'tpulab remote clean my-tpu', typed: 'y\n', shows: /Clean my-tpu\?[\s\S]*my-tpu is clean/ },
-  { line: 'tpulab remote rm my-tpu', shows: /my-tpu removed/ }
+  { line: 'tpulab machine clean my-tpu', typed: 'y\n', shows: /Clean my-tpu\?[\s\S]*my-tpu is clean/ },
+  { line: 'tpulab machine rm my-tpu', shows: /my-tpu removed/ }
 ];
 
 /** With a stand-in for Google's `colab`, in this order. */
@@ -88,9 +88,9 @@ export const ON_COLAB: readonly Step[] = [
   { line: 'colab usage', shows: /compute units/i },
   { line: 'tpulab doctor colab:', shows: /the colab command is there and logged in/ },
   { line: 'tpulab connect colab:', typed: 'yes\n', shows: /colab-v5e1 is connected/ },
-  { line: 'tpulab remote describe colab-v5e1', shows: /compute units left/ },
-  { line: 'tpulab push colab-v5e1 ./project', shows: /copied to colab-v5e1:\S+\/project/ },
-  { line: 'tpulab remote log colab-v5e1', shows: / connected/ },
+  { line: 'tpulab machine describe colab-v5e1', shows: /compute units left/ },
+  { line: 'tpulab copy push colab-v5e1 ./project', shows: /copied to colab-v5e1:\S+\/project/ },
+  { line: 'tpulab machine log colab-v5e1', shows: / connected/ },
   { line: 'tpulab disconnect colab-v5e1 --stop', shows: /its Colab runtime has ended/ },
   { line: 'tpulab connect colab: --tpu v6e1', typed: 'yes\n', shows: /colab-v6e1 is connected/ },
   { line: 'tpulab disconnect colab-v6e1 --stop', shows: /its Colab runtime has ended/, isOwn: true }
@@ -123,7 +123,7 @@ export const NOT_RUN: Readonly<Record<string, string>> = {
     ].map(command => [command, 'asks a project of Google Cloud, and its answer is for a person alone'])
   ),
   'colab ssh --proxy-mode': 'is what TPULab gives to ssh, and no command for a person',
-  'tpulab lessons': 'comes with the packages, where scripts/package/packages.integration.spec.mjs runs it',
+  'tpulab examples': 'comes with the packages, where scripts/package/packages.integration.spec.mjs runs it',
   'uv tool install google-colab-cli': 'installs a program of Google from the package index'
 };
 

@@ -85,7 +85,7 @@ async function findProgram(program: string): Promise<string> {
   }
   throw new RemoteProblem(
     'colab_missing',
-    'Google\'s colab command is not on the PATH of the gateway. Install it (it needs Python 3.12 or newer, Linux or macOS), log in once with the command "colab usage", then connect again.',
+    'Google\'s colab command is not on the PATH of the server. Install it (it needs Python 3.12 or newer, Linux or macOS), log in once with the command "colab usage", then connect again.',
     { command: 'uv tool install google-colab-cli' }
   );
 }

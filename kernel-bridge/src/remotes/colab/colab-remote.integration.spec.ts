@@ -119,7 +119,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     );
     await google.answer({ balance: 8.8 });
     await vi.waitFor(async () => expect(await left()).toMatchObject({ state: 'ok' }), { timeout: 60_000 });
-    const described = await tpulab('remote', 'describe', 'colab');
+    const described = await tpulab('machine', 'describe', 'colab');
     expect(described).toMatch(/ok: .* compute units left/);
     // Where Colab cannot be asked, what it said last stays.
     await google.answer({ usageFails: 'Internal Server Error' });
@@ -140,10 +140,12 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     await mkdir(project);
     await writeFile(path.join(project, 'data.csv'), '1,2');
     const copied = (to: string): string => `1 file, 3 bytes copied to colab:${to}.\n`;
-    expect(await tpulab('push', 'colab', project)).toBe(copied(`${CONTENT}/project`));
-    expect(await tpulab('push', 'colab', project, '--to', 'a/b')).toBe(copied(`${CONTENT}/a/b`));
-    expect(await tpulab('push', 'colab', project, '--to', '~/b')).toBe(copied('/root/b'));
-    expect(await tpulab('pull', 'colab', `${project}/b`, '--from', '~/b')).toContain('1 file, 3 bytes');
+    expect(await tpulab('copy', 'push', 'colab', project)).toBe(copied(`${CONTENT}/project`));
+    expect(await tpulab('copy', 'push', 'colab', project, '--to', 'a/b')).toBe(copied(`${CONTENT}/a/b`));
+    expect(await tpulab('copy', 'push', 'colab', project, '--to', '~/b')).toBe(copied('/root/b'));
+    expect(await tpulab('copy', 'pull', 'colab', `${project}/b`, '--from', '~/b')).toContain(
+      '1 file, 3 bytes'
+    );
     const lines = ['import os', 'print(os.getcwd(), open("project/data.csv").read())'];
     const cell = { cell_type: 'code', id: 'a', metadata: {}, source: lines.join('\n'), outputs: [] };
     const notebook = path.join(vm.folder, 'run.ipynb');
@@ -156,7 +158,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
         nbformat_minor: 5
       })
     );
-    await tpulab('run', notebook, '--on', 'colab');
+    await tpulab('execute', notebook, '--on', 'colab');
     expect(await readFile(notebook, 'utf8')).toContain(`${CONTENT} 1,2`);
     // The page starts a kernel for a folder that it has synced.
     const body = { name: 'lossless', path: `${CONTENT}/project/train.ipynb` };

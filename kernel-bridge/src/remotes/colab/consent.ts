@@ -24,7 +24,7 @@ export function colabConsent(
       'Colab may reclaim it at any time and without notice, also in the middle of a training run. TPULab does not fake activity. Outputs are copied to this computer; files there are lost, so save checkpoints elsewhere.',
       ...(others.length === 0
         ? []
-        : [`Already running on your account, and not started by this remote: ${running}.`])
+        : [`Already running on your account, and not started by this machine: ${running}.`])
     ],
     figures: colabFigures(usage),
     accept: 'Create runtime',

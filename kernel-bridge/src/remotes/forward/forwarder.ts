@@ -40,7 +40,7 @@ export class Forwarder implements Disposable {
     this.#listening = remotes.onReachable((name, found) => {
       this.#close(name);
       const failed = (err: unknown): void =>
-        log.error({ remote: name, err }, 'a socket to a remote is closed: its handler failed');
+        log.error({ remote: name, err }, 'a socket to a machine is closed: its handler failed');
       if (found)
         this.#lanes.set(name, {
           remote: found,
@@ -162,7 +162,7 @@ function explained(error: unknown, { name, refused }: Forwarding): BridgeError {
     refused();
     return new RemoteUnavailableError(name, `${error.message}; requesting a new one`);
   }
-  return new RemoteUnavailableError(name, `its gateway did not answer (${codeOf(error) || 'no connection'})`);
+  return new RemoteUnavailableError(name, `its server did not answer (${codeOf(error) || 'no connection'})`);
 }
 
 /** @throws BridgeError, HandshakeRefused */

@@ -133,7 +133,7 @@ class KnownExecutions {
         else await this.#append(lines);
       } catch (error) {
         // What is in memory still counts; after a restart these outputs are shown as those of a stranger.
-        this.#log.warn({ file: this.#file, err: error }, 'a request to a remote could not be written down');
+        this.#log.warn({ file: this.#file, err: error }, 'a request to a machine could not be written down');
       }
     }
   }

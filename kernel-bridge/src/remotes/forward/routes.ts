@@ -40,7 +40,7 @@ export async function addForwardingRoutes(app: App, forwarder: Forwarder): Promi
       config: { access: ['spend', remoteIn] },
       schema: {
         hide: true,
-        summary: "The gateway of a remote: everything that it serves, with this gateway's token",
+        summary: "The server of a machine: everything that it serves, with this server's token",
         response: { 200: Type.Unknown() }
       },
       handler: (request, reply) => {
@@ -63,7 +63,7 @@ export function addRequestedRoute(app: App, requested: RequestedHere): void {
     '/bridge/v1/remotes/:name/requested',
     {
       schema: {
-        summary: 'Which executions on a remote were requested through this gateway',
+        summary: 'Which executions on a machine were requested through this server',
         params: Type.Object({ name: RemoteName }),
         body: RequestedQuestion,
         response: { 200: RequestedAnswer }

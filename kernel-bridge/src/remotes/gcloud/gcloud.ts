@@ -82,7 +82,7 @@ async function runToEnd(
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new RemoteProblem(
       'gcloud_missing',
-      'The program gcloud is not on the PATH of the gateway; install the Google Cloud CLI (https://cloud.google.com/sdk/docs/install), or connect with USER@HOST instead.',
+      'The program gcloud is not on the PATH of the server; install the Google Cloud CLI (https://cloud.google.com/sdk/docs/install), or connect with USER@HOST instead.',
       { cause: error }
     );
   } finally {

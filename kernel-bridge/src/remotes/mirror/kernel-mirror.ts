@@ -55,12 +55,12 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
       } else if (frame.kind === 'skipped') {
         behindBytes = Math.max(behindBytes - frame.bytes, 0);
       } else if (frame.note.kind === 'restart') {
-        if (!options.mayRestart()) throw new RestartStorm('the remote begins one journal after the other');
+        if (!options.mayRestart()) throw new RestartStorm('the machine begins one journal after the other');
         const lastSeq = journal.nextSeq - 1;
         const aside = await journal.restart();
         log.warn(
           { kernelId, lastSeq, aside },
-          'the remote has another journal; the copy of the old one was put aside'
+          'the machine has another journal; the copy of the old one was put aside'
         );
       } else if (frame.note.kind === 'standing') {
         behindBytes = frame.note.behindBytes;

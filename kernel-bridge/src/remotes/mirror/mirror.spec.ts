@@ -290,7 +290,7 @@ describe('the mirror of a remote kernel', () => {
     await caughtUp();
     expect(await records(here())).toEqual(await records(there()));
     expect(readdirSync(path.dirname(here()))).toContain('journal.other');
-    expect(lines.join('')).toContain('the remote has another journal');
+    expect(lines.join('')).toContain('the machine has another journal');
     await vi.waitFor(() => expect(mirrors.totals('my-tpu').putAside).toBe(1), { timeout: 60_000 });
   });
 

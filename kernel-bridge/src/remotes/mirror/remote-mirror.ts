@@ -61,7 +61,7 @@ export class RemoteMirror implements AsyncDisposable {
     // Each kernel that is followed waits for it.
     setMaxListeners(0, this.#over.signal);
     this.#gateway = new RemoteGateway(options.gateway, err =>
-      options.log.error({ err }, 'the list of kernels of a remote cannot be read')
+      options.log.error({ err }, 'the list of kernels of a machine cannot be read')
     );
     for (const kernelId of options.unfinished) this.#follow(kernelId);
     this.#watching = this.#watch();

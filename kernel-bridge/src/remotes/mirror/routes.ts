@@ -31,7 +31,7 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
     '/bridge/v1/remotes/:name/mirror',
     {
       schema: {
-        summary: 'The kernels of a remote whose journal is on this machine',
+        summary: 'The kernels of a machine whose journal is on this machine',
         params: Params,
         response: { 200: MirroredKernels }
       }
@@ -84,7 +84,7 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
     '/bridge/v1/remotes/:name/mirror',
     {
       schema: {
-        summary: 'Removes what is on this machine of the journals of a remote',
+        summary: 'Removes what is on this machine of the journals of a machine',
         params: Params,
         response: { 204: Type.Null({ description: 'nothing is left' }) }
       }

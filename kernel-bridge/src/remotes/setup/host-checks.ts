@@ -44,7 +44,7 @@ const architecture: Judge = ({ facts: { system, machine } }) => {
   return failed(
     'architecture',
     `${system || 'unknown system'} ${machine}`,
-    'The kernel bridge runs on Linux with x86_64 or aarch64; choose another machine.'
+    'The server runs on Linux with x86_64 or aarch64; choose another machine.'
   );
 };
 
@@ -141,7 +141,7 @@ const holders: Judge = ({ facts }) => {
   return warning(
     'chips in use',
     `held by ${text}`,
-    'Only one process at a time can use the chips. Once connected, "tpulab holders --remote NAME" shows which kernel it is and can end it if TPULab started it.'
+    'Only one process at a time can use the chips. Once connected, "tpulab ps --machine NAME" shows which kernel it is and can end it if TPULab started it.'
   );
 };
 

@@ -270,16 +270,16 @@ export class InstalledSetup implements HostSetup {
   async prepare(shell: RemoteShell, options: SetupOptions): Promise<PreparedHost> {
     const { signal } = options;
     const stage = stages(options.onStage);
-    stage('bridge', 'Kernel bridge', 'running', null);
+    stage('bridge', 'Server', 'running', null);
     const found = await shell.run(FIND, [], { signal, timeoutMs: STEP_MS });
     if (found.code !== 0) {
-      stage('bridge', 'Kernel bridge', 'failed', null);
+      stage('bridge', 'Server', 'failed', null);
       throw new RemoteProblem(
         'remote_bridge_missing',
         `There is no program "tpulab" on ${shell.host}; install it there, or connect with --install.`
       );
     }
-    stage('bridge', 'Kernel bridge', 'done', null);
+    stage('bridge', 'Server', 'done', null);
     stage('gateway', 'Gateway', 'running', null);
     const served = await shell.run(SERVE, [], { signal, timeoutMs: START_MS });
     if (served.code !== 0) {
@@ -290,7 +290,7 @@ export class InstalledSetup implements HostSetup {
     if (!prepared) {
       throw new RemoteProblem(
         'remote_bridge_failed',
-        `The gateway on ${shell.host} does not listen on a unix socket; stop it there with "tpulab stop" (its kernels keep running), then connect again.`
+        `The server on ${shell.host} does not listen on a unix socket; stop it there with "tpulab stop" (its kernels keep running), then connect again.`
       );
     }
     stage('gateway', 'Gateway', 'done', null);
@@ -319,7 +319,7 @@ function notStarted(host: string, words: string): RemoteProblem {
       `The disk of ${host} is full (${why}); free some space there, then connect again.`
     );
   }
-  return new RemoteProblem('remote_bridge_failed', `The gateway on ${host} does not start: ${why}`);
+  return new RemoteProblem('remote_bridge_failed', `The server on ${host} does not start: ${why}`);
 }
 
 /** The last three lines; a login shell may have said something before. */

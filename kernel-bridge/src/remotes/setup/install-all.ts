@@ -71,12 +71,12 @@ async function bridge({ session, facts, context, incoming, stages, cache }: Inst
     await sendFile(session, file, name, stage);
     const args = [name, sha256, layout.bridge];
     const { code, lines } = await session.run(UNPACK_ARCHIVE_SCRIPT, args, { timeoutMs: 5 * QUICK_MS });
-    if (code === EXIT.checksum) throw checksumWrong(session, 'The bridge');
+    if (code === EXIT.checksum) throw checksumWrong(session, 'The server');
     if (code === 0) return;
     const reason = lines.at(-1) ?? `code ${code}`;
     throw new SetupError(
       'setup_unpack_failed',
-      `The bridge could not be unpacked on ${session.host}: ${reason}.`
+      `The server could not be unpacked on ${session.host}: ${reason}.`
     );
   };
   await stages.run('bridge', async stage => {

@@ -7,7 +7,7 @@ import { CodedError } from '../../platform/coded-error.js';
 export const STAGE_TITLES = {
   check: 'Checks',
   node: 'Node',
-  bridge: 'Kernel bridge',
+  bridge: 'Server',
   uv: 'uv',
   python: 'Python',
   environment: 'Environment',

@@ -56,7 +56,7 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
       {
         timeoutMs: START_MS,
         onSaid: key => {
-          if (key === 'replacing') stage.at('ending the gateway of another version; its kernels go on');
+          if (key === 'replacing') stage.at('ending the server of another version; its kernels go on');
         }
       }
     );
@@ -67,7 +67,7 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
     if (code === EXIT.otherBuild) throw otherBuild(session.host, said.get('other') ?? '', newcomer);
     throw new SetupError(
       'setup_gateway_failed',
-      `The gateway did not start on ${session.host}: the error was "${plainText(lines.at(-1) ?? `code ${code}`, 300)}". See state/gateway.log in TPULab's folder there.`,
+      `The server did not start on ${session.host}: the error was "${plainText(lines.at(-1) ?? `code ${code}`, 300)}". See state/gateway.log in TPULab's folder there.`,
       { command: `ssh ${shown(session.host)} tail ${shown(`${start.folder}/state/gateway.log`)}` }
     );
   });

@@ -70,7 +70,7 @@ export class SshProcess {
         reject(
           new RemoteProblem(
             'remote_ssh_missing',
-            `The program ssh cannot be started (${(cause as NodeJS.ErrnoException).code ?? cause.message}); install OpenSSH, or put it on the PATH of the gateway.`,
+            `The program ssh cannot be started (${(cause as NodeJS.ErrnoException).code ?? cause.message}); install OpenSSH, or put it on the PATH of the server.`,
             { cause }
           )
         );

@@ -42,7 +42,7 @@ export async function foldersOf(
     named.includes('\0')
   ) {
     throw badFolder(
-      `"${named}" cannot be the folder on the remote; use one below its home folder, or an absolute path.`
+      `"${named}" cannot be the folder on the machine; use one below its home folder, or an absolute path.`
     );
   }
   return { local, remote: await folderThere(named, shell, signal) };
