@@ -35,7 +35,10 @@ function unit(name: string, include: string[]) {
 
 function unitInThreads(name: string, include: string[]) {
   const { test, ...others } = unit(name, include);
-  return { ...others, test: { ...test, isolate: true, pool: 'threads' as const } };
+  // `@jupyter/web-components` 0.17.1 imports a file without its extension, which Node refuses and Vite resolves: all of
+  // JupyterLab that leads there goes through Vite.
+  const server = { deps: { inline: [/@jupyter(lab)?\//] } };
+  return { ...others, test: { ...test, server, isolate: true, pool: 'threads' as const } };
 }
 
 export default defineConfig({
