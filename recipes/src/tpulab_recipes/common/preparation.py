@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +30,26 @@ class Skipped:
         if reason not in self.reasons:
             self.reasons.append(reason)
             print(f"left out: {reason}", file=sys.stderr, flush=True)
+
+
+def report_left_out(output: str | Path, reasons: Sequence[str]) -> None:
+    """Prints how many were left out for each kind of reason, and names every one in `left_out.txt`."""
+    folder = Folder(output)
+    if not reasons:
+        folder.remove("left_out.txt")
+        return
+    folder.make().put("left_out.txt", "".join(f"{reason}\n" for reason in reasons))
+    counts = Counter(_kind(reason) for reason in reasons)
+    print(f"{len(reasons)} left out, each named in {folder.url.rstrip('/')}/left_out.txt:")
+    for kind, count in counts.most_common():
+        print(f"  {count:5}  {kind}", flush=True)
+
+
+def _kind(reason: str) -> str:
+    """The reason without the name of the clip and without its figures."""
+    head, colon, rest = reason.partition(": ")
+    kind = rest if colon and " " not in head else re.sub(r"\S*[/.]\w\S*", "…", reason)
+    return re.sub(r"\d+(\.\d+)?", "N", kind).rstrip(".")
 
 
 class Ledger:

@@ -1,4 +1,4 @@
-"""`python -m tpulab_recipes.dia COMMAND`: encode, finetune, evaluate, generate, export, memory."""
+"""`python -m tpulab_recipes.dia COMMAND`: prepare, encode, finetune, evaluate, generate, export, memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tpulab_recipes.common.command_line import (
 )
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.inputs import checked_share
-from tpulab_recipes.common.preparation import require_output_file
+from tpulab_recipes.common.preparation import report_left_out, require_output_file
 from tpulab_recipes.common.progress import Terminal
 from tpulab_recipes.dia.config import (
     FULL_SIZE,
@@ -61,6 +61,69 @@ class DiaCommand(Command):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Prepare(DiaCommand):
+    """Makes clips and texts of long recordings: finds speech, cuts at silence, transcribes, and encodes. Run
+    the same command again to resume, or for recordings that were added."""
+
+    recordings: str
+    """Folder or gs://bucket/path with sound files, in folders or not, or hf://DATASET. NAME.txt beside
+    NAME.wav is its text; in a folder named S2 the speaker is [S2]."""
+    output: str
+    """Folder or gs://bucket/path for clips, texts and codes; the --audio-folder of finetune."""
+    whisper: str = "openai/whisper-small"
+    """Folder or Hugging Face name of the model that transcribes."""
+    language: str = ""
+    """Language that is spoken, as Whisper names it (`en`); empty: it finds out."""
+    seconds: float = 0.0
+    """The longest clip; 0: what fits `audio_length`."""
+    codec: str = ""
+    """Folder or Hugging Face name of the DAC codec (`descript/dac_44khz`), to encode as well. Empty: leave
+    that to encode or finetune."""
+
+    def run(self) -> None:
+        from tpulab_recipes.audio.codec import load_codec
+        from tpulab_recipes.audio.slicing import histogram
+        from tpulab_recipes.audio.transcripts import MOST_SECONDS, load_whisper
+        from tpulab_recipes.common.preparation import require_writable
+        from tpulab_recipes.dia.data import Layout, encode
+        from tpulab_recipes.dia.recordings import prepare, require_apart
+
+        require_apart(self.recordings, self.output)
+        require_writable(self.output)
+        codec = load_codec(self.codec)  # the tiny one has the published rate and hop
+        frames = self.config.audio_length - Layout.published_overhead
+        fits = min(frames * codec.hop / codec.sample_rate, MOST_SECONDS)
+        if not 0 <= self.seconds <= fits:
+            raise ConfigError(
+                "seconds", f"{self.seconds} is not from 0 to {fits:.1f}; a longer clip needs --audio-length."
+            )
+        seconds = self.seconds or fits
+        transcribe = load_whisper(self.whisper, self.language)
+        print(f"clips of at most {seconds:.1f} s", flush=True)
+        done, lengths, skipped = prepare(
+            self.recordings,
+            self.output,
+            transcribe,
+            made_by=f"{self.whisper} {self.language}",
+            sample_rate=codec.sample_rate,
+            seconds=seconds,
+            progress=Terminal(),
+        )
+        print(histogram(lengths))
+        left_out, encoded = skipped.reasons, 0
+        if self.codec:
+            window = {"frames": frames, "channels": codec.codebooks, "text_length": self.config.text_length}
+            backend = self.use_backend()
+            encoded, more = encode(self.output, self.output, codec, backend, **window, progress=Terminal())
+            left_out = left_out + more.reasons
+        report_left_out(self.output, left_out)
+        minutes = round(sum(lengths) / 60, 2)
+        print_result(
+            recordings=done, clips=len(lengths), minutes=minutes, left_out=len(left_out), encoded=encoded
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Encode(DiaCommand):
     """Encodes sound as codes, once: AUDIO_FOLDER/audio/NAME.wav to OUTPUT/encoded_audio/NAME.pt."""
 
@@ -79,12 +142,12 @@ class Encode(DiaCommand):
 
         backend = self.use_backend()
         codec = load_codec(self.codec)
-        # The delays of mono and stereo checkpoints end alike, and so the same frames fit.
-        frames = self.config.audio_length - Layout(tuple(range(16)), 0, 0, 0).overhead
+        frames = self.config.audio_length - Layout.published_overhead
         window = {"frames": frames, "channels": codec.codebooks * (2 if self.stereo else 1)}
         window["text_length"] = self.config.text_length
         output = self.output or self.audio_folder
         done, skipped = encode(self.audio_folder, output, codec, backend, **window, progress=Terminal())
+        report_left_out(output, skipped.reasons)
         print_result(encoded=done, left_out=len(skipped.reasons), device=backend.describe())
 
 
@@ -146,6 +209,7 @@ class Finetune(DiaCommand):
             folder, left_out = coded, skipped.reasons
         clips, skipped = _clips(folder, config, layout, processor)
         left_out += [each for each in skipped.reasons if each not in left_out]
+        report_left_out(output, left_out)
         train, test = split_by_name(clips, [clip.name for clip in clips], self.held_out)
         in_epoch = steps_per_epoch(train, config, len(test))
         trainer = Trainer(config, model, backend, config.epochs * in_epoch)
@@ -330,7 +394,7 @@ class Memory(DiaCommand):
         print_result(needs=rows)
 
 
-COMMANDS = (Encode, Finetune, Evaluate, Generate, Export, Memory)
+COMMANDS = (Prepare, Encode, Finetune, Evaluate, Generate, Export, Memory)
 
 
 def _model(config: Config, codec: str = "") -> tuple[Any, Any, Any]:

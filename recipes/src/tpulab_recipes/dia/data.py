@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ class Layout:
     eos: int
     pad: int
     bos: int
+
+    #: `overhead` of all published checkpoints: the delays of mono and stereo end alike.
+    published_overhead: ClassVar[int] = 16
 
     @staticmethod
     def of(config: Any) -> Layout:
