@@ -42,8 +42,9 @@ export class Machine implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Resolves when its services have been started. */
+  /** Resolves when its services have been started. One that is on stays on. */
   async boot(): Promise<void> {
+    if (this.isOn) return;
     const { folder, networkNamespace } = this.#options;
     const started = path.join(folder, 'started');
     await rm(started, { force: true });

@@ -36,7 +36,8 @@ function remote(lab: LabServer): Promise<Remote> {
 
 async function connect(lab: LabServer): Promise<void> {
   await ask(lab, 'POST', 'bridge/v1/remotes/vm/connect');
-  await expect.poll(async () => (await remote(lab)).state, LONG).toBe('connected');
+  // The whole of it, so that a failure says why.
+  await expect.poll(() => remote(lab), LONG).toMatchObject({ state: 'connected' });
 }
 
 /** A cell that counts to 60, and waits in the middle until its gate is a file in the home folder of the machine. */
@@ -262,9 +263,7 @@ test('it is taken back: there is time for a checkpoint, and what was printed can
 
 const RUN = /^run \S+\s*$/;
 
-// Broken since requests to remotes are rebuilt: the notice may not come, and the session page may lose the kernel that it starts. To be
-// mended before a release; a restart by hand works.
-test.fixme('it is created again with a new disk: both pages say so, and one click starts the kernel and runs what had run', async ({
+test('it is created again with a new disk: both pages say so, and one click starts the kernel and runs what had run', async ({
   browser,
   lab,
   page,
