@@ -1,5 +1,6 @@
 /** What the environment and the cloud's metadata server say of the accelerator. Neither has to be there. */
 import type { AcceleratorInfo } from '@tpulab/protocol';
+import { deadline } from '../platform/waiting.js';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -51,12 +52,12 @@ async function tpuEnv({
   timeoutMs = METADATA_MS,
   signal
 }: MetadataOptions): Promise<Map<string, string>> {
-  const deadline = AbortSignal.timeout(timeoutMs);
+  using within = deadline(timeoutMs, signal);
   try {
     const response = await fetch(`${url}/computeMetadata/v1/instance/attributes/tpu-env`, {
       headers: { 'Metadata-Flavor': 'Google' },
       redirect: 'error',
-      signal: signal ? AbortSignal.any([signal, deadline]) : deadline
+      signal: within.signal
     });
     // A captive portal answers too, but not with this header.
     if (!response.ok || response.headers.get('metadata-flavor') !== 'Google') {

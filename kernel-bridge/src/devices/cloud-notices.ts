@@ -9,6 +9,7 @@ import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { RemoteNotice } from '@tpulab/protocol';
 import type { Logger } from 'pino';
+import { deadline } from '../platform/waiting.js';
 import { metadataUrl } from './accelerator-info.js';
 
 export interface CloudNoticesOptions {
@@ -120,26 +121,25 @@ export class CloudNotices implements AsyncDisposable {
       last === null
         ? ''
         : `?wait_for_change=true&timeout_sec=${WAIT_S}&last_etag=${encodeURIComponent(last.etag)}`;
-    const response = await this.#get(`${name}${query}`);
-    if (!response.ok) {
-      await response.body?.cancel();
-      throw new Error(`${name}: ${response.status}`);
-    }
-    const text = (await response.text()).slice(0, MAX_BYTES).trim();
-    const etag = response.headers.get('etag');
+    const { status, text, etag } = await this.#get(`${name}${query}`);
+    if (status !== 200) throw new Error(`${name}: ${status}`);
     // Without an etag the server would answer at once for ever.
     if (etag === null) throw new Error(`${name}: no etag`);
     return { text, etag };
   }
 
-  async #get(target: string): Promise<Response> {
+  async #get(target: string): Promise<{ status: number; text: string; etag: string | null }> {
     const { url = metadataUrl(this.#options.env) } = this.#options;
+    using within = deadline(WAIT_S * 1000 + ANSWER_SLACK_MS, this.#stopping.signal);
     const response = await fetch(`${url}/computeMetadata/v1/instance/${target}`, {
       headers: { 'Metadata-Flavor': 'Google' },
       redirect: 'error',
-      signal: AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(WAIT_S * 1000 + ANSWER_SLACK_MS)])
+      signal: within.signal
     });
-    if (response.headers.get('metadata-flavor') === 'Google') return response;
+    if (response.headers.get('metadata-flavor') === 'Google') {
+      const text = (await response.text()).slice(0, MAX_BYTES).trim();
+      return { status: response.status, text, etag: response.headers.get('etag') };
+    }
     await response.body?.cancel();
     throw new Error('what answers is not the metadata server');
   }
@@ -170,12 +170,9 @@ export class CloudNotices implements AsyncDisposable {
   /** When the announced window begins; null where nothing is announced. */
   async #windowStart(): Promise<number | null> {
     try {
-      const response = await this.#get('upcoming-maintenance?alt=json');
-      if (!response.ok) {
-        await response.body?.cancel();
-        return null;
-      }
-      const said = (await response.json()) as { window_start_time?: unknown; windowStartTime?: unknown };
+      const { status, text } = await this.#get('upcoming-maintenance?alt=json');
+      if (status !== 200) return null;
+      const said = JSON.parse(text) as { window_start_time?: unknown; windowStartTime?: unknown };
       const time = Date.parse(String(said.window_start_time ?? said.windowStartTime));
       return Number.isNaN(time) ? null : time;
     } catch {

@@ -9,6 +9,7 @@ import { type KeeperRecord, kernelPaths, presenceOfKernel } from '../keeper-prot
 import { type KeeperEvent, parseEvent } from '../keeper-protocol/messages.js';
 import { isSameProcess } from '../platform/process-identity.js';
 import { holderOf } from '../platform/process-lock.js';
+import { deadline } from '../platform/waiting.js';
 
 const HELLO_MS = 10_000;
 
@@ -34,8 +35,8 @@ export async function attachKeeper(
   }
   let socket: Socket | null = null;
   try {
-    const deadline = AbortSignal.timeout(options.timeoutMs ?? HELLO_MS);
-    const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+    using within = deadline(options.timeoutMs ?? HELLO_MS, options.signal);
+    const { signal } = within;
     signal.throwIfAborted();
     // Without the signal: as an option of the socket it would cut the connection when the deadline passes, hello or not.
     socket = connect({ path: record.socketPath });

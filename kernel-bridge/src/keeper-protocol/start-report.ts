@@ -1,6 +1,7 @@
 /** What a keeper says once on descriptor 3, and how that is waited for. */
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { deadline } from '../platform/waiting.js';
 import { KeeperError, type KeeperErrorCode } from './keeper-error.js';
 
 /** Node and one native module on a cold, busy machine. */
@@ -20,9 +21,9 @@ export interface ReportOptions {
 export class NothingRanError extends KeeperError {}
 
 export function reportOf(child: ChildProcess, options: ReportOptions, logFile: string): Promise<StartReport> {
-  const deadline = AbortSignal.timeout(options.timeoutMs ?? START_MS);
-  const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
-  return new Promise((resolve, reject) => {
+  const within = deadline(options.timeoutMs ?? START_MS, options.signal);
+  const { signal } = within;
+  const reported = new Promise<StartReport>((resolve, reject) => {
     let text = '';
     const pipe = child.stdio[3] as Readable;
     const fail = (why: string, cause?: unknown, Kind = KeeperError): void => {
@@ -53,6 +54,7 @@ export function reportOf(child: ChildProcess, options: ReportOptions, logFile: s
       }
     });
   });
+  return reported.finally(() => within[Symbol.dispose]());
 }
 
 /** Resolves with the keeper once it listens; rejects with what it reports, and then ends it by `signal`. */

@@ -10,20 +10,20 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
  * A signal that fires with `signal`, or after the time. For signals that live long: Node collects a time-out that only `AbortSignal.any`
  * refers to, and then it never fires.
  */
-export function deadline(ms: number, signal: AbortSignal): { readonly signal: AbortSignal } & Disposable {
+export function deadline(ms: number, signal?: AbortSignal): { readonly signal: AbortSignal } & Disposable {
   const controller = new AbortController();
-  const end = (): void => controller.abort(signal.reason);
+  const end = (): void => controller.abort(signal?.reason);
   const timer = setTimeout(
     () => controller.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError')),
     ms
   );
-  if (signal.aborted) end();
-  else signal.addEventListener('abort', end, { once: true });
+  if (signal?.aborted) end();
+  else signal?.addEventListener('abort', end, { once: true });
   return {
     signal: controller.signal,
     [Symbol.dispose]: () => {
       clearTimeout(timer);
-      signal.removeEventListener('abort', end);
+      signal?.removeEventListener('abort', end);
     }
   };
 }

@@ -18,6 +18,7 @@ import type { HostSetup, ReachableRemote } from './contracts.js';
 import { type Gcloud, gcloudOnPath } from './gcloud/gcloud.js';
 import { projectMachines, withZone } from './gcloud/project-machines.js';
 import { socketFolder } from '../platform/socket-folder.js';
+import { deadline } from '../platform/waiting.js';
 import { InstalledSetup } from './setup/host-setup.js';
 import { NetworkWatch } from './network-watch.js';
 import { Remote, type RemoteContext } from './remote.js';
@@ -196,7 +197,8 @@ export class Remotes implements AsyncDisposable {
 
   /** `project` of Google Cloud; else gcloud's own. */
   async candidates(signal: AbortSignal, project?: string): Promise<RemoteCandidates> {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(CANDIDATES_MS)]);
+    using within = deadline(CANDIDATES_MS, signal);
+    const limit = within.signal;
     const [hosts, gcloud, colab] = await Promise.all([
       sshHosts(this.#options.home ?? homedir()),
       projectMachines(this.#context.gcloud, limit, project),

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
+import { deadline } from '../../platform/waiting.js';
 import { RemoteProblem } from '../remote-error.js';
 import { SshProcess } from '../ssh/ssh-process.js';
 
@@ -45,7 +46,8 @@ export function colabOnPath(program = 'colab'): ColabCommand {
 
 async function runToEnd(program: string, args: readonly string[], call: ColabCall): Promise<ColabAnswer> {
   const { signal, timeoutMs = ANSWER_MS, env } = call;
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  using within = deadline(timeoutMs, signal);
+  const limit = within.signal;
   signal.throwIfAborted();
   const started = await SshProcess.start({
     program: '/bin/sh',

@@ -1,5 +1,6 @@
 /** Asks the user's own gcloud. It is never told to change anything but to make the user's key known to a machine. */
 import { spawn } from 'node:child_process';
+import { deadline } from '../../platform/waiting.js';
 import { type RemoteErrorCode, RemoteProblem } from '../remote-error.js';
 
 /** gcloud starts slowly, and makes a key the first time; adding a key to all hosts of a node takes it minutes. */
@@ -48,7 +49,8 @@ async function runToEnd(
   signal: AbortSignal,
   limitMs: number
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
+  using within = deadline(limitMs, signal);
+  const limit = within.signal;
   const env = { ...process.env, CLOUDSDK_CORE_DISABLE_PROMPTS: '1' };
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env, detached: true });
   const end = (): void => {

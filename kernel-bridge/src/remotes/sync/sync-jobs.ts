@@ -1,6 +1,7 @@
 /** The runs that make folders the same: one a remote, with its progress. */
 import type { SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
 import { NamedJobs } from '../../platform/named-jobs.js';
+import { deadline } from '../../platform/waiting.js';
 import type { RemoteShell } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
 import type { Remote } from '../remote.js';
@@ -28,8 +29,9 @@ export class SyncJobs implements AsyncDisposable {
 
   /** @throws RemoteProblem */
   async plan(remote: Remote, request: SyncRequest, gone: AbortSignal): Promise<SyncPlan> {
-    const signal = AbortSignal.any([gone, AbortSignal.timeout(PLAN_MS)]);
-    return withShell(remote, async shell => {
+    using within = deadline(PLAN_MS, gone);
+    const { signal } = within;
+    return await withShell(remote, async shell => {
       const folders = await foldersOf(request, shell, signal);
       return planSync({ request, folders, shell, signal });
     });
