@@ -56,6 +56,23 @@ test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ 
   expect(errors).toEqual([]);
 });
 
+// N3: what a browser's history keeps of such a link is worthless.
+test('a link with a code lets one page in, and a reload of it', async ({ page, browser, gateway }) => {
+  await gateway.write('linked.ipynb', notebookText(['print("in")']));
+  const answer = await gateway.ask('bridge/v1/page-code', { method: 'POST' });
+  const { code } = (await answer.json()) as { code: string };
+  const link = `${gateway.url}session/linked.ipynb#code=${code}`;
+  await page.goto(link);
+  await expect(page.locator('.jp-CodeCell')).toHaveCount(1);
+  expect(page.url()).not.toContain('code-');
+  await page.reload();
+  await expect(page.locator('.jp-CodeCell')).toHaveCount(1);
+  const stranger = await openElsewhere(browser, link);
+  await expect(stranger.getByRole('alert')).toContainText('This link was opened before');
+  await expect(stranger.getByLabel('Token')).toBeVisible();
+  await stranger.context().close();
+});
+
 test('loads a style sheet again that was lost on the way', async ({ page, gateway }) => {
   await gateway.write('plain.ipynb', notebookText(['1']));
   let asked = 0;

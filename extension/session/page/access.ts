@@ -24,34 +24,67 @@ export class AccessError extends Error {
 /** Whether it is a key, which is of no use to a script that finds it. */
 export const isStorable = (token: string): boolean => token.startsWith('page-');
 
+/** Of a link that works once. */
+const isCode = (token: string): boolean => token.startsWith('code-');
+
 /**
- * What the page goes on with in place of its token: a key that works only with a cookie that scripts cannot read. Where a browser keeps no
- * cookies it is the token, which is then stored nowhere.
+ * What the page goes on with in place of what its address has: a key that works only with a cookie that scripts cannot read. Where a browser
+ * keeps no cookies it is the token, which is then stored nowhere.
+ *
+ * @throws AccessError
  */
-export async function keyOf(gateway: string, token: string): Promise<string> {
+export async function enter(
+  gateway: string,
+  token: string
+): Promise<{ readonly access: Access; readonly key: string }> {
+  if (isCode(token)) {
+    const key = await keyFor(gateway, token, LINK_SPENT);
+    return { key, access: await askAccess(gateway, key, NO_COOKIES) };
+  }
+  const access = await askAccess(gateway, token);
   if (isStorable(token)) {
-    return token;
+    return { access, key: token };
   }
   try {
-    const settings = fixedBridgeSettings({ url: gateway, token });
-    const url = URLExt.join(gateway, 'bridge/v1/page-key');
-    const init = { credentials: 'same-origin', signal: AbortSignal.timeout(20_000) } as const;
-    const answer = await ServerConnection.makeRequest(url, init, settings);
-    const { key } = (await answer.json()) as { key: string };
+    const key = await keyFor(gateway, token);
     await askAccess(gateway, key);
-    return key;
+    return { access, key };
   } catch {
-    return token;
+    return { access, key: token };
   }
 }
 
+async function keyFor(gateway: string, token: string, refusal?: string): Promise<string> {
+  const answer = await ask(gateway, 'bridge/v1/page-key', token, refusal);
+  return ((await answer.json()) as { key: string }).key;
+}
+
+async function askAccess(gateway: string, token: string, refusal?: string): Promise<Access> {
+  const response = await ask(gateway, 'bridge/v1/health', token, refusal);
+  const health = (await response.json().catch(() => ({}))) as { access?: string };
+  return { isReadOnly: health.access === 'read' };
+}
+
+const TOKEN_REFUSED = trans.__('The server refused this token. It may have been revoked or have expired.');
+const LINK_SPENT = trans.__(
+  'This link was opened before, or is older than ten minutes. A link works once; make another one.'
+);
+const NO_COOKIES = trans.__(
+  'This browser stores no cookies for this page, so the link cannot be used. Allow them, or paste a token.'
+);
+
 /** @throws AccessError */
-export async function askAccess(gateway: string, token: string): Promise<Access> {
+async function ask(
+  gateway: string,
+  route: string,
+  token: string,
+  refusal = TOKEN_REFUSED
+): Promise<Response> {
   const settings = fixedBridgeSettings({ url: gateway, token });
-  const url = URLExt.join(gateway, 'bridge/v1/health');
+  const init = { credentials: 'same-origin', signal: AbortSignal.timeout(20_000) } as const;
   let response: Response;
   try {
-    response = await ServerConnection.makeRequest(url, { signal: AbortSignal.timeout(20_000) }, settings);
+    response = await ServerConnection.makeRequest(URLExt.join(gateway, route), init, settings);
   } catch {
     throw new AccessError(
       'unreachable',
@@ -59,11 +92,7 @@ export async function askAccess(gateway: string, token: string): Promise<Access>
     );
   }
   if (response.status === 403 || response.status === 401) {
-    throw new AccessError(
-      'refused',
-      trans.__('The server refused this token. It may have been revoked or have expired.')
-    );
+    throw new AccessError('refused', refusal);
   }
-  const health = (await response.json().catch(() => ({}))) as { access?: string };
-  return { isReadOnly: health.access === 'read' };
+  return response;
 }

@@ -1,24 +1,24 @@
-/** Where this page is, which notebook it is asked for, and the token that came in the fragment of its address. */
+/** Where this page is, which notebook it is asked for, and the code or token that came in the fragment of its address. */
 
 export interface PageAddress {
   /** Of the gateway, with a slash at its end. */
   readonly gateway: string;
   /** Below the root folder; null: none was named. */
   readonly notebook: string | null;
-  /** Null: somebody has to be asked for it. */
+  /** A token, a key, or the code of a link. Null: somebody has to be asked for it. */
   readonly token: string | null;
 }
 
 const TOKEN_KEY = 'tpulab:session-token';
 
 /**
- * A fragment is sent to no server. It is taken out of the address at once, so that it is in no history and no bookmark; the tab itself
- * remembers it, for a reload.
+ * A fragment is sent to no server. It is taken out of the address at once, so that it is in no bookmark. A browser's history keeps the first
+ * address all the same: a code there is worthless once this page has changed it for a key.
  */
 export function readAddress(page: Window): PageAddress {
   const base = new URL(page.document.baseURI);
   const fragment = new URLSearchParams(page.location.hash.slice(1));
-  const given = fragment.get('token');
+  const given = fragment.get('code') ?? fragment.get('token');
   if (given !== null) {
     page.history.replaceState(null, '', page.location.pathname + page.location.search);
   }

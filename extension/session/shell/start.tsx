@@ -1,6 +1,6 @@
 /** From the address to a page: asks for a token where there is none, then for a notebook where none is named. */
 import { type FormEvent, type JSX, lazy, Suspense, useEffect, useState } from 'react';
-import { AccessError, askAccess, type Access, isStorable, keyOf } from '../page/access.js';
+import { AccessError, enter, isStorable } from '../page/access.js';
 import { forgetToken, isBrowserFile, keepToken, type PageAddress } from '../page/address.js';
 import { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
@@ -36,8 +36,7 @@ export function Start({ address, theme }: StartProps): JSX.Element {
       return;
     }
     let isOver = false;
-    const open = async (access: Access): Promise<void> => {
-      const key = await keyOf(address.gateway, asked);
+    const open = ({ access, key }: Awaited<ReturnType<typeof enter>>): void => {
       if (!isOver) {
         if (isStorable(key)) {
           keepToken(window, key);
@@ -47,7 +46,7 @@ export function Start({ address, theme }: StartProps): JSX.Element {
         setState({ kind: 'open', page: new SessionPage(address.gateway, key, access) });
       }
     };
-    askAccess(address.gateway, asked).then(open, (error: unknown) => {
+    enter(address.gateway, asked).then(open, (error: unknown) => {
       if (isOver) {
         return;
       }

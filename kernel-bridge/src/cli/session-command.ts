@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { Type } from '@sinclair/typebox';
 import { Command } from 'commander';
 import { writeAtomically } from '../platform/write-atomically.js';
 import { resolveSettings } from '../config/resolve-settings.js';
@@ -17,10 +18,12 @@ interface SessionOptions extends StateOptions {
   readonly browser: boolean;
 }
 
+const PageCode = Type.Object({ code: Type.String() });
+
 export function sessionCommand(streams: Streams): Command {
   return new Command('session')
     .description(
-      'open the session page with a notebook or the list of notebooks; starts a server if none is running'
+      'open the session page with a notebook or the list of notebooks; starts a server if none is running. The link works once, for ten minutes'
     )
     .argument('[notebook]', 'notebook to open')
     .option(
@@ -39,13 +42,15 @@ export function sessionCommand(streams: Streams): Command {
         if (error instanceof CommandError && error.code === 'no_gateway') return null;
         throw error;
       });
-      const open = async (url: string, token: string, rootDir: string | undefined): Promise<void> => {
-        const link = sessionLink(url, token, belowRoot(asked, rootDir));
+      const open = async (gateway: RunningGateway, rootDir: string | undefined): Promise<void> => {
+        const notebook = belowRoot(asked, rootDir);
+        const { code } = await gateway.ask(PageCode, 'POST', 'bridge/v1/page-code');
+        const link = sessionLink(gateway.record.url, code, notebook);
         say(streams, options, { url: link }, link);
         if (options.browser) await openBrowser(stateDir, link);
       };
       if (running !== null) {
-        await open(running.record.url, running.token, running.record.rootDir);
+        await open(running, running.record.rootDir);
         return;
       }
       const rootDir = path.resolve(options.rootDir ?? (asked === undefined ? '.' : path.dirname(asked)));
@@ -53,14 +58,16 @@ export function sessionCommand(streams: Streams): Command {
       const flags = { stateDir, rootDir, ...(envDir && { envDir }), ...(port && { port: Number(port) }) };
       const settings = resolveSettings({ flags, env: process.env, file: new Map() });
       const { serveUntilStopped } = await import('./serve-gateway.js');
-      await serveUntilStopped(settings.values, ({ url, token }) => open(url, token, rootDir));
+      await serveUntilStopped(settings.values, async () =>
+        open(await RunningGateway.find(stateDir), rootDir)
+      );
     });
 }
 
-/** The token is in the fragment, which is sent to no server and written into no log. */
-export function sessionLink(gateway: string, token: string, notebook: string | null): string {
+/** The code works once. It is in the fragment, which is sent to no server and written into no log. */
+export function sessionLink(gateway: string, code: string, notebook: string | null): string {
   const name = (notebook ?? '').split('/').map(encodeURIComponent).join('/');
-  return `${new URL(`session/${name}`, gateway).href}#${new URLSearchParams({ token }).toString()}`;
+  return `${new URL(`session/${name}`, gateway).href}#${new URLSearchParams({ code }).toString()}`;
 }
 
 function requireNotebook(notebook: string): string {

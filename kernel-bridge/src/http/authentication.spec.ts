@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Authenticator, pathOf } from './authentication.js';
-import { cookieName } from './page-key.js';
+import { cookieName, PageCodes } from './page-key.js';
 
 const authenticator = new Authenticator('s3cret-token');
 
@@ -82,5 +82,31 @@ describe('the key of a page', () => {
     expect(
       replaced.identify({ headers: { authorization: `token ${key}`, cookie: sent }, url: '/' }, false)
     ).toBeNull();
+  });
+});
+
+// N3
+describe('the code of a link', () => {
+  it('is spent by the first who shows it, and lives ten minutes at most', () => {
+    let now = 0;
+    const codes = new PageCodes<string>(() => now);
+    const [one, late] = [codes.make('me'), codes.make('me')];
+    expect(codes.find(one)).toBe('me');
+    expect([codes.take(one), codes.take(one), codes.find(one)]).toEqual(['me', null, null]);
+    now = 10 * 60_000;
+    expect(codes.take(late)).toBeNull();
+  });
+
+  it('makes room for newer ones when nobody opens it', () => {
+    const codes = new PageCodes<number>();
+    const all = Array.from({ length: 100 }, (_, at) => codes.make(at));
+    expect(all.filter(code => codes.find(code) !== null)).toEqual(all.slice(-64));
+  });
+
+  it('opens the route of page keys alone', () => {
+    const code = authenticator.codes.make({ client: null });
+    expect(accepts(`token ${code}`, '/api')).toBe(false);
+    expect(accepts(`token ${code}`, '/bridge/v1/page-key')).toBe(true);
+    expect(accepts(undefined, `/bridge/v1/page-key?token=${code}`)).toBe(false);
   });
 });

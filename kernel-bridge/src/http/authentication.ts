@@ -5,7 +5,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { ClientToken, ClientTokens } from './client-tokens.js';
-import { isPageKey, pageCookie, pageKey } from './page-key.js';
+import { isPageCode, isPageKey, PAGE_KEY, PageCodes, pageCookie, pageKey } from './page-key.js';
 
 /** Who sent a request: the holder of the gateway's own token (null), or of a named one. */
 export interface Identity {
@@ -22,6 +22,8 @@ const OWN: Identity = { client: null };
 export class Authenticator {
   readonly #digest: Buffer;
   readonly #clients: ClientTokens | null;
+  /** Of links that were made and not opened yet. */
+  readonly codes = new PageCodes<Identity>();
 
   constructor(token: string, clients: ClientTokens | null = null) {
     if (token === '') throw new TypeError('the token of a server cannot be empty');
@@ -34,10 +36,9 @@ export class Authenticator {
    * `queryAllowed`, as `?token=X` (a page cannot set headers on a WebSocket or an image). Null without a good one.
    */
   identify(request: Pick<IncomingMessage, 'headers' | 'url'>, queryAllowed: boolean): Identity | null {
-    const header = request.headers.authorization;
-    if (header !== undefined) {
-      const match = /^(?:token|bearer) +(\S+) *$/i.exec(header);
-      return match?.[1] === undefined ? null : this.#holder(match[1], request);
+    if (request.headers.authorization !== undefined) {
+      const given = tokenIn(request);
+      return given === null ? null : this.#holder(given, request);
     }
     if (!queryAllowed) return null;
     const given = queryOf(request.url ?? '').getAll('token');
@@ -59,6 +60,19 @@ export class Authenticator {
     return this.#digest;
   }
 
+  /** Who asks for the key of a page. A code of a link is spent by it. */
+  identifyPage(request: Pick<IncomingMessage, 'headers' | 'url'>): Identity | null {
+    const identity = this.identify(request, false);
+    const given = tokenIn(request) ?? '';
+    return isPageCode(given) ? this.codes.take(given) : identity;
+  }
+
+  /** A code stands for the token with which its link was made, at one route. */
+  #ofCode(given: string, { url = '' }: Pick<IncomingMessage, 'url'>): Identity | null {
+    const holder = pathOf(url) === PAGE_KEY ? this.codes.find(given) : null;
+    return holder !== null && this.stillValid(holder) ? holder : null;
+  }
+
   #ofPage(given: string, nonce: string | null): Identity | null {
     if (nonce === null) return null;
     const shown = digest(given);
@@ -69,7 +83,8 @@ export class Authenticator {
   }
 
   /** Equal digests have equal lengths, so each comparison takes the same time for every wrong token; all are made. */
-  #holder(given: string, request: Pick<IncomingMessage, 'headers'>): Identity | null {
+  #holder(given: string, request: Pick<IncomingMessage, 'headers' | 'url'>): Identity | null {
+    if (isPageCode(given)) return this.#ofCode(given, request);
     if (isPageKey(given)) return this.#ofPage(given, pageCookie(request.headers.cookie, this.#digest));
     const shown = digest(given);
     const isOwn = timingSafeEqual(shown, this.#digest);
@@ -77,6 +92,10 @@ export class Authenticator {
     if (isOwn) return OWN;
     return client && { client };
   }
+}
+
+function tokenIn({ headers }: Pick<IncomingMessage, 'headers'>): string | null {
+  return /^(?:token|bearer) +(\S+) *$/i.exec(headers.authorization ?? '')?.[1] ?? null;
 }
 
 function digest(token: string): Buffer {

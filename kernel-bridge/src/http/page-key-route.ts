@@ -1,28 +1,46 @@
-/** `/bridge/v1/page-key`: what the session page keeps in place of its token. */
+/** `/bridge/v1/page-key`: what the session page keeps in place of its token. `/bridge/v1/page-code`: what a link has in its place. */
 import { Type } from '@sinclair/typebox';
 import type { App } from './app.js';
 import type { Authenticator } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
-import { cookieName, newNonce, pageCookie } from './page-key.js';
+import { UnauthorizedError } from './errors.js';
+import { cookieName, newNonce, PAGE_KEY, pageCookie } from './page-key.js';
 
 export function addPageKeyRoute(app: App, authenticator: Authenticator, base: BaseUrl): void {
   app.get(
-    '/bridge/v1/page-key',
+    PAGE_KEY,
     {
       config: { access: ['read'] },
       schema: {
-        summary: 'A key for the page that shows a token, which works with the cookie that is set here',
+        summary:
+          'A key for the page that shows a token or the code of a link, which works with the cookie that is set here',
         response: { 200: Type.Object({ key: Type.String() }) }
       }
     },
     async (request, reply) => {
       const gateway = authenticator.cookieOf;
-      const identity = authenticator.identify(request.raw, false) ?? { client: null };
+      const identity = authenticator.identifyPage(request.raw);
+      // Another page was faster with the same code.
+      if (identity === null) throw new UnauthorizedError();
       // Other tabs go on with the cookie that is there.
       const nonce = pageCookie(request.headers.cookie, gateway) ?? newNonce();
       return reply
         .header('set-cookie', `${cookieName(gateway)}=${nonce}; Path=${base.path}; HttpOnly; SameSite=Strict`)
         .send({ key: authenticator.keyFor(identity, nonce) });
+    }
+  );
+  app.post(
+    '/bridge/v1/page-code',
+    {
+      schema: {
+        summary:
+          'A code for a link to the session page: it works once, for ten minutes, in place of the token',
+        response: { 201: Type.Object({ code: Type.String() }) }
+      }
+    },
+    async (request, reply) => {
+      const identity = authenticator.identify(request.raw, false) ?? { client: null };
+      return reply.code(201).send({ code: authenticator.codes.make(identity) });
     }
   );
 }

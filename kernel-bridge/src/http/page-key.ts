@@ -6,9 +6,12 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 
 const KEY = /^page-[0-9a-f]{64}$/;
+const CODE = /^code-[0-9a-f]{64}$/;
 const NONCE = /^[0-9a-f]{32}$/;
 
 export const newNonce = (): string => randomBytes(16).toString('hex');
+export const PAGE_KEY = '/bridge/v1/page-key';
+export const isPageCode = (given: string): boolean => CODE.test(given);
 export const isPageKey = (given: string): boolean => KEY.test(given);
 
 /** @param holder digest of the token */
@@ -28,4 +31,41 @@ export function pageCookie(header: string | undefined, gateway: Buffer): string 
   const values = pairs.filter(([key]) => key === name).map(([, value = '']) => value);
   // Two of one name: somebody else has put one there.
   return values.length === 1 && NONCE.test(values[0] ?? '') ? (values[0] ?? null) : null;
+}
+
+/** A person clicks a link soon after it was made; a browser's history keeps it for years. */
+const CODE_MS = 10 * 60_000;
+/** Links that nobody has opened yet; the oldest makes room. */
+const CODES = 64;
+
+/** Codes of links to the session page: each lets one page in, once, and is worthless afterwards. */
+export class PageCodes<T> {
+  readonly #codes = new Map<string, { readonly holder: T; readonly until: number }>();
+
+  /** @param now milliseconds from any moment on */
+  constructor(private readonly now: () => number = () => performance.now()) {}
+
+  make(holder: T): string {
+    const code = `code-${randomBytes(32).toString('hex')}`;
+    this.#codes.set(digestOf(code), { holder, until: this.now() + CODE_MS });
+    for (const oldest of [...this.#codes.keys()].slice(0, -CODES)) this.#codes.delete(oldest);
+    return code;
+  }
+
+  find(code: string): T | null {
+    const found = this.#codes.get(digestOf(code));
+    return found !== undefined && found.until > this.now() ? found.holder : null;
+  }
+
+  /** As `find`, for the last time. */
+  take(code: string): T | null {
+    const holder = this.find(code);
+    this.#codes.delete(digestOf(code));
+    return holder;
+  }
+}
+
+/** Looked up by it, so that the time of a look tells nothing of the codes. */
+function digestOf(code: string): string {
+  return createHash('sha256').update(code).digest('hex');
 }
