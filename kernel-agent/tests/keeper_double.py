@@ -58,7 +58,11 @@ class KeeperDouble:
         self.connections = 0
         #: connections that take commands, oldest first
         self.control: list[socket.socket] = []
+        #: cleared: nothing is read, as by a keeper that is busy
+        self.reads = threading.Event()
+        self.reads.set()
         self._open: list[socket.socket] = []
+        self._unread = 0
         self._threads: list[threading.Thread] = []
         self._listener: socket.socket | None = None
         self.listen()
@@ -72,6 +76,7 @@ class KeeperDouble:
     def close(self) -> None:
         """Goes away as a keeper that crashes: listener and connections closed, the socket file gone."""
         if self._listener is not None:
+            self.reads.set()
             with contextlib.suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
@@ -134,6 +139,10 @@ class KeeperDouble:
     def ended_runs(self) -> list[Message]:
         return [message for message in self.of_type("run") if message["state"] != "running"]
 
+    def read_all(self) -> None:
+        """Waits until everything is read that a process which has ended had sent."""
+        self.wait(lambda: self.connections and not self._unread, "the ends of all connections")
+
     def wait(self, condition: Callable[[], Any], what: str) -> Any:
         value = wait_until(condition, what)
         assert not self.problems, self.problems
@@ -151,13 +160,21 @@ class KeeperDouble:
             except OSError:
                 return
             self._open.append(connection)
+            self._unread += 1
             self.connections += 1
             self._start(self._read, connection)
 
     def _read(self, connection: socket.socket) -> None:
+        try:
+            self._read_lines(connection)
+        finally:
+            self._unread -= 1
+
+    def _read_lines(self, connection: socket.socket) -> None:
         first = True
         with contextlib.suppress(OSError), connection.makefile("r", encoding="utf-8") as lines:
             for line in lines:
+                self.reads.wait()
                 if not line.endswith("\n"):
                     return
                 try:

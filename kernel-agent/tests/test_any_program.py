@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from keeper_double import KeeperDouble, wait_until
+from keeper_double import KeeperDouble
 
 SECONDS = float(os.environ.get("TPULAB_PROPERTY_SECONDS", "20"))
 FIXED = os.environ.get("TPULAB_PROPERTY_SEED")
@@ -275,6 +275,9 @@ def check(seed: int, folder: Path) -> None:
         for client in clients:
             client.over.set()
             client.join()
+        # `os._exit` delivers nothing for certain. A busy machine may not have read all that was sent.
+        if code != 4:
+            keeper.read_all()
         where = f"seed {seed}:\n{text}\n{ours[2]}"
         assert ours[:2] == (code, out), where
         assert "Traceback" not in ours[2] or code == 1, where
@@ -286,17 +289,15 @@ def check(seed: int, folder: Path) -> None:
 
 
 def check_telemetry(keeper: KeeperDouble, out: str, sent: int, where: str) -> None:
-    """What the program did has been told: all steps of its main loop, and the end of each run."""
+    """What the program did was reported: all steps of its main loop, and the end of each run."""
     steps = int(next(line for line in out.splitlines() if line.startswith("steps ")).split()[1])
     main = {message["run"] for message in keeper.of_type("run") if message["name"] == "main"}
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for batch in keeper.of_type("steps"):
-        told[batch["run"]] += len(batch["steps"]) + batch["dropped"]
-    assert sum(told[run] for run in main) == steps, where
+        reported[batch["run"]] += len(batch["steps"]) + batch["dropped"]
+    assert sum(reported[run] for run in main) == steps, where
     begun = {message["run"] for message in keeper.of_type("run")}
-    wait_until(
-        lambda: {run["run"] for run in keeper.ended_runs()} == begun, f"the ends of all runs, {where}", 5
-    )
+    assert {run["run"] for run in keeper.ended_runs()} == begun, where
     answered = {message["id"] for message in keeper.of_type("control")}
     # A program may end before it has heard the last ones.
     assert answered or sent < 20, where

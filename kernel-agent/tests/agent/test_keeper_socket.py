@@ -11,6 +11,7 @@ import pytest
 
 from keeper_double import KeeperDouble, wait_until
 from tpulab.agent import keeper_socket
+from tpulab.agent.agent import Agent
 from tpulab.agent.keeper_socket import KeeperSocket
 
 
@@ -69,6 +70,25 @@ def test_a_keeper_that_has_gone_is_noticed_without_sending(keeper: KeeperDouble)
         return not line.connected
 
     wait_until(noticed, "the end of the connection to be noticed")
+
+
+def test_a_program_that_ends_delivers_all_to_a_keeper_that_is_busy(
+    keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper_socket, "SEND_TIMEOUT_S", 0.05)
+    agent = Agent(str(keeper.path))
+    agent.start()
+    keeper.wait(lambda: keeper.of_type("hello"), "the first connection")
+    keeper.reads.clear()
+    for number in range(2000):
+        agent.recorder.events.append({**hello(), "pid": number, "pythonVersion": "x" * 300})
+    agent.close()
+    assert keeper.connections > 1, "the first connection was full"
+    keeper.reads.set()
+    keeper.read_all()
+    found = [message["pid"] for message in keeper.messages if len(message["pythonVersion"]) == 300]
+    # Two connections are read side by side.
+    assert sorted(found) == list(range(2000))
 
 
 def test_a_keeper_that_does_not_read_costs_a_bounded_wait_and_the_connection(

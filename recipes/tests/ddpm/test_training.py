@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 from ddpm.tiny import shallow_config
 from tpulab_recipes import runtime
@@ -236,6 +238,28 @@ def test_a_save_that_was_cut_off_is_not_taken_for_a_checkpoint(
     (place / "8").rename(place / "8.orbax-checkpoint-tmp-1")
     with CheckpointFolder(str(place)) as checkpoints:
         assert checkpoints.latest() == 4
+
+
+def test_a_checkpoint_is_on_the_disk_when_train_or_save_returns(
+    straight: tuple[Config, TrainState, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that is killed after that has lost nothing, however slow the disk is."""
+    config, _, folder = straight
+    place = tmp_path / "checkpoints_recent"
+    shutil.copytree(folder / "checkpoints_recent", place)
+    commit = ocp.CheckpointManager._finalize
+
+    def slowly(*arguments: Any) -> None:
+        time.sleep(0.5)
+        commit(*arguments)
+
+    monkeypatch.setattr(ocp.CheckpointManager, "_finalize", slowly)
+    with _trainer(config, global_dir=str(tmp_path)) as trainer:
+        trainer.train(9)
+        assert (place / "9").is_dir()
+        trainer.state = trainer.state._replace(step=trainer.state.step + 1)
+        trainer.save()
+        assert (place / "10").is_dir()
 
 
 def _cut_files(checkpoint: Path) -> None:

@@ -56,6 +56,23 @@ def test_its_numbers_are_the_step_clocks(new_trainer: Callable[..., Any], told: 
     assert found["throughput_samples_per_sec"] == pytest.approx(samples, rel=1e-6)
 
 
+def test_samples_and_checkpoints_within_a_step_are_no_part_of_its_batch(told: list[Any]) -> None:
+    profiler = InterbatchProfiler(batch_size=4)
+    run = tpulab.run("with samples", log=False)
+    profiler.follow(run)
+    for number in run.steps(range(4)):
+        if number == 2:
+            with run.band("sample"):
+                time.sleep(0.2)
+    run.finish()
+    found = profiler.get_statistics()
+    profiler.close()
+    assert sum(each["wallMs"] for each in told) >= 200
+    assert found["total_batch_count"] == 4
+    assert found["total_batch_total_s"] == pytest.approx(run._tracked.run.totals.wall / 1e9, rel=1e-6)
+    assert found["total_batch_total_s"] <= sum(each["wallMs"] for each in told) / 1e3 - 0.2
+
+
 def test_a_plain_loop_is_measured_by_the_seeds_calls(told: list[Any]) -> None:
     profiler = InterbatchProfiler(batch_size=4)
     for _ in range(3):

@@ -62,7 +62,7 @@ BARE_PERIOD_S = 5.0
 EXIT_TIMEOUT_S = 0.5
 #: Messages that loops may have worked out ahead of the next report.
 MOST_COLLECTED = 8192
-#: For the last report, which waits for nothing but a keeper that does not read (`SEND_TIMEOUT_S`).
+#: For the last report, which waits for nothing but a keeper that does not read.
 LAST_REPORT_TIMEOUT_S = 5.0
 
 _log = logging.getLogger("tpulab")
@@ -193,7 +193,7 @@ class Agent:
         self.wake()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(LAST_REPORT_TIMEOUT_S)
+            thread.join(LAST_REPORT_TIMEOUT_S + EXIT_TIMEOUT_S)
         if self._commands is not None:
             self._commands.close()
         self.device.stop(EXIT_TIMEOUT_S)
@@ -342,9 +342,28 @@ class Agent:
             except Exception as error:
                 log_once("a report failed", error)
         with contextlib.suppress(Exception):
-            self._round(force=True)
+            self._last_report()
         if self.keeper is not None:
             self.keeper.close()
+
+    def _last_report(self) -> None:
+        """What a busy keeper does not take in time goes over another connection; one that is gone ends it."""
+        until = now_ns() + int(LAST_REPORT_TIMEOUT_S * 1e9)
+        if self.keeper is not None and not self.keeper.connected:
+            self._connect(self.keeper, at_once=True)
+        self._round(force=True)
+        while self._unsent and self.keeper is not None and now_ns() < until:
+            if not self._connect(self.keeper, at_once=True):
+                return
+            self.keeper.send(self._unsent)
+
+    def _connect(self, keeper: KeeperSocket, *, at_once: bool = False) -> bool:
+        """A keeper that was restarted knows nothing of this process."""
+        made = keeper.connect(at_once=at_once)
+        if made:
+            self._greets_again = False
+            keeper.send([self.hello(), *self._standing()])
+        return made
 
     def _idle_s(self) -> float:
         if self._unsent and self.keeper is not None:
@@ -371,10 +390,7 @@ class Agent:
                 self.recorder.collect(force=force)
             return
         self.keeper.check()
-        if self.keeper.connect():
-            # A keeper that was restarted knows nothing of this process.
-            self._greets_again = False
-            self.keeper.send([self.hello(), *self._standing()])
+        self._connect(self.keeper)
         if self.keeper.connected and (force or not self._unsent):
             changed = self.devices.poll()
             if changed is not None:

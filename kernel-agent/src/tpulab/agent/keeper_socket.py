@@ -37,9 +37,9 @@ class KeeperSocket:
     def connected(self) -> bool:
         return self._socket is not None
 
-    def connect(self) -> bool:
-        """Tries to connect unless a pause is running. True: a new connection was made."""
-        if self._socket is not None or now_ns() < self._next_try_ns:
+    def connect(self, *, at_once: bool = False) -> bool:
+        """Tries to connect unless a pause is running (`at_once`: then too). True: a connection was made."""
+        if self._socket is not None or (now_ns() < self._next_try_ns and not at_once):
             return False
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(SEND_TIMEOUT_S)

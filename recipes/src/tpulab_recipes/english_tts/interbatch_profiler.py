@@ -1,7 +1,7 @@
 """Where the time between batches goes: a view of the step clock of `tpulab`, under the seed's names.
 
 =================  ===========================================================================
-`total_batch`      wall time of a step: from one request for a batch to the next
+`total_batch`      a step: from one request for a batch to the next, without samples and the like
 `data_loading`     the loop waits for its batch (the clock's span *input*)
 `interbatch`       the device waits: *input* and *gap*
 `forward_pass`,    between `start_…` and `end_…`. On a device that compiles, a step is one program
@@ -22,6 +22,8 @@ from typing import Any
 from tpulab_recipes.common.errors import MissingPackage
 
 PHASES = ("interbatch", "data_loading", "forward_pass", "backward_pass", "total_batch")
+#: Of a step of the clock. Bands within it, such as a sample, are part of its wall time and of no span.
+_SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
 #: How long statistics wait for the clock's last steps.
 _PATIENCE_S = 2.0
 
@@ -172,7 +174,7 @@ class InterbatchProfiler:
 
 def _milliseconds(step: Mapping[str, Any], phase: str) -> float | None:
     if phase == "total_batch":
-        return float(step["wallMs"])
+        return float(sum(step[span] for span in _SPANS))
     if phase == "data_loading":
         return float(step["inputMs"])
     if phase == "interbatch":

@@ -87,8 +87,8 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
 
     def save(self, state: TrainState, config: Config, more: dict[str, Any] | None = None) -> bool:
         """Copies the state and writes it while training continues; what writing raises comes with the next
-        call or with `close`. False: this step is stored already. Raises `StorageError` where the disk has no
-        room for it."""
+        call, with `finish` or with `close`. False: this step is stored already. Raises `StorageError` where
+        the disk has no room for it."""
         step = int(state.step)
         if step in self._damaged:
             # Replaced only now, when there is a whole one to take its place.
@@ -112,10 +112,11 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
 
     def steps(self) -> list[int]:
         """The steps that are on disk, when all writing is done."""
-        self._finish()
+        self.finish()
         return sorted(int(step) for step in self._manager.all_steps())
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Waits until all that was saved is on the disk. Raises what writing it raised."""
         with explained(self.url):
             self._manager.wait_until_finished()
 
@@ -207,7 +208,7 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
 
     def close(self) -> None:
         try:
-            self._finish()
+            self.finish()
         finally:
             self._manager.close()
 

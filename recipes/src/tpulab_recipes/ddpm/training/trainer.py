@@ -110,7 +110,8 @@ class Trainer(AbstractContextManager["Trainer"]):
         return int(self.state.step)
 
     def train(self, until: int | None = None, run: Run | None = None) -> TrainState:
-        """Trains up to the step `until` (the configuration's `iterations`)."""
+        """Trains up to the step `until` (the configuration's `iterations`). Its checkpoints are on the disk
+        when it returns."""
         train = self.config.train
         until = train.iterations if until is None else until
         first = self.step
@@ -142,12 +143,16 @@ class Trainer(AbstractContextManager["Trainer"]):
             if pending:
                 self._log(self.step, pending, since)
             self.save()
+        for folder in self.folders:
+            folder.finish()
         return self.state
 
     def save(self) -> None:
-        """A checkpoint, now, in the folder for recent ones."""
+        """A checkpoint, now, in the folder for recent ones. It is on the disk when this returns, as the page
+        says."""
         if self.folders:
             self.folders[0].save(self.state, self.config, {DATA: self.data})
+            self.folders[0].finish()
 
     def run_evaluation(self) -> None:
         """Samples and figures of the averaged weights, now."""
