@@ -83,6 +83,9 @@ export const CellExecution = Type.Object({
   requestedAt: Time,
   startedAt: Type.Union([Time, Type.Null()]),
   finishedAt: Type.Union([Time, Type.Null()]),
+  finishedSeq: Type.Optional(
+    Type.Integer({ minimum: 0, description: 'the record of its end; later ones may update its displays' })
+  ),
   requestSeq: Seq,
   changedSeq: Type.Integer({ minimum: 0, description: 'the newest record that changed anything of it' }),
   outputs: Type.Array(OutputEntry),

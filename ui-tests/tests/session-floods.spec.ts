@@ -158,3 +158,76 @@ test('a bar is live again after the page was loaded while the connection was cut
   await expect.poll(value).toBeGreaterThan(before);
   await gateway.write('enough', '');
 });
+
+// E2: the kernel has ended before the page saves, but its messages are still on their way to the page.
+test('a page that is behind saves what it shows, and the rest comes back after a reload', async ({
+  page,
+  gateway
+}) => {
+  await gateway.write('behind.ipynb', notebookText(["print('one')", "print('after')", "print('third')"]));
+  await page.addInitScript(() => {
+    const slow = { isOver: true };
+    const Whole = WebSocket;
+    Object.assign(globalThis, { slow });
+    globalThis.WebSocket = class extends Whole {
+      constructor(url: string | URL, protocols?: string | string[]) {
+        super(url, protocols);
+        const late = (event: Event): void => {
+          if (!slow.isOver && String(url).includes('/channels')) event.stopImmediatePropagation();
+        };
+        super.addEventListener('message', late);
+      }
+    };
+  });
+  interface Slow {
+    readonly slow: { isOver: boolean };
+  }
+  await open(page, gateway, 'behind.ipynb');
+  const shown = (at: number) => cell(page, at).locator('.jp-OutputArea-output');
+  await run(page, 0);
+  await expect(shown(0)).toHaveText(/one/);
+  await page.evaluate(() => {
+    (globalThis as unknown as Slow).slow.isOver = false;
+  });
+  await run(page, 1);
+  await run(page, 2);
+  const outputs = async (): Promise<string> => {
+    const sessions = (await (await gateway.ask('api/sessions')).json()) as {
+      path: string;
+      kernel: { id: string };
+    }[];
+    const id = sessions.find(({ path }) => path === 'behind.ipynb')?.kernel.id;
+    return (await gateway.ask(`bridge/v1/kernels/${id}/outputs`)).text();
+  };
+  await expect.poll(async () => (await outputs()).match(/"state":"ok"/g)?.length).toBe(3);
+  await cell(page, 0).locator('.cm-content').click();
+  await page.keyboard.press('End');
+  await page.keyboard.type(' # saved');
+  await expect.poll(() => gateway.read('behind.ipynb')).toContain('# saved');
+  expect(await gateway.read('behind.ipynb')).not.toContain('third\\n');
+  await page.reload();
+  await expect(shown(2)).toHaveText(/third/);
+  await expect(shown(1)).toHaveText(/after/);
+  await expect(cell(page, 2).locator('.jp-InputPrompt')).toHaveText('[3]:');
+  await expect.poll(() => gateway.read('behind.ipynb')).toContain('third\\n');
+});
+
+// A02
+test('an emoji that is overwritten is replaced as a whole, in the page and in the file', async ({
+  page,
+  gateway
+}) => {
+  const code = [
+    "import time\nfor x in '🕐🕑🕒':",
+    "    print(f'\\r{x} at work', end='', flush=True); time.sleep(0.2)",
+    "print('\\r😀😀', end='', flush=True); time.sleep(0.2); print('\\b!')"
+  ].join('\n');
+  await gateway.write('emoji.ipynb', notebookText([code, "print('high', chr(0xD83D), 'end')"]));
+  await open(page, gateway, 'emoji.ipynb');
+  await run(page, 0);
+  await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText('😀! work');
+  await run(page, 1);
+  await expect(cell(page, 1).locator('.jp-OutputArea-output')).toHaveText('high \ufffd end');
+  await expect.poll(() => gateway.read('emoji.ipynb')).toContain('high \ufffd end');
+  expect(await gateway.read('emoji.ipynb')).toContain('😀! work');
+});

@@ -4,7 +4,7 @@
  * then a person decides.
  */
 import type { CodeCell } from '@jupyterlab/cells';
-import type { Context } from '@jupyterlab/docregistry';
+import type { Context, DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { Contents } from '@jupyterlab/services';
@@ -180,15 +180,16 @@ export class Saving implements IDisposable {
     const { context, drive } = this;
     // Without what else belongs into it the notebook is saved all the same.
     await this.prepare().catch(() => undefined);
+    this.emitSave('started');
     const content = context.model.toJSON();
     // What changes from here on is not in it, and has to be saved again.
     context.model.dirty = false;
     try {
       this.adopt(await drive.save(context.path, { type: 'notebook', format: 'json', content }));
-      this._savedAt = Date.now();
-      this.say({ kind: 'saved', at: this._savedAt });
+      this.emitSave('completed');
     } catch (error) {
       context.model.dirty = true;
+      this.emitSave('failed');
       this.sayFailed(error);
     } finally {
       this._isSaving = false;
@@ -275,14 +276,23 @@ export class Saving implements IDisposable {
     this._reloaded.emit();
   }
 
+  /** As the document does when it is saved by hand. */
+  private emitSave(state: DocumentRegistry.SaveState): void {
+    const { _saveState } = this.context as unknown as {
+      readonly _saveState: Signal<unknown, DocumentRegistry.SaveState>;
+    };
+    _saveState.emit(state);
+  }
+
   /** The document compares with this when it is saved by hand, and tells others that the file has changed. */
   private adopt(model: Contents.IModel): void {
     (this.context as unknown as { _updateContentsModel(model: unknown): void })._updateContentsModel(model);
   }
 
-  private onSave(_: unknown, state: string): void {
-    if (state === 'completed' || state === 'completed manually') {
-      this.say({ kind: 'saved', at: Date.now() });
+  private onSave(_: unknown, state: DocumentRegistry.SaveState): void {
+    if (state === 'completed') {
+      this._savedAt = Date.now();
+      this.say({ kind: 'saved', at: this._savedAt });
     }
   }
 

@@ -5,7 +5,7 @@ import { sha256Hex } from '../platform/sha256.js';
 import { decide } from './decide.js';
 import type { ICodeCell, IShownCell } from './notebook.js';
 
-const SAVED = Date.parse('2026-01-01T12:00:00Z');
+const SAVED = { at: Date.parse('2026-01-01T12:00:00Z') };
 const BEFORE = '2026-01-01T11:00:00Z';
 const AFTER = '2026-01-01T13:00:00Z';
 const CODE = 'print("ä")';
@@ -53,18 +53,20 @@ const same = { outputs: [stream(['x', '\n']) as IOutput], executionCount: 3 };
 
 describe('an execution that has not finished', () => {
   it.each(['queued', 'running'] as const)('is attached when it is %s', state => {
-    expect(decide(execution({ state, finishedAt: null }), cell(same), SAVED)).toBe('attach');
+    expect(decide(execution({ state, finishedAt: null }), cell(same), SAVED, 'k')).toBe('attach');
   });
 
   it('is left alone when the cell was run in this page', () => {
-    expect(decide(execution({ state: 'running', finishedAt: null }), cell({}, true), SAVED)).toBe('leave');
+    expect(decide(execution({ state: 'running', finishedAt: null }), cell({}, true), SAVED, 'k')).toBe(
+      'leave'
+    );
   });
 
   it('is told of when the code of its cell is another, or the cell has gone', () => {
     const running = execution({ state: 'running', finishedAt: null });
-    expect(decide(running, cell({ source: 'other' }), SAVED)).toBe('changed');
-    expect(decide(running, undefined, SAVED)).toBe('gone');
-    expect(decide({ ...running, outputs: [] }, cell({ source: 'other' }), SAVED)).toBe('leave');
+    expect(decide(running, cell({ source: 'other' }), SAVED, 'k')).toBe('changed');
+    expect(decide(running, undefined, SAVED, 'k')).toBe('gone');
+    expect(decide({ ...running, outputs: [] }, cell({ source: 'other' }), SAVED, 'k')).toBe('leave');
   });
 });
 
@@ -79,13 +81,13 @@ describe('an execution whose outputs are cut', () => {
 
   it('is left alone where the file has its beginning, its counts and its end', () => {
     const shown = { executionCount: 3, outputs: [stream('x\n') as IOutput, flood('m')] };
-    expect(decide(cut, cell(shown), SAVED)).toBe('leave');
-    expect(decide(cut, cell({ ...shown, outputs: [flood('another run')] }), SAVED)).toBe('fill');
+    expect(decide(cut, cell(shown), SAVED, 'k')).toBe('leave');
+    expect(decide(cut, cell({ ...shown, outputs: [flood('another run')] }), SAVED, 'k')).toBe('fill');
   });
 
   it('is left alone where the file was saved later, which may have more of it', () => {
-    expect(decide({ ...cut, finishedAt: BEFORE }, cell(same), SAVED)).toBe('leave');
-    expect(decide({ ...cut, finishedAt: BEFORE }, cell({ ...same, executionCount: null }), SAVED)).toBe(
+    expect(decide({ ...cut, finishedAt: BEFORE }, cell(same), SAVED, 'k')).toBe('leave');
+    expect(decide({ ...cut, finishedAt: BEFORE }, cell({ ...same, executionCount: null }), SAVED, 'k')).toBe(
       'fill'
     );
   });
@@ -93,25 +95,25 @@ describe('an execution whose outputs are cut', () => {
 
 describe('an execution that has finished', () => {
   it('fills a cell when that was after the file was saved', () => {
-    expect(decide(execution({ finishedAt: AFTER }), cell(), SAVED)).toBe('fill');
-    expect(decide(execution({ finishedAt: BEFORE }), cell(), null)).toBe('fill');
+    expect(decide(execution({ finishedAt: AFTER }), cell(), SAVED, 'k')).toBe('fill');
+    expect(decide(execution({ finishedAt: BEFORE }), cell(), { at: null }, 'k')).toBe('fill');
   });
 
   it('does not bring back what somebody has cleared and saved', () => {
-    expect(decide(execution(), cell(), SAVED)).toBe('leave');
+    expect(decide(execution(), cell(), SAVED, 'k')).toBe('leave');
   });
 
   it('fills a cell that was saved in the middle of it', () => {
-    expect(decide(execution(), cell({ outputs: [stream('half') as IOutput] }), SAVED)).toBe('fill');
+    expect(decide(execution(), cell({ outputs: [stream('half') as IOutput] }), SAVED, 'k')).toBe('fill');
   });
 
   it('fills a cell that has this count and other outputs: they changed after its end', () => {
-    expect(decide(execution(), cell({ executionCount: 3 }), SAVED)).toBe('fill');
-    expect(decide(execution(), cell({ executionCount: 2, outputs: same.outputs }), SAVED)).toBe('leave');
+    expect(decide(execution(), cell({ executionCount: 3 }), SAVED, 'k')).toBe('fill');
+    expect(decide(execution(), cell({ executionCount: 2, outputs: same.outputs }), SAVED, 'k')).toBe('leave');
   });
 
   it('is left alone when the file has it, however the file writes a text', () => {
-    expect(decide(execution({ finishedAt: AFTER }), cell(same), SAVED)).toBe('leave');
+    expect(decide(execution({ finishedAt: AFTER }), cell(same), SAVED, 'k')).toBe('leave');
   });
 
   it('is followed when the file has it and one of its displays may change', () => {
@@ -123,13 +125,35 @@ describe('an execution that has finished', () => {
       outputs: [{ ...display, transient: {} }],
       executionCount: 3
     });
-    expect(decide(withId, inFile, SAVED)).toBe('follow');
+    expect(decide(withId, inFile, SAVED, 'k')).toBe('follow');
   });
 
   it('is told of once, while the file is older than it', () => {
-    expect(decide(execution({ finishedAt: AFTER }), undefined, SAVED)).toBe('gone');
-    expect(decide(execution({ finishedAt: BEFORE }), undefined, SAVED)).toBe('leave');
-    expect(decide(execution({ finishedAt: AFTER }), cell({ source: 'other' }), SAVED)).toBe('changed');
-    expect(decide(execution({ finishedAt: BEFORE }), cell({ source: 'other' }), SAVED)).toBe('leave');
+    expect(decide(execution({ finishedAt: AFTER }), undefined, SAVED, 'k')).toBe('gone');
+    expect(decide(execution({ finishedAt: BEFORE }), undefined, SAVED, 'k')).toBe('leave');
+    expect(decide(execution({ finishedAt: AFTER }), cell({ source: 'other' }), SAVED, 'k')).toBe('changed');
+    expect(decide(execution({ finishedAt: BEFORE }), cell({ source: 'other' }), SAVED, 'k')).toBe('leave');
+  });
+});
+
+// E2: a page that is behind saves after the kernel has ended.
+describe('with the record that the file shows', () => {
+  const shown = { ...SAVED, kernel: 'k', seq: 10 };
+
+  it('fills what ended after it, whatever the clocks say', () => {
+    expect(decide(execution({ finishedSeq: 11 }), cell(), shown, 'k')).toBe('fill');
+    expect(decide(execution({ finishedAt: null, state: 'lost', finishedSeq: 11 }), cell(), shown, 'k')).toBe(
+      'fill'
+    );
+  });
+
+  it('does not bring back what was cleared, also if a display of it is updated later', () => {
+    const cleared = execution({ finishedAt: AFTER, finishedSeq: 10, changedSeq: 12 });
+    expect(decide(cleared, cell(), shown, 'k')).toBe('leave');
+  });
+
+  it('says nothing about other kernels', () => {
+    expect(decide(execution({ finishedSeq: 11 }), cell(), shown, 'other')).toBe('leave');
+    expect(decide(execution({ finishedAt: AFTER, finishedSeq: 1 }), cell(), shown, 'other')).toBe('fill');
   });
 });

@@ -6,7 +6,7 @@
  */
 import { type CellExecution, FLOOD_MIME, type FloodNote } from '@tpulab/protocol';
 import { sha256Hex } from '../platform/sha256.js';
-import type { ICodeCell, IShownCell } from './notebook.js';
+import type { ICodeCell, ISaved, IShownCell } from './notebook.js';
 import { saysTheSame } from './same-content.js';
 
 /**
@@ -19,10 +19,11 @@ export type Decision = 'attach' | 'fill' | 'follow' | 'leave' | 'changed' | 'gon
 export function decide(
   execution: CellExecution,
   cell: ICodeCell | undefined,
-  savedAt: number | null
+  saved: ISaved,
+  kernelId: string
 ): Decision {
   const isOver = isFinished(execution);
-  const isNews = !isOver || isLaterThan(execution.finishedAt, savedAt);
+  const isNews = !isOver || hasEndedSince(execution, saved, kernelId);
   if (cell === undefined) {
     return execution.cellId !== null && isNews && execution.outputs.length > 0 ? 'gone' : 'leave';
   }
@@ -55,8 +56,12 @@ export function isFinished({ state }: Pick<CellExecution, 'state'>): boolean {
   return state !== 'queued' && state !== 'running';
 }
 
-function isLaterThan(finishedAt: string | null, savedAt: number | null): boolean {
-  return savedAt === null || (finishedAt !== null && Date.parse(finishedAt) > savedAt);
+function hasEndedSince(execution: CellExecution, saved: ISaved, kernelId: string): boolean {
+  if (saved.kernel === kernelId && saved.seq !== undefined) {
+    return (execution.finishedSeq ?? execution.changedSeq) > saved.seq;
+  }
+  const { finishedAt } = execution;
+  return saved.at === null || (finishedAt !== null && Date.parse(finishedAt) > saved.at);
 }
 
 function showsFlood({ outputs }: IShownCell, { msgId }: CellExecution): boolean {

@@ -13,7 +13,7 @@ const { signal } = new AbortController();
 
 /** An open notebook whose cells have their ids as their code, and nothing to show. */
 class Notebook implements INotebook {
-  readonly savedAt = SAVED;
+  readonly saved = { at: SAVED };
   readonly keepsCellIds = true;
   readonly isShared = false;
   isDisposed = false;

@@ -116,8 +116,8 @@ function place(found: readonly IFound[], notebook: INotebook): IFilled {
   const filled: (IFound & { readonly id: string })[] = [];
   const unplaced: IUnplaced[] = [];
   for (const { of: each, cell, isAmbiguous } of placesOf(found, notebook)) {
-    const { execution, isTrusted } = each;
-    const decision = decide(execution, cell, notebook.savedAt);
+    const { execution, isTrusted, kernelId } = each;
+    const decision = decide(execution, cell, notebook.saved, kernelId);
     if (decision === 'changed' || decision === 'gone') {
       unplaced.push({ execution, why: isAmbiguous ? 'ambiguous' : decision, isTrusted });
     } else if (cell !== undefined && decision === 'fill') {

@@ -19,6 +19,7 @@ import { KeptApi } from './kept-api.js';
 import { whenever } from './kernel-waits.js';
 import { LabNotebook } from './lab-notebook.js';
 import { followWidgetStates } from './known-widgets.js';
+import { SavedMark } from './saved-mark.js';
 import { OtherRuns } from './other-runs.js';
 import { kernelRoute, OutputsApi } from './outputs-api.js';
 import { type IReattached, type IUnplaced, reattach } from './reattachment.js';
@@ -60,6 +61,7 @@ export interface IFollowParts {
 export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void {
   const { sessionContext } = panel;
   const closed = new AbortController();
+  const mark = new SavedMark(panel.context);
   const notice = new NoticePlace(panel.contentHeader, parts.trans);
   const trustNotice = new NoticePlace(panel.contentHeader, parts.trans);
   let abort = new AbortController();
@@ -71,7 +73,7 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
     const runs = parts.looksOn === undefined ? null : new OtherRuns(kernel, parts.looksOn, signal);
     do {
       runs?.seen();
-      result = await attach(panel, kernel, parts, signal);
+      result = await attach({ panel, kernel, mark }, parts, signal);
       if (result !== null && result.running.length + result.filled.length > 0) {
         notice.clear();
         sayUntrusted(panel, trustNotice, result.untrusted, parts);
@@ -93,7 +95,7 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
   if (kernel) {
     void attachTo(kernel);
   }
-  void fill(panel, { notice, trustNotice }, parts, closed.signal);
+  void fill(panel, { mark, notice, trustNotice }, parts, closed.signal);
   panel.disposed.connect(() => {
     abort.abort();
     closed.abort();
@@ -129,10 +131,16 @@ async function hasLeft(
   );
 }
 
+interface IFillPlaces {
+  readonly mark: SavedMark;
+  readonly notice: NoticePlace;
+  readonly trustNotice: NoticePlace;
+}
+
 /** Fills cells from what is kept here of a kernel on a remote. Never rejects. */
 async function fill(
   panel: NotebookPanel,
-  { notice, trustNotice }: { readonly notice: NoticePlace; readonly trustNotice: NoticePlace },
+  { mark, notice, trustNotice }: IFillPlaces,
   parts: IFollowParts,
   signal: AbortSignal
 ): Promise<void> {
@@ -148,7 +156,7 @@ async function fill(
     try {
       const filled = await fillFromKept({
         kept: new KeptApi(() => backends.bridge.serverSettings, remote),
-        notebook: new LabNotebook(panel),
+        notebook: new LabNotebook(panel, mark),
         path: panel.context.localPath,
         signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
       });
@@ -237,10 +245,15 @@ function forgetDisplays(kernel: Kernel.IKernelConnection): void {
   ids?.clear();
 }
 
+interface IAttachPlaces {
+  readonly panel: NotebookPanel;
+  readonly kernel: Kernel.IKernelConnection;
+  readonly mark: SavedMark;
+}
+
 /** What was placed, once the page has what the kernel has; null when it could not be asked. Never rejects. */
 async function attach(
-  panel: NotebookPanel,
-  kernel: Kernel.IKernelConnection,
+  { panel, kernel, mark }: IAttachPlaces,
   parts: IFollowParts,
   signal: AbortSignal
 ): Promise<IReattached | null> {
@@ -262,13 +275,14 @@ async function attach(
           () => backends.backendOf(kernel.id)?.serverSettings ?? null,
           kernelRoute(kernel.id)
         ),
-        notebook: new LabNotebook(panel, parts.looksOn !== undefined),
+        notebook: new LabNotebook(panel, mark, parts.looksOn !== undefined),
         looksOn: parts.looksOn !== undefined,
         trust: trustOf(kernel, backends),
         ...(parts.loadWidgets ? { loadWidgets: parts.loadWidgets } : {}),
         isAttachedElsewhere: session => events?.telemetryOf(kernel.id).client(session) != null,
         signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
       });
+      mark.follow(kernel, { link, until: result.until }, signal);
       report(panel, { unplaced: result.unplaced, command: `tpulab outputs ${kernel.id}` }, parts);
       return result;
     } catch {

@@ -2,7 +2,8 @@
 import type { CodeCell, ICodeCellModel } from '@jupyterlab/cells';
 import type { IOutput } from '@jupyterlab/nbformat';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import type { ExecuteFuture, ICodeCell, INotebook, IShownCell } from './notebook.js';
+import type { ExecuteFuture, ICodeCell, INotebook, ISaved, IShownCell } from './notebook.js';
+import type { SavedMark } from './saved-mark.js';
 
 /** Of nbformat 4. */
 const FIRST_MINOR_WITH_IDS = 5;
@@ -11,13 +12,12 @@ export class LabNotebook implements INotebook {
   /** @param looksOn the page runs nothing, and shows what others run */
   constructor(
     private readonly panel: NotebookPanel,
+    private readonly mark: SavedMark,
     private readonly looksOn = false
   ) {}
 
-  get savedAt(): number | null {
-    const text = this.panel.context.contentsModel?.last_modified;
-    const time = text === undefined ? NaN : Date.parse(text);
-    return Number.isNaN(time) ? null : time;
+  get saved(): ISaved {
+    return this.mark.base;
   }
 
   get keepsCellIds(): boolean {

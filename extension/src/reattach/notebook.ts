@@ -36,9 +36,18 @@ export interface ICodeCell {
   end(executionCount: number | null): void;
 }
 
+/** Up to where a file has what a kernel has put out. */
+export interface ISaved {
+  /** When it was written, Unix milliseconds; null when that is not known. */
+  readonly at: number | null;
+  /** The kernel whose records it shows, and the newest of them; of other kernels the time decides. */
+  readonly kernel?: string;
+  readonly seq?: number;
+}
+
 export interface INotebook {
-  /** Of the file as it was loaded, Unix milliseconds; null when it is not known. */
-  readonly savedAt: number | null;
+  /** Of the file as it was loaded. */
+  readonly saved: ISaved;
   /** Whether a cell has the same id each time the file is opened. */
   readonly keepsCellIds: boolean;
   /** Whether other people's pages have the same cells: what one of them fills stands in all. */

@@ -17,7 +17,7 @@ function notebook(cells: Readonly<Record<string, string>>, keepsCellIds = false)
     end: nothing
   });
   return {
-    savedAt: null,
+    saved: { at: null },
     keepsCellIds,
     isShared: false,
     isDisposed: false,

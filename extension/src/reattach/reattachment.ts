@@ -43,6 +43,8 @@ export interface IUnplaced {
 }
 
 export interface IReattached {
+  /** The cells have what the kernel had put out up to this record, as far as it belongs into them. */
+  readonly until: number;
   /** Ids of the cells that go on, and of those that were filled. */
   readonly running: readonly string[];
   readonly filled: readonly string[];
@@ -62,7 +64,13 @@ interface IPlan {
   readonly decision: Extract<Decision, 'attach' | 'fill' | 'follow'>;
 }
 
-const NOTHING: IReattached = { running: [], filled: [], untrusted: [], unplaced: [], elsewhere: [] };
+const NOTHING: Omit<IReattached, 'until'> = {
+  running: [],
+  filled: [],
+  untrusted: [],
+  unplaced: [],
+  elsewhere: []
+};
 
 /** Rejects when the bridge cannot say, or when `signal` ends it; the notebook is then as it was. */
 export function reattach(options: IReattachmentOptions): Promise<IReattached> {
@@ -76,16 +84,17 @@ class Reattachment {
     const { api, kernel, link, notebook, signal, trust } = this.options;
     const first = await api.read(null, signal);
     if (first.executions.length === 0 || notebook.isDisposed) {
-      return NOTHING;
+      return { ...NOTHING, until: first.until };
     }
     void this.restoreWidgets(first).catch(() => undefined);
     await trust.learn(first.executions, signal);
     if (this.plans(first.executions).length === 0) {
-      return { ...NOTHING, unplaced: this.unplaced(first.executions) };
+      return { ...NOTHING, until: first.until, unplaced: this.unplaced(first.executions) };
     }
     await this.takeOver(first.executions);
     if (this.plans(first.executions).length === 0) {
-      return { ...NOTHING, unplaced: this.unplaced(first.executions), elsewhere: [...this._elsewhere] };
+      const unplaced = this.unplaced(first.executions);
+      return { ...NOTHING, until: first.until, unplaced, elsewhere: [...this._elsewhere] };
     }
     const kernelSession = await attached(kernel, link, signal);
     await this.widgetsListen(first);
@@ -148,7 +157,7 @@ class Reattachment {
   /** Which cells are touched. */
   private plans(executions: readonly CellExecution[]): IPlan[] {
     return this.places(executions).flatMap(({ of: { execution }, cell }) => {
-      const decision = decide(execution, cell, this.options.notebook.savedAt);
+      const decision = decide(execution, cell, this.options.notebook.saved, this.options.kernel.id);
       return cell &&
         (decision === 'attach' || decision === 'fill' || decision === 'follow') &&
         !this._elsewhere.has(this._sessions.get(execution.msgId) ?? '')
@@ -158,9 +167,9 @@ class Reattachment {
   }
 
   private unplaced(executions: readonly CellExecution[]): IUnplaced[] {
-    const { notebook, trust } = this.options;
+    const { kernel, notebook, trust } = this.options;
     return this.places(executions).flatMap(({ of: { execution }, cell, isAmbiguous }) => {
-      const why = decide(execution, cell, notebook.savedAt);
+      const why = decide(execution, cell, notebook.saved, kernel.id);
       return why === 'changed' || why === 'gone'
         ? [{ execution, why: isAmbiguous ? 'ambiguous' : why, isTrusted: trust.has(execution) }]
         : [];
@@ -243,6 +252,7 @@ class Reattachment {
     const idsOf = (wanted: (plan: IPlan) => boolean): string[] =>
       plans.filter(wanted).map(({ cell }) => cell.read().id);
     return {
+      until: outputs.until,
       running: idsOf(({ decision }) => decision === 'attach'),
       filled: idsOf(({ decision }) => decision === 'fill'),
       // One that goes on may still put out anything.

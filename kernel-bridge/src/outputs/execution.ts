@@ -17,6 +17,7 @@ export const Execution = Type.Object({
   requestedAt: Type.Number(),
   startedAt: NullableNumber,
   finishedAt: NullableNumber,
+  finishedSeq: Type.Optional(Seq),
   requestSeq: Seq,
   /** Its outputs lie between these two; what came before the first has been cleared. */
   startSeq: Seq,

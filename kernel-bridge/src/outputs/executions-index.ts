@@ -215,7 +215,7 @@ export class ExecutionsIndex {
     const content = contentOf(message);
     const { status } = content;
     const { tpulab } = metadataOf(message);
-    execution.changedSeq = message.seq;
+    execution.changedSeq = execution.finishedSeq = message.seq;
     this.#open.delete(execution);
     if ((tpulab as { replyLost?: unknown } | undefined)?.replyLost === true) {
       execution.state = 'lost';
@@ -284,7 +284,7 @@ export class ExecutionsIndex {
     for (const execution of this.#open) {
       if (execution.requestSeq >= before) continue;
       execution.state = 'lost';
-      execution.changedSeq = seq;
+      execution.changedSeq = execution.finishedSeq = seq;
       this.#open.delete(execution);
     }
   }

@@ -226,6 +226,7 @@ function describeExecution(
     requestedAt: timeText(of.requestedAt),
     startedAt: of.startedAt === null ? null : timeText(of.startedAt),
     finishedAt: of.finishedAt === null ? null : timeText(of.finishedAt),
+    ...(of.finishedSeq !== undefined && { finishedSeq: of.finishedSeq }),
     requestSeq,
     changedSeq,
     outputs: entriesOf(area, index),
