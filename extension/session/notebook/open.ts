@@ -14,10 +14,13 @@ import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { ServiceManager } from '@jupyterlab/services';
 import { ignoreKernelDetails, watchChoice } from '../../src/panel/kernel-details.js';
 import type { Managers } from '../runtime/managers.js';
+import { keepCharactersWhole } from '../../src/reattach/whole-characters.js';
 import { editorFactory, mimeTypes } from './editors.js';
 import { leaveOutFarInputs } from './far-inputs.js';
 import { pageRendermime } from './rendering.js';
 import { scrollInView } from './scrolling.js';
+
+keepCharactersWhole();
 
 setCellExecutor(
   Object.freeze({

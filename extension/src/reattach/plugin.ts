@@ -8,6 +8,7 @@ import { IBridgeBackends } from '../backends/tokens.js';
 import { IBridgeEvents } from '../events/tokens.js';
 import { floodFactory } from './flood-output.js';
 import { followNotebook, type IFollowParts } from './follow-notebook.js';
+import { keepCharactersWhole, saveWellFormed } from './whole-characters.js';
 import { UnplacedOutputs } from './unplaced-view.js';
 
 export const reattachPlugin: JupyterFrontEndPlugin<void> = {
@@ -25,6 +26,7 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    keepCharactersWhole();
     rendermime?.addFactory(floodFactory(id => backends.backendOf(id)?.serverSettings ?? null));
     const parts: IFollowParts = {
       backends,
@@ -55,6 +57,7 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
     notebooks.widgetAdded.connect((_, panel) => {
       if (!followed.has(panel.context)) {
         followed.add(panel.context);
+        saveWellFormed(panel);
         followNotebook(panel, parts);
       }
     });

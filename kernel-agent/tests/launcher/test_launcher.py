@@ -15,6 +15,7 @@ import zmq
 from ipykernel.kernelapp import IPKernelApp
 
 from keeper_double import wait_until
+from keeper_double import PATIENCE_S
 from kernel_process import LAUNCHER, STOCK, KernelProcess
 from tpulab.launcher.__main__ import drop_working_directory
 from tpulab.launcher.lossless_iopub import IopubHookError, LosslessContext, LosslessKernelApp
@@ -209,3 +210,28 @@ def test_a_kernel_that_would_lose_output_ends_with_an_exit_code(short_folder: Pa
     wait_until(lambda: kernel.process.poll() is not None, "the kernel to end")
     assert kernel.process.returncode != 0
     assert "Cannot make iopub lossless" in kernel.log_text()
+
+
+# A01
+def test_a_text_with_half_a_character_arrives_and_is_utf_8(short_folder: Path) -> None:
+    with KernelProcess(short_folder) as kernel:
+        assert kernel.run("print('high', chr(0xD83D), 'low', chr(0xDE00), 'end')") == (
+            "high \ufffd low \ufffd end\n"
+        )
+        assert kernel.run(r"print(b'r\xe9sum\xe9.csv'.decode(errors='surrogateescape'))") == (
+            "r\ufffdsum\ufffd.csv\n"
+        )
+        with pytest.raises(AssertionError, match="ValueError.*bad \ufffd"):
+            kernel.run(r"raise ValueError('bad \ud83d')")
+        assert kernel.run("float('nan'), print('alive 😀')") == "alive 😀\n"
+
+
+# A19
+@pytest.mark.parametrize("first", ["", "import faulthandler; faulthandler.enable()"])
+def test_a_crash_of_native_code_is_in_the_log_with_the_line_of_the_cell(short_folder: Path, first: str) -> None:
+    with KernelProcess(short_folder) as kernel:
+        kernel.run(first)
+        kernel.client.execute("import ctypes\n\nctypes.string_at(0)")
+        kernel.process.wait(PATIENCE_S)
+    assert "Fatal Python error: Segmentation fault" in kernel.log_text()
+    assert ", line 3 in <module>" in kernel.log_text()

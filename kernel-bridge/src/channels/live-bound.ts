@@ -10,11 +10,10 @@
  *
  * Nothing is lost: the journal has every message, and clients that do not ask get every message.
  */
-import { FLOOD_MIME, type FloodNote } from '@tpulab/protocol';
+import { FLOOD_MIME, type FloodNote, StreamText, wellFormed } from '@tpulab/protocol';
 import { RecordChannel } from '../journal/record.js';
 import { decodeV1, encodeV1, parseObject, PART, v1Part, WireError } from '../jupyter/index.js';
 import { newHeader } from '../jupyter/new-message.js';
-import { StreamText } from '../jupyter/stream-text.js';
 import type { OutgoingMessage } from './outgoing-message.js';
 
 export interface BoundLimits {
@@ -474,9 +473,4 @@ function endOf({ channel, v1 }: OutgoingMessage): string | typeof EVERY | null {
   const state = field(v1Part(v1, PART.content), 'execution_state');
   if (state === 'idle') return field(v1Part(v1, PART.parentHeader), 'msg_id');
   return state !== null && ENDS.has(state) ? EVERY : null;
-}
-
-/** Text may have been cut between the halves of a character. */
-function wellFormed(text: string): string {
-  return Buffer.from(text).toString();
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ChannelName, KernelMessage } from '../jupyter/kernel-message.js';
+import { decodeV1 } from '../jupyter/v1-frame.js';
 import { fromKernel } from './journal-entries.js';
 
 const message = (channel: ChannelName): KernelMessage => ({
@@ -23,6 +24,17 @@ describe('what a kernel says, in its journal', () => {
     ['a completion', 'shell', 'complete_reply', null]
   ])('takes its time after %s', (_what, channel, msgType, status) => {
     expect(fromKernel(message(channel), msgType, status)[2]).toMatchObject({ durable: false });
+  });
+
+  // A01: Jupyter's own kernels do that for file names that are not UTF-8.
+  it('is UTF-8, whatever the kernel sends; buffers stay as they are', () => {
+    const bytes = Buffer.from('{"text":"r\xe9sum\xe9"}', 'latin1');
+    const parts = [...message('iopub').parts.slice(1), bytes, bytes];
+    const pieces = fromKernel({ channel: 'iopub', parts }, 'stream', null)[1];
+    expect(decodeV1(Buffer.concat(pieces as Buffer[])).parts.slice(3)).toEqual([
+      Buffer.from('{"text":"r\ufffdsum\ufffd"}'),
+      bytes
+    ]);
   });
 
   it('holds what clients wait for before output, when the disk is full', () => {

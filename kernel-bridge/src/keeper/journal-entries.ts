@@ -1,7 +1,8 @@
 /** What the keeper appends to the kernel's journal: which record, how soon it must be durable, how dear it is. */
+import { isUtf8 } from 'node:buffer';
 import type { JournalWriter } from '../journal/journal-writer.js';
 import { FROM_CLIENT, type GapRecord, RecordChannel, type RestartRecord } from '../journal/record.js';
-import { type ChannelName, type KernelMessage, PART } from '../jupyter/kernel-message.js';
+import { type ChannelName, JSON_PARTS, type KernelMessage, PART } from '../jupyter/kernel-message.js';
 import { v1Pieces } from '../jupyter/v1-frame.js';
 
 /** Arguments of `JournalWriter.append`. */
@@ -19,12 +20,17 @@ export function fromKernel(
 ): JournalEntry {
   return [
     CHANNEL[channel],
-    v1Pieces(channel, parts),
+    v1Pieces(channel, parts.map(readable)),
     {
       durable: msgType === 'execute_reply' || msgType === 'error' || status === 'idle',
       essential: channel !== 'iopub' || ESSENTIAL_ON_IOPUB.has(msgType)
     }
   ];
+}
+
+/** Kernels send file names and halves of characters as bytes of no encoding; a strict client would drop the message or the socket. */
+function readable(part: Buffer, index: number): Buffer {
+  return index >= JSON_PARTS || isUtf8(part) ? part : Buffer.from(part.toString());
 }
 
 /** `frame` is the client's own v1 frame; `after` sends it on. */

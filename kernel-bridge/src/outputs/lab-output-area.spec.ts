@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-/** Whether cells are shown as JupyterLab itself shows them: its own output area gets the same messages. */
+/** Whether cells are shown as our pages show them: JupyterLab's own output area, with whole characters, gets the same messages. */
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { displayIdOf, outputOf, pageOf } from './kernel-output.js';
@@ -17,6 +17,8 @@ interface LabModules {
 }
 
 let lab: LabModules;
+/** Not an import: specs of the bridge are compiled without the types of a browser. */
+const WHOLE_CHARACTERS = '../../../extension/src/reattach/whole-characters.ts';
 
 beforeAll(async () => {
   // jsdom has neither, and packages look for them when they are loaded.
@@ -31,6 +33,9 @@ beforeAll(async () => {
     ...(await load('@jupyterlab/outputarea')),
     ...(await load('@jupyterlab/rendermime'))
   } as unknown as LabModules;
+  // A02
+  const { keepCharactersWhole } = await load(WHOLE_CHARACTERS);
+  (keepCharactersWhole as () => void)();
 });
 
 type Listener = (message: object) => void;

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { NotebookOutput } from '@tpulab/protocol';
+import { type NotebookOutput, StreamText } from '@tpulab/protocol';
 import { OutputArea } from './output-area.js';
-import { StreamText } from '../jupyter/stream-text.js';
 
 const stream = (text: string, name = 'stdout'): NotebookOutput => ({ output_type: 'stream', name, text });
 const display = (data: Record<string, unknown>): NotebookOutput => ({
@@ -31,7 +30,7 @@ describe('a long text', () => {
   it('keeps its beginning and its end, and says how many bytes are missing between them', () => {
     fc.assert(
       fc.property(fc.array(line, { maxLength: 60 }), fc.integer({ min: 2, max: 80 }), (lines, limit) => {
-        const text = new StreamText(limit);
+        const text = new StreamText(limit, Buffer.byteLength);
         for (const each of lines) text.write(each);
         const whole = lines.join('');
         const kept = text.toString(notice);
@@ -54,6 +53,23 @@ describe('a long text', () => {
     const text = new StreamText(1000);
     for (let step = 0; step <= 100_000; step++) text.write(`\r${step}/100000`);
     expect([text.toString(notice), text.cutBytes]).toEqual(['100000/100000', 0]);
+  });
+
+  // A02
+  it.each([
+    ['a😀\b end', 'a end'],
+    ['😀x\ry', 'yx'],
+    ['xy\r😀', '😀y'],
+    ['a😀😀b\b\b\bc', 'ac'],
+    ['🕐 1\r🕑 2', '🕑 2'],
+    ['ab😀\rxyz', 'xyz']
+  ])('is changed by whole characters: %j', (written, shown) => {
+    for (const size of [1, 2, 99]) {
+      const text = new StreamText(1000);
+      const parts = [...written];
+      while (parts.length > 0) text.write(parts.splice(0, size).join(''));
+      expect(text.toString(notice)).toBe(shown);
+    }
   });
 
   it('without a single line end is bounded too', () => {

@@ -3,9 +3,8 @@
  * joined, `clear_output` empties, a display is replaced wherever it stands. Memory is bounded: of very much output the
  * beginning and the end stay, and what was left out is said in its place.
  */
-import type { NotebookOutput, OutputEntry } from '@tpulab/protocol';
+import { type NotebookOutput, type OutputEntry, StreamText } from '@tpulab/protocol';
 import { sizeInWords } from './size-in-words.js';
-import { StreamText } from '../jupyter/stream-text.js';
 
 /** Where an output comes from. */
 export interface OutputOrigin {
@@ -60,7 +59,7 @@ export class OutputArea {
     else if (last?.content.kind === 'stream' && last.content.name === output.name) {
       this.#append(last, last.content.text, output.text, origin.seq);
     } else {
-      const text = new StreamText(this.#half);
+      const text = new StreamText(this.#half, Buffer.byteLength);
       text.write(output.text);
       this.#push({ kind: 'stream', name: output.name, text }, origin);
     }

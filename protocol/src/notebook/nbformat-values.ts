@@ -39,11 +39,17 @@ export function lines(text: string): string[] {
 
 /** With the keys of all objects in the order of their names, and without halves of characters, which no UTF-8 can hold. */
 export function sorted(value: unknown): unknown {
+  return wellFormedIn(value, (a, b) => (a < b ? -1 : 1));
+}
+
+/** Without halves of characters, with the keys of objects in their order or in this one. */
+export function wellFormedIn(value: unknown, order?: (a: string, b: string) => number): unknown {
   if (typeof value === 'string') return wellFormed(value);
-  if (Array.isArray(value)) return value.map(sorted);
+  if (Array.isArray(value)) return value.map(each => wellFormedIn(each, order));
   if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-  return Object.fromEntries(entries.map(([key, each]) => [wellFormed(key), sorted(each)]));
+  const entries = Object.entries(value);
+  if (order !== undefined) entries.sort(([a], [b]) => order(a, b));
+  return Object.fromEntries(entries.map(([key, each]) => [wellFormed(key), wellFormedIn(each, order)]));
 }
 
 /** With U+FFFD for each half of a character. */

@@ -15,6 +15,7 @@ from typing import Any
 import zmq
 from traitlets import Int, default
 
+from tpulab.launcher.kernel_io import report_crashes, send_well_formed
 from tpulab.launcher.lossless_iopub import LosslessKernelApp
 from tpulab.launcher.queue_alarm import ALARM_VARIABLE, DEFAULT_ALARM_BYTES, QueueAlarm
 from tpulab.launcher.recorded_socket import RecordedSocket, record
@@ -48,6 +49,8 @@ class RecordedKernelApp(LosslessKernelApp):
     resend_socket: ResendSocket | None = None
 
     def init_sockets(self) -> None:
+        report_crashes()
+        send_well_formed(self.session)
         path = self._resend_path()
         if path is not None:
             self.ring = SendRing(self.resend_bytes)

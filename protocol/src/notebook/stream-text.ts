@@ -1,6 +1,7 @@
 /**
- * The text of one stream output, as JupyterLab shows it: a carriage return goes back to the start of the line and what
- * follows overwrites, a backspace takes a character away, a line feed ends the line for good.
+ * The text of one stream output: a carriage return goes back to the start of the line and what follows overwrites, a backspace takes
+ * a character away, a line feed ends the line for good. As JupyterLab has it, but by characters instead of halves of them, because
+ * half a character can be saved by nobody.
  *
  * Only the last line can still change, so that the lines before it can be bounded: the first and the last of them stay, and
  * what is left out between them is counted.
@@ -19,8 +20,14 @@ export class StreamText {
   readonly #behind = new Pieces();
   #cutBytes = 0;
 
-  /** `limit`: how many characters of it are kept, about. */
-  constructor(limit: number) {
+  /**
+   * @param limit how many characters of it are kept, about
+   * @param bytesOf for the count of what is left out
+   */
+  constructor(
+    limit: number,
+    private readonly bytesOf: (text: string) => number = ({ length }) => length
+  ) {
     this.#half = Math.max(Math.floor(limit / 2), 1);
   }
 
@@ -62,7 +69,7 @@ export class StreamText {
   #put(text: string): void {
     if (text === '') return;
     this.#before.push(text);
-    this.#behind.drop(text.length);
+    if (this.#behind.length > 0) this.#behind.drop(characters(text));
     // A line without an end: its beginning can no longer be reached by a carriage return.
     if (this.#before.length > 2 * this.#half) {
       const line = this.#before.take();
@@ -106,7 +113,7 @@ export class StreamText {
   #dropOldest(excess: number): void {
     const oldest = this.#tail[0] ?? '';
     const dropped = Math.min(boundary(oldest, excess), oldest.length);
-    this.#cutBytes += Buffer.byteLength(oldest.slice(0, dropped));
+    this.#cutBytes += this.bytesOf(oldest.slice(0, dropped));
     this.#tailChars -= dropped;
     if (dropped >= oldest.length) this.#tail.shift();
     else this.#tail[0] = oldest.slice(dropped);
@@ -139,15 +146,23 @@ class Pieces {
 
   /** Takes characters away at the cursor. */
   drop(count: number): void {
-    let left = Math.min(count, this.#length);
-    this.#length -= left;
-    while (left > 0) {
-      const last = this.#pieces.pop() ?? '';
-      if (last.length > left) {
-        this.#pieces.push(this.#isReversed ? last.slice(left) : last.slice(0, -left));
+    let left = count;
+    for (
+      let last = this.#pieces.pop();
+      last !== undefined;
+      last = left > 0 ? this.#pieces.pop() : undefined
+    ) {
+      let units = 0;
+      for (; left > 0 && units < last.length; left--) {
+        const code = this.#isReversed ? last.codePointAt(units) : codePointBefore(last, last.length - units);
+        units += (code ?? 0) > 0xffff ? 2 : 1;
+      }
+      this.#length -= units;
+      const rest = this.#isReversed ? last.slice(units) : last.slice(0, last.length - units);
+      if (rest !== '') {
+        this.#pieces.push(rest);
         return;
       }
-      left -= last.length;
     }
   }
 
@@ -169,6 +184,17 @@ class Pieces {
     this.#length = 0;
     return text;
   }
+}
+
+function characters(text: string): number {
+  let count = text.length;
+  for (let at = 0; at < text.length - 1; at++) if ((text.codePointAt(at) ?? 0) > 0xffff) count--;
+  return count;
+}
+
+function codePointBefore(text: string, at: number): number | undefined {
+  const code = at > 1 ? text.codePointAt(at - 2) : undefined;
+  return code !== undefined && code > 0xffff ? code : text.codePointAt(at - 1);
 }
 
 /** Not between the halves of a character outside the basic plane; then after it. */

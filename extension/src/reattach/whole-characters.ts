@@ -1,0 +1,71 @@
+/**
+ * JupyterLab applies backspaces and carriage returns to halves of characters, and replaces the end of a line from the first half that
+ * differs: of an emoji in a progress line half remains, and a notebook with half a character can be saved by no server. Here the lines
+ * with such characters are changed by whole ones, and what is saved is well formed, wherever the halves come from.
+ */
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { isStream, type IOutput } from '@jupyterlab/nbformat';
+import { OutputAreaModel } from '@jupyterlab/outputarea';
+import type { IOutputModel } from '@jupyterlab/rendermime';
+import { StreamText, wellFormedIn } from '@tpulab/protocol';
+
+const HALF = /[\ud800-\udfff]/;
+const CONTROL = /[\b\r\n]/;
+
+/** What the model of an output area has for itself. */
+interface IOutputArea {
+  readonly list: { readonly length: number; get(index: number): IOutputModel };
+  readonly length: number;
+  readonly _lastStreamName: string;
+  _streamIndex: number;
+  _add(value: IOutput): number;
+}
+
+/** For all outputs of this page. */
+export function keepCharactersWhole(prototype = OutputAreaModel.prototype): void {
+  const area = prototype as unknown as IOutputArea;
+  const add = area._add;
+  area._add = function (this: IOutputArea, value: IOutput): number {
+    const added = isStream(value) ? [value.text].flat().join('') : '';
+    const last = this.length > 0 ? this.list.get(this.length - 1) : null;
+    const shown = isStream(value) && value['name'] === this._lastStreamName ? last?.streamText : undefined;
+    const before = shown?.text ?? '';
+    const start = before.lastIndexOf('\n') + 1;
+    const line = before.slice(start);
+    if (!HALF.test(line) && !(HALF.test(added) && (line !== '' || CONTROL.test(added)))) {
+      return add.call(this, value);
+    }
+    const text = new StreamText(Infinity);
+    text.write(line);
+    if (shown !== undefined) {
+      text.write(`\r${line.slice(0, this._streamIndex - start)}`);
+    }
+    text.write(added);
+    const after = before.slice(0, start) + text.toString(() => '');
+    if (shown === undefined) {
+      add.call(this, { ...value, text: after });
+    } else {
+      const same = sameStart(before, after);
+      shown.remove(same, before.length);
+      shown.insert(same, after.slice(same));
+    }
+    this._streamIndex = start + text.cursor(() => '');
+    return this.length;
+  };
+}
+
+/** Also what was loaded, typed or received with half a character. */
+export function saveWellFormed({ context: { model } }: Pick<NotebookPanel, 'context'>): void {
+  const toJSON = model.toJSON.bind(model);
+  model.toJSON = () => wellFormedIn(toJSON()) as ReturnType<typeof toJSON>;
+}
+
+/** How many units two texts begin with alike, up to the end of a character. */
+function sameStart(one: string, other: string): number {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) {
+    at += 1;
+  }
+  const before = one.charCodeAt(at - 1);
+  return before >= 0xd800 && before <= 0xdbff ? at - 1 : at;
+}

@@ -1,0 +1,52 @@
+"""What a kernel says beside its outputs: messages that are UTF-8, and where native code has crashed.
+
+A text of Python may have half a character (`'\\ud83d'`, a file name that is not UTF-8). jupyter_client fails at the one and
+sends bytes of no encoding for the other: the output is lost, and its own traceback is shown in the cell.
+
+A crash is reported by `faulthandler` on descriptor 2, which ipykernel has made a pipe to the kernel itself: nobody reads it
+any more. Here the report goes into the kernel's log.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import re
+import sys
+from typing import Any
+
+from jupyter_client.jsonutil import json_default
+from jupyter_client.session import Session
+
+HALVES = re.compile("[\ud800-\udfff]")
+
+
+def send_well_formed(session: Session) -> None:
+    """Puts U+FFFD in place of each half of a character in what this session sends."""
+    plain = session.pack
+
+    def pack(content: Any) -> bytes:
+        try:
+            text = json.dumps(content, default=json_default, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError):
+            packed: bytes = plain(content)
+            return packed
+        try:
+            return text.encode()
+        except UnicodeEncodeError:
+            return HALVES.sub("\ufffd", text).encode()
+
+    session.pack = pack
+
+
+def report_crashes() -> None:
+    """Into the log, also when a cell calls `faulthandler.enable()`. To be called while descriptor 2 is the log."""
+    log = os.fdopen(os.dup(2), "w")
+    plain = faulthandler.enable
+
+    def enable(file: Any = None, *rest: Any, **options: Any) -> None:
+        plain(log if file in (None, sys.__stderr__) else file, *rest, **options)
+
+    faulthandler.enable = enable
+    enable()
