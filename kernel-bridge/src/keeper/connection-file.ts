@@ -1,7 +1,7 @@
 /** Where a kernel and its keeper meet: the Jupyter connection file, for `ipc` sockets in the kernel's run folder. */
 import { createHash, randomBytes } from 'node:crypto';
-import { readFile, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile, rm, symlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { integer, isShaped, object, oneOf, type Shaped, text } from '../platform/shape.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { writeForThisBoot } from '../platform/write-atomically.js';
@@ -27,6 +27,9 @@ export type ConnectionInfo = Shaped<typeof Connection>;
 
 /** `sun_path` less its closing zero: 104 bytes on macOS, 108 on Linux. */
 const MAX_SOCKET_PATH = process.platform === 'darwin' ? 103 : 107;
+
+/** It has a buffer of 32 bytes for them. */
+const MAX_XEUS_ADDRESS = 31;
 
 export interface RunPaths {
   readonly keeperSocket: string;
@@ -75,6 +78,28 @@ export async function writeConnectionFile(
   };
   await writeForThisBoot(file, info);
   return info;
+}
+
+/**
+ * xeus, and so the kernels that are made with it, ends with "Invalid argument" when the address of a socket has more than 31 bytes. Such a
+ * kernel is given a short link to the folder of its sockets; `remove` when it has ended. Null: the addresses are short, or the
+ * kernel takes long ones.
+ */
+export async function shortConnection(
+  file: string,
+  argv: readonly string[]
+): Promise<{ readonly file: string; remove(): Promise<void> } | null> {
+  const info = await readConnectionFile(file);
+  const takesLong = argv.some(argument => /^(ipykernel|tpulab\.)/.test(argument));
+  if (takesLong || endpoint(info, info.hb_port).length <= MAX_XEUS_ADDRESS) return null;
+  const link = `/tmp/tk-${randomBytes(5).toString('hex')}`;
+  const short = file.replace(/(\.json)?$/, '-short.json');
+  await symlink(dirname(info.ip), link);
+  await writeForThisBoot(short, { ...info, ip: join(link, basename(info.ip)) });
+  const remove = async (): Promise<void> => {
+    await Promise.all([link, short].map(each => rm(each, { force: true })));
+  };
+  return { file: short, remove };
 }
 
 /** The connection file that an earlier keeper has written. Throws `launch_invalid`. */

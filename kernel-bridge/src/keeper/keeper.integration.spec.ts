@@ -1,4 +1,5 @@
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JournalReader } from '../journal/journal-reader.js';
@@ -138,6 +139,24 @@ describe('a keeper with a small kernel', () => {
       keeper.launch.cwd,
       ''
     ]);
+  });
+
+  it('is restarted in its folder after that was renamed, and names it when it was deleted', async () => {
+    const cwd = await realpath(await mkdtemp(join(tmpdir(), 'kernel-folder-')));
+    keeper = await KeeperFixture.create({ cwd });
+    const client = await keeper.ready(view);
+    const renamed = `${cwd}-renamed`;
+    await rename(cwd, renamed);
+    await client.restart();
+    await view.untilDone(keeper.execute(client, 'cwd'));
+    expect(view.text.trimEnd().split('\n').at(-1)).toBe(renamed);
+    await rm(renamed, { recursive: true });
+    await expect(client.restart()).rejects.toThrow(`The kernel's folder ${cwd} was deleted. Make it again`);
+    await mkdir(cwd);
+    await client.restart();
+    await view.untilDone(keeper.execute(client, 'cwd'));
+    expect(view.text.trimEnd().split('\n').at(-1)).toBe(cwd);
+    await rm(cwd, { recursive: true });
   });
 
   it.each(['signal', 'message'] as const)('[17] interrupts a running request by %s', async interruptMode => {

@@ -1,5 +1,12 @@
+import { once } from 'node:events';
+import { appendFile, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { endpoint, readConnectionFile, shortConnection, writeConnectionFile } from './connection-file.js';
 import { AskedEnd, CrashCount, Executed } from './kernel-endings.js';
+import { causeOf, describeExit, killedForMemory } from './kernel-process.js';
 import { STABLE_MS } from '../keeper-protocol/contract.js';
 
 describe('crashes in a row', () => {
@@ -60,4 +67,62 @@ it('remembers which executions were asked for, the newest ten thousand', () => {
   for (let n = 0; n <= 10_000; n++) expect(executed.add(`${n}`)).toBe(true);
   expect(executed.add('10000')).toBe(false);
   expect(executed.add('0')).toBe(true);
+});
+
+// X8
+describe('a kernel that ends by itself', () => {
+  it('says what its log ends with, if that is an error of this process', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'log-'));
+    const kernelLog = join(folder, 'kernel.log');
+    await writeFile(kernelLog, 'OldError: before\n');
+    const traces = { kernelLog, cwd: folder, oomKills: 0, logBytes: 17 };
+    const reason = (code: number) => describeExit({ code, signal: null, cause: causeOf(code, null, traces) });
+    expect(reason(1)).toBe('exited with code 1');
+    await appendFile(kernelLog, 'Traceback\nRuntimeError: Invalid argument\n');
+    expect(reason(1)).toBe('exited with code 1: RuntimeError: Invalid argument');
+    expect(reason(0)).toBe('exited with code 0');
+    await rm(folder, { recursive: true });
+  });
+
+  it('of xeus gets sockets with short addresses, at which its keeper finds it', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'a-run-folder-with-a-long-name-'));
+    const file = join(folder, 'connection.json');
+    const info = await writeConnectionFile(file, folder, 'xpython');
+    expect(await shortConnection(file, ['python', '-m', 'tpulab.launcher'])).toBeNull();
+    const short = (await shortConnection(file, ['python', '-m', 'xpython_launcher']))!;
+    const given = await readConnectionFile(short.file);
+    expect(endpoint(given, given.shell_port).length).toBeLessThan(32);
+    expect(given).toEqual({ ...info, ip: given.ip });
+    const server = createServer().listen(`${given.ip}-1`);
+    const client = connect(`${info.ip}-1`);
+    await once(client, 'connect');
+    client.destroy();
+    server.close();
+    await short.remove();
+    await expect(stat(dirname(given.ip))).rejects.toThrow('ENOENT');
+    await rm(folder, { recursive: true });
+  });
+});
+
+describe('a kernel that was killed', () => {
+  it('is told apart from one that Linux has ended for lack of memory', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'vmstat-'));
+    const vmstat = join(folder, 'vmstat');
+    await writeFile(vmstat, 'oom_kill_disable 7\noom_kill 2\nnr_free 9\n');
+    expect(killedForMemory(vmstat)).toBe(2);
+    expect(killedForMemory(join(folder, 'absent'))).toBe(0);
+    const killed = { code: null, signal: 'SIGKILL' as const };
+    const traces = { kernelLog: '/logs/kernel.log', cwd: '/', oomKills: 2, logBytes: 0 };
+    expect(describeExit({ ...killed, cause: causeOf(null, 'SIGKILL', traces, vmstat) })).toBe(
+      'killed by SIGKILL'
+    );
+    await writeFile(vmstat, 'oom_kill 3\n');
+    expect(describeExit({ ...killed, cause: causeOf(null, 'SIGKILL', traces, vmstat) })).toMatch(
+      /^killed by SIGKILL, probably because the machine ran out of memory/
+    );
+    expect(
+      describeExit({ code: null, signal: 'SIGTERM', cause: causeOf(null, 'SIGTERM', traces, vmstat) })
+    ).toBe('killed by SIGTERM');
+    await rm(folder, { recursive: true });
+  });
 });

@@ -16,7 +16,7 @@ import { JournalWriter } from '../journal/journal-writer.js';
 import { POSITIONS_FILE, PositionStore } from '../journal/position-store.js';
 import { readCheckpoint } from './checkpoint.js';
 import { Confirmer } from './confirmer.js';
-import { keeperSessionOf, removeKernelSockets, routingIdOf } from './connection-file.js';
+import { keeperSessionOf, removeKernelSockets, routingIdOf, shortConnection } from './connection-file.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { FRAME_HEADER_BYTES } from '../keeper-protocol/frames.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
@@ -25,7 +25,7 @@ import { fromClient, fromKernel, ownRecord, ownStatus, statusOf } from './journa
 import { lastExecutions, type OpenRequest, readJournalTail } from './journal-tail.js';
 import { kernelEnded, LostReplies, standIns } from './lost-replies.js';
 import { KernelLife } from './kernel-life.js';
-import { describeExit, type KernelExit, KernelProcess } from './kernel-process.js';
+import { describeExit, type KernelExit, KernelFolder, KernelProcess } from './kernel-process.js';
 import { KernelState } from './kernel-state.js';
 import { OwnMessages } from './own-messages.js';
 import { RequestQueue } from './request-queue.js';
@@ -49,6 +49,7 @@ export class KernelKeeper {
   });
   readonly #wait = new RunningWait(this.#state);
   readonly #crashes: CrashCount;
+  readonly #folder: KernelFolder;
   readonly #startedAt = Date.now();
   #journal!: JournalWriter;
   #life: KernelLife | null = null;
@@ -74,6 +75,7 @@ export class KernelKeeper {
 
   private constructor(private readonly parts: KeeperParts) {
     this.#crashes = new CrashCount(parts.launch.restartLimit);
+    this.#folder = new KernelFolder(parts.launch.cwd);
     this.#own = new OwnMessages(keeperSessionOf(parts.connection));
   }
 
@@ -255,6 +257,7 @@ export class KernelKeeper {
         await this.#endLife(false);
         this.#state.dead('shut down');
       } finally {
+        this.#folder.close();
         await this.#journal.close();
         await removeKernelSockets(this.parts.connection);
       }
@@ -265,7 +268,15 @@ export class KernelKeeper {
   async #begin(): Promise<void> {
     const { launch, files, connection, log } = this.parts;
     await removeKernelSockets(connection);
-    const kernelProcess = await KernelProcess.start(launch, files);
+    const cwd = this.#folder.path();
+    const short = await shortConnection(files.connectionFile, launch.argv);
+    const connectionFile = short?.file ?? files.connectionFile;
+    const starting = KernelProcess.start({ ...launch, cwd }, { ...files, connectionFile });
+    void starting
+      .then(started => started.exited)
+      .finally(() => short?.remove())
+      .catch(() => undefined);
+    const kernelProcess = await starting;
     log.info({ kernelPid: kernelProcess.pid }, 'the kernel process has started');
     this.#askedToEnd.forget();
     this.#lost = null;

@@ -1,6 +1,6 @@
 /** The operating system's side of a kernel: one process that leads a session and a process group of its own. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { KILL_MS, type LaunchDescription } from '../keeper-protocol/contract.js';
@@ -10,8 +10,8 @@ import { KeeperError } from '../keeper-protocol/keeper-error.js';
 export interface KernelExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** A file beside the notebook that Python has taken for a module of its own or of the kernel, where that ended it. */
-  readonly hiding?: string | undefined;
+  /** What is known of the cause, as the end of a sentence that says how it ended. */
+  readonly cause?: string;
 }
 
 export interface KernelFiles {
@@ -24,6 +24,43 @@ const GROUP_POLL_MS = 20;
 
 /** How long the rest of a killed group may take to be collected by init before we stop looking. */
 const GROUP_GONE_MS = 2_000;
+
+/** The folder that a kernel works in, also after it was renamed or moved while the keeper runs (Linux). */
+export class KernelFolder {
+  #descriptor: number | null = null;
+
+  constructor(private readonly asked: string) {
+    try {
+      this.#descriptor = openSync(asked, constants.O_RDONLY | constants.O_DIRECTORY);
+    } catch {
+      // The start says so.
+    }
+  }
+
+  /** Rejects with `kernel_start_failed` when there is none any more. */
+  path(): string {
+    if (isFolder(this.asked)) return this.asked;
+    try {
+      const now = readlinkSync(`/proc/self/fd/${this.#descriptor}`);
+      if (isFolder(now)) return now;
+    } catch {
+      // Not Linux, or it was never there.
+    }
+    throw new KeeperError(
+      'kernel_start_failed',
+      `The kernel's folder ${this.asked} was deleted. Make it again and restart the kernel, or move the notebook and start another kernel.`
+    );
+  }
+
+  close(): void {
+    if (this.#descriptor !== null) closeSync(this.#descriptor);
+    this.#descriptor = null;
+  }
+}
+
+function isFolder(folder: string): boolean {
+  return statSync(folder, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
 
 export class KernelProcess {
   /** Resolves when the process has ended and has been collected, so that its pid means nothing any more. */
@@ -51,6 +88,7 @@ export class KernelProcess {
   static async start(launch: LaunchDescription, files: KernelFiles): Promise<KernelProcess> {
     const [program = '', ...args] = launch.argv.map(argument => fillIn(argument, launch, files));
     const log = openSync(files.kernelLog, 'a', 0o600);
+    const before = { oomKills: killedForMemory(), logBytes: fstatSync(log).size };
     let child: ChildProcess;
     try {
       child = spawn(program, args, {
@@ -64,7 +102,7 @@ export class KernelProcess {
     }
     const exit = new Promise<KernelExit>(resolve => {
       child.once('exit', (code, signal) => {
-        resolve({ code, signal, ...(code === 1 && { hiding: hidingFile(files.kernelLog, launch.cwd) }) });
+        resolve({ code, signal, cause: causeOf(code, signal, { ...files, ...before, cwd: launch.cwd }) });
       });
     });
     await new Promise<void>((resolve, reject) => {
@@ -162,30 +200,68 @@ const FAULTS: Partial<Record<NodeJS.Signals, string>> = {
   SIGILL: ' (illegal instruction, signal 4)'
 };
 
-/** The last lines of a failed start name the file that was imported in place of a module of that name. */
-function hidingFile(kernelLog: string, cwd: string): string | undefined {
-  let log: string;
-  try {
-    log = readFileSync(kernelLog, 'utf8').slice(-8_192);
-  } catch {
-    return undefined;
+interface ExitTraces {
+  readonly kernelLog: string;
+  readonly cwd: string;
+  /** `killedForMemory` when the process was started, and how long its log was. */
+  readonly oomKills: number;
+  readonly logBytes: number;
+}
+
+export function causeOf(
+  code: number | null,
+  signal: NodeJS.Signals | null,
+  traces: ExitTraces,
+  vmstat?: string
+): string {
+  if (signal !== null && signal in FAULTS) return `; ${traces.kernelLog} says where`;
+  if (signal === 'SIGKILL' && killedForMemory(vmstat) > traces.oomKills) {
+    return ', probably because the machine ran out of memory: Linux has ended a process for that since the kernel was started';
   }
-  const lines = log.trimEnd().split('\n').slice(-3);
-  if (!/Error: /.test(lines.at(-1) ?? '')) return undefined;
+  if (code === 0 || code === null) return '';
+  const lines = lastLines(traces.kernelLog, traces.logBytes);
+  const hiding = hidingFile(lines, traces.cwd);
+  if (hiding !== undefined) return `, as ${hiding} hides a module that the kernel needs: rename it`;
+  const last = lines.at(-1) ?? '';
+  return ERROR_LINE.test(last) ? `: ${last.slice(0, 300)}` : '';
+}
+
+/** How many processes Linux has ended for lack of memory, of the machine or of a control group. 0 where it does not say. */
+export function killedForMemory(vmstat = '/proc/vmstat'): number {
+  try {
+    return Number(/^oom_kill (\d+)$/m.exec(readFileSync(vmstat, 'utf8'))?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
+}
+
+const ERROR_LINE = /Error: /;
+
+function lastLines(kernelLog: string, fromByte: number): string[] {
+  try {
+    const log = readFileSync(kernelLog).subarray(fromByte).subarray(-8_192);
+    return log.toString().trimEnd().split('\n').slice(-3);
+  } catch {
+    return [];
+  }
+}
+
+/** The last lines of a failed start name the file that was imported in place of a module of that name. */
+function hidingFile(lines: readonly string[], cwd: string): string | undefined {
+  if (!ERROR_LINE.test(lines.at(-1) ?? '')) return undefined;
   const names = lines.flatMap(line =>
     [...line.matchAll(/["'(]([^"'()]+\.py)["')]/g)].map(([, name = '']) => name)
   );
   return names.findLast(name => path.dirname(name) === cwd || path.dirname(path.dirname(name)) === cwd);
 }
 
-export function describeExit({ code, signal, hiding }: KernelExit): string {
-  if (hiding !== undefined) {
-    return `exited with code ${code}, as ${hiding} hides a module that the kernel needs: rename it`;
-  }
+export function describeExit({ code, signal, cause = '' }: KernelExit): string {
   if (code === null && signal === null) {
     return 'ended in an unknown way, because another keeper had started it';
   }
-  return signal === null ? `exited with code ${code}` : `killed by ${signal}${FAULTS[signal] ?? ''}`;
+  return signal === null
+    ? `exited with code ${code}${cause}`
+    : `killed by ${signal}${FAULTS[signal] ?? ''}${cause}`;
 }
 
 function fillIn(argument: string, launch: LaunchDescription, files: KernelFiles): string {
