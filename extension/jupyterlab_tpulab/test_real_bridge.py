@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from .command import BUNDLED
@@ -101,3 +106,37 @@ def test_kept_kernels_and_those_of_a_killed_server_are_found_by_the_next_one(
     with serving(bridge, environ=environ) as third:
         assert [item["id"] for item in ask(third.bridge("ready"), "GET", "api/kernels")] == [kernel]
     wait_until_gone(pids)
+
+
+# X3
+def test_the_documented_lines_run_a_notebook_of_the_usual_kernel_name(
+    bridge: Bridge, environ: dict[str, str], tmp_path: Path
+) -> None:
+    text = (REPOSITORY / "docs" / "local-runtime.md").read_text()
+    [lines] = re.findall(r"```python\n(# run_on_server.py.*?)```", text, re.DOTALL)
+    (tmp_path / "run_on_server.py").write_text(lines)
+    notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
+    notebook.cells = [nbformat.v4.new_code_cell(code) for code in ("print(6 * 7)", "import os; os._exit(3)")]
+    nbformat.write(notebook, tmp_path / "dies.ipynb")
+    notebook.cells.pop()
+    nbformat.write(notebook, tmp_path / "runs.ipynb")
+
+    def run(name: str, address: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        gateway = {"JUPYTER_GATEWAY_URL": address["url"], "JUPYTER_GATEWAY_AUTH_TOKEN": address["token"]}
+        return subprocess.run(
+            [sys.executable, "run_on_server.py", name],
+            cwd=tmp_path,
+            env={**os.environ, **gateway},
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+
+    with serving(bridge, environ=environ) as server:
+        address = server.bridge("ready")
+        assert run("runs.ipynb", address).returncode == 0
+        assert nbformat.read(tmp_path / "runs.ipynb", 4).cells[0].outputs[0].text == "42\n"
+        ended = run("dies.ipynb", address)
+        assert ended.returncode == 1
+        assert "exited with code 3" in ended.stderr
+        server.end()
