@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from .command import BUNDLED
@@ -115,11 +114,17 @@ def test_the_documented_lines_run_a_notebook_of_the_usual_kernel_name(
     text = (REPOSITORY / "docs" / "local-runtime.md").read_text()
     [lines] = re.findall(r"```python\n(# run_on_server.py.*?)```", text, re.DOTALL)
     (tmp_path / "run_on_server.py").write_text(lines)
-    notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
-    notebook.cells = [nbformat.v4.new_code_cell(code) for code in ("print(6 * 7)", "import os; os._exit(3)")]
-    nbformat.write(notebook, tmp_path / "dies.ipynb")
-    notebook.cells.pop()
-    nbformat.write(notebook, tmp_path / "runs.ipynb")
+    for name, code in (("runs", "print(6 * 7)"), ("dies", "import os; os._exit(3)")):
+        cell = {"cell_type": "code", "id": "c", "metadata": {}, "source": code}
+        cells = [{**cell, "outputs": [], "execution_count": None}]
+        kernelspec = {"name": "python3", "display_name": "Python 3"}
+        notebook = {
+            "cells": cells,
+            "metadata": {"kernelspec": kernelspec},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook))
 
     def run(name: str, address: dict[str, Any]) -> subprocess.CompletedProcess[str]:
         gateway = {"JUPYTER_GATEWAY_URL": address["url"], "JUPYTER_GATEWAY_AUTH_TOKEN": address["token"]}
@@ -135,7 +140,8 @@ def test_the_documented_lines_run_a_notebook_of_the_usual_kernel_name(
     with serving(bridge, environ=environ) as server:
         address = server.bridge("ready")
         assert run("runs.ipynb", address).returncode == 0
-        assert nbformat.read(tmp_path / "runs.ipynb", 4).cells[0].outputs[0].text == "42\n"
+        written = json.loads((tmp_path / "runs.ipynb").read_text())
+        assert "".join(written["cells"][0]["outputs"][0]["text"]) == "42\n"
         ended = run("dies.ipynb", address)
         assert ended.returncode == 1
         assert "exited with code 3" in ended.stderr

@@ -16,6 +16,11 @@ export const EnvironmentInfo = Type.Object({
   path: Type.Union([Type.String(), Type.Null()]),
   kernelspec: Type.String({ description: 'name of its kernelspec at the bridge' }),
   detail: Type.Union([Type.String(), Type.Null()]),
+  added: Type.Optional(
+    Type.Array(Type.String(), {
+      description: 'packages that the user added, as lines of a requirements file'
+    })
+  ),
   diskMiB: Type.Optional(
     Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
       description: 'what it takes on disk with its downloads, roughly; null: unknown'

@@ -6,6 +6,7 @@ import { CommandIDs } from '../page/page-commands.js';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
 import type { Runtime } from '../runtime/runtime-model.js';
+import { EnvironmentCard } from './environment-card.js';
 import { Icon } from './icons.js';
 import { RuntimeUsage } from './runtime-usage.js';
 import { useSignals } from './use-signal.js';
@@ -71,6 +72,9 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
         </dl>
       )}
       {access.isReadOnly ? null : <RuntimeUsage page={page} isBusy={runtime.tone === 'busy'} />}
+      {access.isReadOnly || now === undefined ? null : (
+        <EnvironmentCard page={page} path={session.context.path} kernelName={now} />
+      )}
       {holders.length === 0 ? null : (
         <>
           <h2>{trans.__('Who holds the TPU')}</h2>

@@ -3,7 +3,10 @@ import { describe, expect, it, vi } from 'vitest';
 
 // What JupyterLab's packages want when they are loaded, and jsdom has not.
 vi.hoisted(() =>
-  Object.assign(globalThis, { DragEvent: class {}, matchMedia: () => ({ addListener: () => undefined }) })
+  Object.assign(globalThis, {
+    DragEvent: class extends Event {},
+    matchMedia: () => ({ addListener: () => undefined })
+  })
 );
 
 const { OutputAreaModel } = await import('@jupyterlab/outputarea');
@@ -19,7 +22,7 @@ function shown(area: Area, ...parts: string[]): string {
   for (const text of parts) area.add({ output_type: 'stream', name: 'stdout', text });
   return area
     .toJSON()
-    .map(output => [output['text']].flat().join(''))
+    .map(output => [output['text'] as string | string[]].flat().join(''))
     .join('|');
 }
 

@@ -50,11 +50,13 @@ export class EnvironmentCatalog {
     if (!existsSync(folder)) {
       return { ...common, state: 'available', path: null, detail: definition?.description.summary ?? null };
     }
+    const added = await addedPackages(folder);
     const at = (state: EnvironmentInfo['state'], detail: string | null): EnvironmentInfo => ({
       ...common,
       state,
       path: folder,
-      detail
+      detail,
+      added
     });
     if (record === null)
       return at('broken', 'It was not created by `tpulab env create`; remove it or create it again.');
@@ -71,7 +73,6 @@ export class EnvironmentCatalog {
     if (record.fingerprint !== variantOf(definition, record.accelerator ?? 'cpu').fingerprint) {
       return at('outdated', 'Its description or lock file has changed; create it again.');
     }
-    const added = await addedPackages(folder);
     return at('ready', added.length === 0 ? null : `Added by you: ${added.join(', ')}`);
   }
 

@@ -22,6 +22,7 @@ interface Create extends Common {
   readonly progress?: 'auto' | 'lines';
   readonly force?: true;
   readonly withoutAdded?: true;
+  readonly also?: string;
 }
 
 export function envCommand(): Command {
@@ -56,6 +57,7 @@ export function envCommand(): Command {
     )
     .option('--force', 'create it again even if it is up to date')
     .option('--without-added', 'leave out packages that you added to the one that is replaced')
+    .option('--also <lines>', 'more packages, one a line; those that cannot be installed are left out')
     .action((name: string, options: Create) =>
       run(options, async signal => {
         const progress =
@@ -63,7 +65,8 @@ export function envCommand(): Command {
         try {
           const { python, agent, recipes, force = false, withoutAdded } = options;
           const accelerator = options.accelerator === 'auto' ? undefined : options.accelerator;
-          const chosen = { python, agent, recipes, force, accelerator, withoutAdded };
+          const also = options.also?.split('\n').filter(line => line !== '');
+          const chosen = { python, agent, recipes, force, accelerator, withoutAdded, also };
           const done = await create(catalogOf(options), name, { ...chosen, progress, signal });
           const what = done.result === 'created' ? 'is ready' : 'is there and up to date';
           print(options, done, `The environment "${name}" ${what}: ${done.environment.path ?? ''}`);

@@ -40,6 +40,8 @@ export interface Creation {
   readonly recipes: PackageSource | null;
   /** Leaves out what the user added to the one that is replaced. */
   readonly withoutAdded: boolean;
+  /** What the user added to the environment of this name on another machine. */
+  readonly also: readonly string[];
   /** Called under the lock: true when what is there is good and nothing is to be done. */
   readonly isThere: () => Promise<boolean>;
   readonly progress: CreationProgress;
@@ -128,8 +130,9 @@ async function installPip(built: string, creation: Creation, target: readonly st
 /** What the user added to the environment that is replaced. If it does not go into the new one, the old one stays. */
 async function bringAlong(creation: Creation, target: readonly string[]): Promise<readonly string[]> {
   const { definition, environments, progress, withoutAdded } = creation;
+  const also = await bringAlso(creation, target);
   const added = withoutAdded ? [] : await addedPackages(environmentFolder(environments, definition.name));
-  if (added.length === 0) return added;
+  if (added.length === 0) return also;
   progress.stage(`installing ${added.length} packages that you added`);
   const packages = added.flatMap(line => (line.startsWith('-e ') ? ['-e', line.slice(3)] : [line]));
   try {
@@ -143,7 +146,24 @@ async function bringAlong(creation: Creation, target: readonly string[]): Promis
     );
   }
   progress.stageDone();
-  return added;
+  return [...new Set([...added, ...also])];
+}
+
+/** Each by itself: one that this machine cannot have, or does not reach, must not cost the others. */
+async function bringAlso(creation: Creation, target: readonly string[]): Promise<string[]> {
+  const brought: string[] = [];
+  for (const line of creation.also) {
+    creation.progress.stage(`installing ${line}, which you added on another machine`);
+    try {
+      await uv(creation, `installing ${line}`, ['pip', 'install', ...target, line]);
+      brought.push(line);
+    } catch (cause) {
+      if (!(cause instanceof EnvironmentError) || cause.code === 'env_interrupted') throw cause;
+      creation.progress.stage(`leaving out ${line}, which cannot be installed here: ${cause.message}`);
+    }
+    creation.progress.stageDone();
+  }
+  return brought;
 }
 
 /** Installs a package of ours; what it needs is in the lock file. */

@@ -42,6 +42,8 @@ export interface CreateOptions {
   readonly accelerator?: Accelerator | undefined;
   /** Leaves out packages that the user added to the one that is replaced. */
   readonly withoutAdded?: boolean | undefined;
+  /** Packages to bring as well, as lines of a requirements file. What cannot be installed is left out. */
+  readonly also?: readonly string[] | undefined;
   /** Makes it anew although it is there and up to date. */
   readonly force: boolean;
   readonly progress: CreationProgress;
@@ -76,6 +78,7 @@ export async function create(
     agent,
     recipes,
     withoutAdded: options.withoutAdded === true,
+    also: options.also ?? [],
     isThere: async () => !options.force && (await isReady(catalog, described, accelerator)),
     progress: options.progress,
     signal: options.signal

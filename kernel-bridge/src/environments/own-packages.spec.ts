@@ -63,7 +63,9 @@ async function install(environment: string, what: string): Promise<void> {
   await run(findUv(), ['pip', 'install', '--python', python(environment), what]);
 }
 
-function make(more: { force?: boolean; withoutAdded?: boolean } = {}): ReturnType<typeof create> {
+function make(
+  more: { force?: boolean; withoutAdded?: boolean; also?: readonly string[] } = {}
+): ReturnType<typeof create> {
   return create(catalog, 'tiny', { force: false, progress: silentProgress, signal, ...more });
 }
 
@@ -82,7 +84,10 @@ describe('packages that a user adds', () => {
     await wheel('tinyneed', '1.0', { 'tinyneed.py': '' });
     await wheel('tinyadd', '1.2', { 'tinyadd.py': '' });
     await install(place, 'tinyadd');
-    expect((await catalog.list())[0]?.detail).toBe('Added by you: tinyadd==1.2');
+    expect((await catalog.list())[0]).toMatchObject({
+      detail: 'Added by you: tinyadd==1.2',
+      added: ['tinyadd==1.2']
+    });
 
     for (const lock of ['# another lock file', '# and another one']) {
       await describeTiny(folders.definitions, 'tiny', { lock });
@@ -100,6 +105,11 @@ describe('packages that a user adds', () => {
     expect(await addedPackages(place)).toEqual(['tinyadd==1.2']);
     await make({ force: true, withoutAdded: true });
     expect(await addedPackages(place)).toEqual([]);
+
+    await wheel('tinyadd', '1.2', { 'tinyadd.py': '' });
+    await make({ force: true, also: ['tinynone==9', 'tinyadd==1.2'] });
+    await run(python(place), ['-c', 'import tinyadd']);
+    expect(await addedPackages(place)).toEqual(['tinyadd==1.2']);
   });
 });
 

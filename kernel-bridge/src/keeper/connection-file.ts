@@ -80,6 +80,11 @@ export async function writeConnectionFile(
   return info;
 }
 
+export interface ShortConnection {
+  readonly file: string;
+  remove(): Promise<void>;
+}
+
 /**
  * xeus, and so the kernels that are made with it, ends with "Invalid argument" when the address of a socket has more than 31 bytes. Such a
  * kernel is given a short link to the folder of its sockets; `remove` when it has ended. Null: the addresses are short, or the
@@ -88,7 +93,7 @@ export async function writeConnectionFile(
 export async function shortConnection(
   file: string,
   argv: readonly string[]
-): Promise<{ readonly file: string; remove(): Promise<void> } | null> {
+): Promise<ShortConnection | null> {
   const info = await readConnectionFile(file);
   const takesLong = argv.some(argument => /^(ipykernel|tpulab\.)/.test(argument));
   if (takesLong || endpoint(info, info.hb_port).length <= MAX_XEUS_ADDRESS) return null;

@@ -16,7 +16,13 @@ import { JournalWriter } from '../journal/journal-writer.js';
 import { POSITIONS_FILE, PositionStore } from '../journal/position-store.js';
 import { readCheckpoint } from './checkpoint.js';
 import { Confirmer } from './confirmer.js';
-import { keeperSessionOf, removeKernelSockets, routingIdOf, shortConnection } from './connection-file.js';
+import {
+  keeperSessionOf,
+  removeKernelSockets,
+  routingIdOf,
+  shortConnection,
+  type ShortConnection
+} from './connection-file.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { FRAME_HEADER_BYTES } from '../keeper-protocol/frames.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
@@ -272,10 +278,7 @@ export class KernelKeeper {
     const short = await shortConnection(files.connectionFile, launch.argv);
     const connectionFile = short?.file ?? files.connectionFile;
     const starting = KernelProcess.start({ ...launch, cwd }, { ...files, connectionFile });
-    void starting
-      .then(started => started.exited)
-      .finally(() => short?.remove())
-      .catch(() => undefined);
+    if (short !== null) void removeAfter(starting, short).catch(() => undefined);
     const kernelProcess = await starting;
     log.info({ kernelPid: kernelProcess.pid }, 'the kernel process has started');
     this.#askedToEnd.forget();
@@ -501,4 +504,9 @@ export class KernelKeeper {
     this.#queue = turn.catch(() => undefined);
     return turn;
   }
+}
+
+async function removeAfter(starting: Promise<KernelProcess>, short: ShortConnection): Promise<void> {
+  await starting.then(started => started.exited).catch(() => undefined);
+  await short.remove();
 }

@@ -59,7 +59,7 @@ export class OutputArea {
     else if (last?.content.kind === 'stream' && last.content.name === output.name) {
       this.#append(last, last.content.text, output.text, origin.seq);
     } else {
-      const text = new StreamText(this.#half, Buffer.byteLength);
+      const text = new StreamText(this.#half, part => Buffer.byteLength(part));
       text.write(output.text);
       this.#push({ kind: 'stream', name: output.name, text }, origin);
     }

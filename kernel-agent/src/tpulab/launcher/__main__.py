@@ -1,12 +1,12 @@
 """Starts an IPython kernel for TPULab: `python -m tpulab.launcher -f CONNECTION_FILE`.
 
 Takes the arguments of `ipykernel_launcher`. Seven things differ: compiled programs are kept for the next
-kernel (`compile.cache_folder`), iopub does not drop messages when its reader stalls (`lossless_iopub`), what
-nobody has written down yet can be sent again (`recorded_kernel`), messages are UTF-8 and crashes are in the log
-(`kernel_io`), tracebacks of deep recursion are short
-(`short_tracebacks`), cells install packages into the kernel's own environment (`own_packages`), and the
-agent is loaded (`agent`). The agent is a convenience: if it cannot start, one line is logged and the kernel
-runs without it. A kernel that would lose output, on the other hand, must not start.
+kernel (`compile.cache_folder`), iopub does not drop messages when its reader stalls (`lossless_iopub`),
+what nobody has written down yet can be sent again (`recorded_kernel`), messages are UTF-8 and crashes are
+in the log (`kernel_io`), tracebacks of deep recursion are short (`short_tracebacks`), cells install
+packages into the kernel's own environment (`own_packages`), and the agent is loaded (`agent`). The agent is
+a convenience: if it cannot start, one line is logged and the kernel runs without it. A kernel that would
+lose output, on the other hand, must not start.
 """
 
 from __future__ import annotations

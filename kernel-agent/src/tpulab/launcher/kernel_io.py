@@ -1,10 +1,11 @@
 """What a kernel says beside its outputs: messages that are UTF-8, and where native code has crashed.
 
-A text of Python may have half a character (`'\\ud83d'`, a file name that is not UTF-8). jupyter_client fails at the one and
-sends bytes of no encoding for the other: the output is lost, and its own traceback is shown in the cell.
+A text of Python may have half a character (`'\\ud83d'`, a file name that is not UTF-8). jupyter_client
+fails at the one and sends bytes of no encoding for the other: the output is lost, and its own traceback is
+shown in the cell.
 
-A crash is reported by `faulthandler` on descriptor 2, which ipykernel has made a pipe to the kernel itself: nobody reads it
-any more. Here the report goes into the kernel's log.
+A crash is reported by `faulthandler` on descriptor 2, which ipykernel has made a pipe to the kernel itself:
+nobody reads it any more. Here the report goes into the kernel's log.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def send_well_formed(session: Session) -> None:
 
 
 def report_crashes() -> None:
-    """Into the log, also when a cell calls `faulthandler.enable()`. To be called while descriptor 2 is the log."""
+    """Into the log, also when a cell calls `faulthandler.enable()`. Descriptor 2 has to be the log still."""
     log = os.fdopen(os.dup(2), "w")
     plain = faulthandler.enable
 

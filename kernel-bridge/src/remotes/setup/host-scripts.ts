@@ -121,7 +121,8 @@ find "$2" || exit ${EXIT.unpack}
 
 /**
  * `$2` node, `$3` bridge, `$4` uv, `$5` folder of environments (all relative), `$6` name, `$7` python, `$8` cpu or tpu, `$9` folder of
- * wheels to install from instead of the index (relative; empty: the index), and then how often uv asks again (empty: as it does).
+ * wheels to install from instead of the index (relative; empty: the index), then how often uv asks again (empty: as it does), and
+ * packages to install as well, one a line.
  */
 export const ENVIRONMENT_SCRIPT = `${PREAMBLE}${UV_VARIABLES}
 TPULAB_UV=$base/$3; export TPULAB_UV
@@ -131,7 +132,7 @@ if [ -n "$8" ]; then
   UV_OFFLINE=1; UV_CONFIG_FILE=$base/$8/uv.toml; export UV_OFFLINE UV_CONFIG_FILE
 fi
 "$base/$1" "$base/$2/bin/tpulab.js" env create "$5" --env-dir "$base/$4" --python "$6" --accelerator "$7" \\
-  --progress lines --json 2>&1 9>&-
+  \${10:+--also} \${10:+"\${10}"} --progress lines --json 2>&1 9>&-
 `;
 
 /**

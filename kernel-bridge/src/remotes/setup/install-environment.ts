@@ -2,7 +2,10 @@
 import path from 'node:path';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type Definition, variantOf } from '../../environments/definition.js';
+import { addedPackages } from '../../environments/added-packages.js';
+import { environmentFolder } from '../../environments/folders.js';
 import { UvProgress } from '../../environments/index.js';
+import { environmentsFolder } from '../../environments/locations.js';
 import { type FetchContext, fetchEnvironment, fetchPython, OWN_PYTHON } from './fetch-here.js';
 import type { HostLayout, HostTools } from './host-layout.js';
 import {
@@ -63,13 +66,17 @@ export async function installEnvironment(
 ): Promise<void> {
   const { session, definition, layout, tools } = installation;
   const uv = new UvProgress();
+  // What belongs to this machine alone, a folder or a link, is nothing that the host could install.
+  const here = await addedPackages(environmentFolder(environmentsFolder(undefined), definition.name));
+  const also = here.filter(line => /^[\w.-]+==/.test(line));
   const create = (wheels: string): Promise<ScriptEnd> =>
     session.run(
       ENVIRONMENT_SCRIPT,
       [
         ...[`${layout.node}/${tools.node.program}`, layout.bridge, uvOf(installation), layout.environments],
         ...[definition.name, python, installation.accelerator, wheels],
-        installation.reachesIndex ? '' : '0'
+        installation.reachesIndex ? '' : '0',
+        also.join('\n')
       ],
       {
         timeoutMs: ENVIRONMENT_MS,

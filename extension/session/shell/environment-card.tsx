@@ -1,0 +1,77 @@
+/** In the opened chip: what a person has installed into the environment of the kernel, and which other notebooks use it. */
+import type { EnvironmentInfo } from '@tpulab/protocol';
+import { type JSX, useEffect, useState } from 'react';
+import { askBridge } from '../../src/backends/bridge-request.js';
+import { splitSpecName } from '../../src/backends/spec-names.js';
+import type { SessionPage } from '../page/session-page.js';
+import { trans } from '../text.js';
+
+const TIMEOUT_MS = 20_000;
+
+interface CardProps {
+  readonly page: SessionPage;
+  /** Of the notebook that is open. */
+  readonly path: string;
+  readonly kernelName: string;
+}
+
+export function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Element | null {
+  const kernel = page.current.current;
+  const settings = kernel.kind === 'bridge' ? kernel.backend.serverSettings : null;
+  const specName = splitSpecName(kernelName).name;
+  const [added, setAdded] = useState<readonly string[] | null>(null);
+  const [isCopied, setCopied] = useState(false);
+  useEffect(() => {
+    setAdded(null);
+    setCopied(false);
+    const end = new AbortController();
+    askBridge({ settings, route: 'bridge/v1/environments', timeoutMs: TIMEOUT_MS, signals: [end.signal] })
+      .then(({ body }) => {
+        const { environments = [] } = (body ?? {}) as { environments?: readonly EnvironmentInfo[] };
+        setAdded(environments.find(({ kernelspec }) => kernelspec === specName)?.added ?? null);
+      })
+      .catch(() => undefined);
+    return () => end.abort();
+  }, [settings, specName]);
+  if (added === null) {
+    return null;
+  }
+  const others = [...page.managers.sessions.running()]
+    .filter(session => session.kernel?.name === kernelName && session.path !== path)
+    .map(session => session.path);
+  return (
+    <>
+      <h2>{trans.__('Packages you added')}</h2>
+      {added.length === 0 ? (
+        <p className="jp-TPULab-quiet">{trans.__('None. "%pip install NAME" in a cell adds one.')}</p>
+      ) : (
+        <>
+          <ul className="tpl-Packages">
+            {added.map(line => {
+              const [name = line, version = ''] = line.split(/==| @ /);
+              return (
+                <li key={line}>
+                  <span>{name}</span>
+                  <span className="jp-TPULab-quiet">{version}</span>
+                </li>
+              );
+            })}
+          </ul>
+          <p className="jp-TPULab-quiet">{trans.__('Installed again when the environment is updated.')}</p>
+          <button
+            type="button"
+            className="tpl-Button"
+            onClick={() =>
+              void navigator.clipboard.writeText(`${added.join('\n')}\n`).then(() => setCopied(true))
+            }
+          >
+            {isCopied ? trans.__('Copied') : trans.__('Copy as requirements.txt')}
+          </button>
+        </>
+      )}
+      {others.length === 0 ? null : (
+        <p className="jp-TPULab-quiet">{trans.__('Also used by %1', others.join(', '))}</p>
+      )}
+    </>
+  );
+}
