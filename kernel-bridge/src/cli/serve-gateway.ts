@@ -1,14 +1,16 @@
 /** A gateway in this process, with its log and its entry among those that run. */
-import type { Level } from 'pino';
+import { chmodSync, renameSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { destination, type Level, type Logger, multistream, pino } from 'pino';
 import type { Settings } from '../config/settings.js';
-import { type Gateway, startGateway } from '../gateway/gateway.js';
 import { gatewayOptions, stateDirOf } from '../gateway/gateway-settings.js';
+import { type Gateway, startGateway } from '../gateway/gateway.js';
 import { enterGateway } from '../gateway/running-gateways.js';
 import { prepareStateFolder } from '../gateway/state-folder.js';
 import { ServeError } from '../http/server-errors.js';
 import { aborted } from '../platform/waiting.js';
 import { guardProcess, isCrashLoop } from './fatal-ends.js';
-import { openLog } from './logging.js';
+import { SECRET_FIELDS } from './redaction.js';
 
 const LOST = 'Another server has taken the state folder over while this one stood still';
 
@@ -45,5 +47,34 @@ export async function serveUntilStopped(
   } finally {
     await entry?.[Symbol.asyncDispose]();
     await gateway?.[Symbol.asyncDispose]();
+  }
+}
+
+/** At a start, a log larger than this becomes gateway.log.1, which replaces an older one. */
+const ROTATE_BYTES = 16 * 1024 * 1024;
+
+/** The server's log: all of it in `<state>/gateway.log`, errors on stderr too. */
+function openLog(stateDir: string, level: Level): Logger {
+  const file = path.join(stateDir, 'gateway.log');
+  rotate(file);
+  // Written at once: the lines before a crash are the ones that matter.
+  const log = destination({ dest: file, mode: 0o600, sync: true });
+  // A full disk must not end a gateway because its log cannot be written.
+  log.on('error', () => undefined);
+  chmodSync(file, 0o600);
+  return pino(
+    { level, redact: { paths: SECRET_FIELDS, censor: '[secret]' }, base: { pid: process.pid } },
+    multistream([
+      { stream: log, level },
+      { stream: process.stderr, level: 'error' }
+    ])
+  );
+}
+
+function rotate(file: string): void {
+  try {
+    if (statSync(file).size > ROTATE_BYTES) renameSync(file, `${file}.1`);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
 }

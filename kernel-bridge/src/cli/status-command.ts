@@ -1,9 +1,12 @@
-/** `tpulab status`: whether a gateway runs, and its kernels. */
+/** `tpulab status`: whether a server runs, and its kernels; `tpulab stop`: ends it, and with `--kernels` its kernels first. */
 import { Command } from 'commander';
 import { isLingering } from '../keeper-client/index.js';
 import { chosenGateway, type StateOptions } from './chosen-gateway.js';
-import { lingerAdvice } from './linger-advice.js';
 import { say, type Streams } from './output.js';
+
+interface StopOptions extends StateOptions {
+  readonly kernels?: true;
+}
 
 export function statusCommand(streams: Streams): Command {
   return new Command('status')
@@ -23,5 +26,33 @@ export function statusCommand(streams: Streams): Command {
       const lingering = await isLingering();
       const text = [head, ...lines, ...lingerAdvice(lingering)].join('\n');
       say(streams, options, { url, pid, status, version, startedAt, lingering, kernels }, text);
+    });
+}
+
+/** `lingering` is null where systemd does not run: there is nothing to advise then. */
+export function lingerAdvice(lingering: boolean | null): readonly string[] {
+  return lingering === false
+    ? [
+        'Kernels may end when you log out of this machine. After "loginctl enable-linger", new kernels keep running.'
+      ]
+    : [];
+}
+
+export function stopCommand(streams: Streams): Command {
+  return new Command('stop')
+    .description('stop the server of a state folder; its kernels keep running unless --kernels is given')
+    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--kernels', 'shut all kernels down first')
+    .option('--json', 'print JSON')
+    .action(async (options: StopOptions) => {
+      const gateway = await chosenGateway(options);
+      const kernels = await gateway.kernels();
+      if (options.kernels === true) await Promise.all(kernels.map(({ id }) => gateway.removeKernel(id)));
+      await gateway.stop();
+      const ended = options.kernels === true ? kernels.length : 0;
+      const left = kernels.length - ended;
+      const { pid } = gateway.record;
+      const text = `The server (pid ${pid}) has ended; ${ended} kernels were shut down, ${left} go on.`;
+      say(streams, options, { pid, kernelsShutDown: ended, kernelsLeft: left }, text);
     });
 }

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ConfigError } from './config-error.js';
 import { readConfigFile, settingsOf } from './config-file.js';
-import { NOT_HERE } from './not-here.js';
+import { NOT_HERE } from './config-file.js';
 import { SETTING_KEYS, SETTINGS } from './settings.js';
 
 let folder: string;
@@ -162,7 +162,7 @@ describe('a configuration file', () => {
   it('takes every setting under each of its names', () => {
     for (const key of SETTING_KEYS) {
       const { name, aliases, fallback, kind } = SETTINGS[key];
-      const given = kind.toFile(fallback as never) ?? 'sample';
+      const given = kind.toFile(fallback) ?? 'sample';
       const sample = key === 'iopubQueue' ? 'block' : given;
       for (const [section = '', trait = ''] of [name, ...aliases].map(one => one.split('.'))) {
         expect([...settingsOf({ [section]: { [trait]: sample } }, 'f').keys()]).toEqual([key]);

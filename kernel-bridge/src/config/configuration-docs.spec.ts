@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { NOT_HERE } from './not-here.js';
+import { NOT_HERE } from './config-file.js';
 import { SETTING_KEYS, SETTINGS } from './settings.js';
 
 const TEXT = readFileSync(new URL('../../../docs/configuration.md', import.meta.url), 'utf8');
@@ -21,7 +21,7 @@ describe('docs/configuration.md', () => {
     const documented = rows.filter(row => row.length === 6).map(row => row.slice(0, 5));
     const expected = SETTING_KEYS.map(key => {
       const { name, flag, variable, kind, fallback, fallbackWords } = SETTINGS[key];
-      const standard = fallbackWords ?? `\`${JSON.stringify(kind.toFile(fallback as never))}\``;
+      const standard = fallbackWords ?? `\`${JSON.stringify(kind.toFile(fallback))}\``;
       return [
         `\`${name}\``,
         flag === undefined ? '' : `\`${flag.split(' ')[0]}\``,

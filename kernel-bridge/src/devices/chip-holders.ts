@@ -1,13 +1,10 @@
 /** Who holds the chips: the processes that have a device file open, or the lock of libtpu. */
-import { readFile } from 'node:fs/promises';
+import { lstat, readdir, readFile, readlink, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Holder, LibtpuLock } from '@tpulab/protocol';
 import { chipOwners } from './chip-owners.js';
 import type { ChipTable } from './chip-table.js';
 import { findChips } from './find-chips.js';
-import { kernelOfProcess } from './kernel-of-process.js';
-import { LIBTPU_LOCK, readLock, removeLock } from './libtpu-lock.js';
-import { userOfProcess } from './process-user.js';
 
 export interface ChipHoldersOptions {
   readonly table: ChipTable;
@@ -70,4 +67,77 @@ export class ChipHolders {
   removeLock(): Promise<void> {
     return removeLock(this.#root, this.#lockFile);
   }
+}
+
+/**
+ * The lock file of libtpu. A process that uses the chips has a lock on it until it ends; the lock goes with the process, the file
+ * stays. A file that another user left cannot be opened, and libtpu then says that the TPU is in use although nobody uses it.
+ */
+const LIBTPU_LOCK = '/tmp/libtpu_lockfile';
+
+/** @param root stands for `/` in specs */
+async function readLock(root = '/', file = LIBTPU_LOCK): Promise<LibtpuLock> {
+  const found = await lstat(path.join(root, file)).catch(() => null);
+  if (found?.isFile() !== true) return { path: file, state: 'none', owner: null, pids: [] };
+  const owner = await userName(found.uid, root);
+  const [locked, opened] = await Promise.all([lockHolders(found.ino, root), openedBy(file, root)]);
+  const pids = [...new Set([...(locked ?? []), ...opened])].sort((one, other) => one - other);
+  if (pids.length > 0) return { path: file, state: 'held', owner, pids };
+  // Without the kernel's list of locks, processes of other users would not be seen.
+  return { path: file, state: locked === null ? 'unknown' : 'left', owner, pids };
+}
+
+async function removeLock(root = '/', file = LIBTPU_LOCK): Promise<void> {
+  await rm(path.join(root, file));
+}
+
+/** Of all users. By the inode alone: on layered file systems the device number is another; so a lock may seem held that is not. */
+async function lockHolders(inode: number, root: string): Promise<number[] | null> {
+  const text = await readFile(path.join(root, 'proc/locks'), 'utf8').catch(() => null);
+  if (text === null) return null;
+  return text.split('\n').flatMap(line => {
+    const [, pid, held] =
+      /^\d+:\s+(?:POSIX|FLOCK|OFDLCK)\s+\S+\s+\S+\s+(-?\d+)\s+\S+:\S+:(\d+)\s/.exec(line) ?? [];
+    return Number(held) === inode && Number(pid) > 0 ? [Number(pid)] : [];
+  });
+}
+
+async function openedBy(file: string, root: string): Promise<number[]> {
+  const proc = path.join(root, 'proc');
+  const pids = (await readdir(proc).catch((): string[] => [])).filter(name => /^\d+$/.test(name));
+  const found: number[] = [];
+  for (const pid of pids) {
+    const folder = path.join(proc, pid, 'fd');
+    for (const fd of await readdir(folder).catch((): string[] => [])) {
+      if ((await readlink(path.join(folder, fd)).catch(() => null)) !== file) continue;
+      found.push(Number(pid));
+      break;
+    }
+  }
+  return found;
+}
+
+/** @param root stands for `/` in specs */
+async function userOfProcess(pid: number, root = '/'): Promise<string | null> {
+  const found = await stat(path.join(root, 'proc', String(pid))).catch(() => null);
+  return found === null ? null : userName(found.uid, root);
+}
+
+/** The name, else the number: users of a directory service are not in the file. */
+async function userName(uid: number, root = '/'): Promise<string> {
+  const text = await readFile(path.join(root, 'etc/passwd'), 'utf8').catch(() => '');
+  for (const line of text.split('\n')) {
+    const [name, , number] = line.split(':');
+    if (name && number === String(uid)) return name;
+  }
+  return String(uid);
+}
+
+/** To which kernel a process belongs: kernels and what they start have its id in their environment. */
+const ID = /(?:^|\0)TPULAB_KERNEL_ID=([\w-]{1,64})(?:\0|$)/;
+
+/** Null for processes of others, and for what is no kernel. Nothing else of the environment is looked at. */
+export async function kernelOfProcess(pid: number, root = '/'): Promise<string | null> {
+  const text = await readFile(path.join(root, 'proc', String(pid), 'environ'), 'latin1').catch(() => '');
+  return ID.exec(text)?.[1] ?? null;
 }

@@ -1,8 +1,7 @@
 /** The figures of all devices at one moment, from the metric servers of this machine. */
 import type { DeviceFigures, MetricsState, RuntimeDetails } from '@tpulab/protocol';
 import { type MetricAnswer, MetricClient } from './metric-client.js';
-import { DEVICE_METRICS, type DeviceField, type MetricName } from './metric-names.js';
-import { runtimeDetails } from './runtime-details.js';
+import type { Distribution } from './metric-points.js';
 
 /** Figure of each ordinal. */
 type Column = ReadonlyMap<number, number>;
@@ -167,3 +166,118 @@ function merged(tables: readonly DeviceFigures[][]): DeviceFigures[] {
     return moved;
   });
 }
+
+/**
+ * What the runtime tells beside the figures of its devices: how long it runs, how long programs and transfers take, errors
+ * between hosts. Asked for when somebody wants it, not sampled: these are sums over the life of the process.
+ */
+const NONE: RuntimeDetails = { uptimeS: null, errors: null, distributions: [] };
+
+/** Of the first of these servers that has them. */
+async function runtimeDetails(clients: readonly MetricClient[]): Promise<RuntimeDetails> {
+  for (const client of clients) {
+    // A runtime that cannot list its metrics is asked for all that we know.
+    const supported = await client.supported();
+    const has = (metric: string): boolean => supported?.has(metric) ?? true;
+    const uptime = has(UPTIME_METRIC) ? await client.metric(UPTIME_METRIC) : null;
+    if (uptime?.state === 'absent' || uptime?.state === 'failed') continue;
+    const [errors, ...answers] = await Promise.all([
+      has(ERROR_METRIC) ? client.metric(ERROR_METRIC) : null,
+      ...DISTRIBUTION_METRICS.map(({ metric }) => (has(metric) ? client.metric(metric) : null))
+    ]);
+    const distributions = answers.flatMap((answer, index) => {
+      const of = DISTRIBUTION_METRICS[index];
+      if (answer?.state !== 'ok' || !of) return [];
+      return answer.points.flatMap(({ ordinal, labels, distribution }) => {
+        if (!distribution) return [];
+        const { count, mean } = distribution;
+        const [p50, p90, p99] = [0.5, 0.9, 0.99].map(share => quantile(distribution, share));
+        return [
+          { ...of, ordinal, labels, count, mean, p50: p50 ?? null, p90: p90 ?? null, p99: p99 ?? null }
+        ];
+      });
+    });
+    const uptimeS = uptime?.state === 'ok' ? (uptime.points[0]?.value ?? null) : null;
+    const values = errors?.state === 'ok' ? errors.points.map(({ value }) => value ?? 0) : null;
+    return {
+      uptimeS,
+      errors: values === null ? null : values.reduce((sum, one) => sum + one, 0),
+      distributions
+    };
+  }
+  return NONE;
+}
+
+/**
+ * Bucket 0 is all below `scale`, bucket i reaches from `scale * growth^(i-1)` to `scale * growth^i`, and the last has no end.
+ * Inside a bucket the values are taken as spread evenly, and the answer never leaves [min, max].
+ *
+ * @returns null when nothing was counted or the buckets are not exponential
+ */
+export function quantile(of: Distribution, share: number): number | null {
+  const { buckets, growthFactor, scale } = of;
+  const total = buckets.reduce((sum, count) => sum + count, 0);
+  if (total <= 0 || !(growthFactor > 1) || !(scale > 0)) return null;
+  let below = 0;
+  for (const [index, count] of buckets.entries()) {
+    if (count > 0 && below + count >= share * total) {
+      const from = index === 0 ? 0 : scale * growthFactor ** (index - 1);
+      const to = index === buckets.length - 1 ? Math.max(from, of.max) : scale * growthFactor ** index;
+      const value = from + (Math.max(0, share * total - below) / count) * (to - from);
+      return of.max > 0 ? Math.min(Math.max(value, of.min), of.max) : value;
+    }
+    below += count;
+  }
+  return null;
+}
+
+/** The metrics of libtpu's runtime that the sampler reads, with their units and how often they are worth asking for. */
+
+interface MetricName {
+  /** As libtpu names it. */
+  readonly metric: string;
+  /** As our figures name it. */
+  readonly field: DeviceField;
+  /** `slow`: changes rarely, or is a sum over the life of the process. */
+  readonly pace: 'each' | 'slow';
+}
+
+/** Figures of one device. Names end with their unit. */
+const DEVICE_FIELDS = [
+  'hbmUsedBytes',
+  'hbmTotalBytes',
+  'dutyCyclePercent',
+  'hbmBandwidthPercent',
+  'idleS',
+  'hloQueueSize'
+] as const;
+type DeviceField = (typeof DEVICE_FIELDS)[number];
+
+const DEVICE_METRICS: readonly MetricName[] = [
+  { metric: 'tpu.runtime.hbm.memory.usage.bytes', field: 'hbmUsedBytes', pace: 'each' },
+  { metric: 'tpu.runtime.hbm.memory.total.bytes', field: 'hbmTotalBytes', pace: 'slow' },
+  { metric: 'tpu.runtime.tensorcore.dutycycle.percent', field: 'dutyCyclePercent', pace: 'each' },
+  // Since v4; older chips answer that they do not know it.
+  { metric: 'tpu.runtime.hbm.utilization.percent', field: 'hbmBandwidthPercent', pace: 'each' },
+  { metric: 'tpu.runtime.tensorcore.idle_duration.seconds', field: 'idleS', pace: 'slow' },
+  // Programs come and go faster than any pace shows; now and then says whether there is a queue at all.
+  { metric: 'hlo.queue.size.gauge', field: 'hloQueueSize', pace: 'slow' }
+];
+
+/** One figure for the process that serves the metrics. Served only with `ENABLE_RUNTIME_UPTIME_TELEMETRY=1`, which jax sets. */
+const UPTIME_METRIC = 'tpu.runtime.uptime.seconds.gauge';
+
+/** Distributions since the process began: of one program's execution, and of what travels between hosts. */
+const DISTRIBUTION_METRICS: readonly { readonly metric: string; readonly unit: string }[] = [
+  { metric: 'hlo.execution.timing.distribution.microseconds', unit: 'us' },
+  { metric: 'megascale.dcn_transfer_latencies.microsecond.cumulative.distribution', unit: 'us' },
+  { metric: 'megascale.dcn_inbound_transfer_latencies.microsecond.cumulative.distribution', unit: 'us' },
+  { metric: 'megascale.host_to_device_transfer_latencies.microsecond.cumulative.distribution', unit: 'us' },
+  { metric: 'megascale.device_to_host_transfer_latencies.microsecond.cumulative.distribution', unit: 'us' },
+  { metric: 'megascale.collective_end_to_end_latencies.microsecond.cumulative.distribution', unit: 'us' },
+  { metric: 'megascale.mxla_compute_latencies.microsecond.cumulative.distribution', unit: 'us' },
+  { metric: 'megascale.grpc_tcp_min_rtt.microsecond.cumulative.distribution', unit: 'us' },
+  { metric: 'megascale.grpc_tcp_delivery_rate.Mbps.cumulative.distribution', unit: 'Mbit/s' }
+];
+
+const ERROR_METRIC = 'megascale.error.detected.gauge';

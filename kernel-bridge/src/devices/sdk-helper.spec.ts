@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { parseSdkLine } from './sdk-figures.js';
+import { parseSdkLine } from './sdk-helper.js';
 import { SdkHelper } from './sdk-helper.js';
 
 vi.setConfig({ testTimeout: 120_000 });

@@ -5,9 +5,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { duplicateKey } from './duplicate-key.js';
-import { EnvironmentError } from './environment-error.js';
 import { nearestName } from '../platform/nearest-name.js';
+import { EnvironmentError } from './environment-error.js';
 
 export const DESCRIPTION_FILE = 'environment.json';
 
@@ -178,4 +177,28 @@ function invalid(name: string, file: string, why: string, cause?: unknown): Envi
     `The description of "${name}" cannot be used: ${why}; correct ${file}.`,
     { cause }
   );
+}
+
+/** A string, with the colon that makes it a name, or the begin or the end of an object. */
+const TOKENS = /"(?:[^"\\]|\\.)*"(?:\s*:)?|[{}]/gu;
+
+/**
+ * `JSON.parse` keeps the last value of a name that an object has twice, without a word.
+ * @param text valid JSON
+ * @returns the path of the first name that its object has already, such as `/tpu/diskMiB`; null when there is none
+ */
+export function duplicateKey(text: string): string | null {
+  const open: { readonly seen: Set<string>; latest: string }[] = [];
+  for (const [token] of text.matchAll(TOKENS)) {
+    const inner = open.at(-1);
+    if (token === '{') open.push({ seen: new Set(), latest: '' });
+    else if (token === '}') open.pop();
+    else if (token.endsWith(':') && inner !== undefined) {
+      // Read, not compared as written: a name may be written with escapes.
+      inner.latest = String(JSON.parse(token.slice(0, -1)));
+      if (inner.seen.has(inner.latest)) return `/${open.map(({ latest }) => latest).join('/')}`;
+      inner.seen.add(inner.latest);
+    }
+  }
+  return null;
 }

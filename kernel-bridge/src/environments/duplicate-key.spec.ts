@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { duplicateKey } from './duplicate-key.js';
+import { duplicateKey } from './definition.js';
 
 describe('a name that an object has twice', () => {
   it.each([

@@ -1,10 +1,12 @@
 /** Kernel environments of this machine under `/bridge/v1/environments`: what there is, and making one. */
+import { realpath } from 'node:fs/promises';
+import path from 'node:path';
 import { Type } from '@sinclair/typebox';
-import { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
-import type { EnvironmentCreations } from './index.js';
-import { EnvironmentUnknownError } from '../http/errors.js';
+import { EnvironmentCreation, EnvironmentInfo, LessonsCopied } from '@tpulab/protocol';
 import { failure } from '../http/api-description.js';
 import type { App } from '../http/app.js';
+import { EnvironmentUnknownError, LessonsUnavailableError } from '../http/errors.js';
+import { copyLessons, type EnvironmentCreations, lessonsFolder } from './index.js';
 
 const Params = Type.Object({ name: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) });
 const UNKNOWN = failure('There is no environment of this name.');
@@ -61,4 +63,35 @@ export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations)
       return creations.status(name);
     }
   );
+}
+
+/** In the root folder. */
+const FOLDER = 'tpulab-lessons';
+
+export function addLessonsRoutes(app: App, rootDir: string): void {
+  app.post(
+    '/bridge/v1/lessons',
+    {
+      schema: {
+        summary:
+          'Copies the lessons to a folder below the root folder, unless the root folder has them; existing notebooks are kept',
+        response: { 200: LessonsCopied, 500: failure('They cannot be copied; the message says why.') }
+      }
+    },
+    async (): Promise<LessonsCopied> => {
+      try {
+        const from = lessonsFolder();
+        // As in a checkout, where people work in the lessons themselves.
+        const folder = (await isSame(from, rootDir)) ? '' : FOLDER;
+        return { ...(await copyLessons(path.join(rootDir, folder), from)), folder };
+      } catch (error) {
+        throw new LessonsUnavailableError(error);
+      }
+    }
+  );
+}
+
+async function isSame(one: string, other: string): Promise<boolean> {
+  const [first, second] = await Promise.all([one, other].map(folder => realpath(folder).catch(() => folder)));
+  return first === second;
 }

@@ -1,5 +1,7 @@
 /** The HTTP server without routes: body parsing, validation, access rules, errors, API description, access log. */
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { type TypeBoxTypeProvider, TypeBoxValidatorCompiler } from '@fastify/type-provider-typebox';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -7,18 +9,14 @@ import Fastify, {
   LogController,
   type RawServerDefault
 } from 'fastify';
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { InvalidRequestError } from './errors.js';
 import { type AccessRules, addAccessHooks, refusal } from './access-hooks.js';
-import { pathOf } from './authentication.js';
 import { describeApi } from './api-description.js';
+import { pathOf } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
-import { addAnswerHeaders } from './answer-headers.js';
 import { addErrorAnswers, errorBody, errorHeaders, type RouteEntry } from './error-answers.js';
+import { InvalidRequestError } from './errors.js';
 import { boundStrangers, clientErrorHandler, type HttpLimits, serverOptions } from './http-limits.js';
-import { validatorCompiler } from './validation.js';
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -120,3 +118,55 @@ function acceptJson(app: App): void {
     }
   });
 }
+
+/** Where Jupyter's servers take reports of browsers. They carry no token, so here they are refused like anything else. */
+const REPORTS = '/api/security/csp-report';
+
+function addAnswerHeaders(app: FastifyInstance, base: BaseUrl): void {
+  const policy = `frame-ancestors 'self'; report-uri ${base.full(REPORTS)}; default-src 'none'`;
+  app.addHook('onRequest', async (_request, reply) => {
+    // An answer that is opened as a page of its own may load and run nothing.
+    void reply.header('content-security-policy', policy);
+  });
+  app.addHook('onSend', async (_request, reply) => {
+    // JSON is UTF-8 by definition and has no charset; some clients compare the whole header.
+    const type = reply.getHeader('content-type');
+    if (typeof type === 'string' && type.startsWith('application/json')) {
+      void reply.header('content-type', 'application/json');
+    }
+  });
+}
+
+/** As a client of ours writes them; more digits are beyond every limit. */
+const PLAIN = /^-?\d{1,20}$/;
+
+/**
+ * The library turns the texts of a query into numbers, and of a whole one it reads the first digits: 1 of "1e400", 1 of "1.5".
+ * Nobody who writes that has meant 1.
+ */
+const validatorCompiler: typeof TypeBoxValidatorCompiler = route => {
+  const validate = TypeBoxValidatorCompiler(route);
+  if (route.httpPart !== 'querystring') return validate;
+  const properties = (route.schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
+  const whole = Object.keys(properties).filter(name => properties[name]?.type === 'integer');
+  return (value: unknown) => {
+    const query = value as Readonly<Record<string, unknown>>;
+    const wrong = whole.find(name => {
+      const given = query[name];
+      return typeof given === 'string' && !PLAIN.test(given);
+    });
+    if (wrong === undefined) return validate(value);
+    const message = 'Expected a whole number, in digits';
+    return {
+      error: [
+        {
+          keyword: 'type',
+          instancePath: `/${wrong}`,
+          schemaPath: `#/properties/${wrong}`,
+          params: {},
+          message
+        }
+      ]
+    };
+  };
+};

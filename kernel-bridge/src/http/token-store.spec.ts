@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseExpiry } from './token-expiry.js';
+import { parseExpiry } from '../cli/token-command.js';
 import { MAX_TOKENS, tokenFileIn, writeTokenFile } from './token-file.js';
 import { TokenStore } from './token-store.js';
 

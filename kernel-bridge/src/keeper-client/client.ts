@@ -1,9 +1,8 @@
 /** The gateway's end of the connection to one keeper. */
-import { guardEvents } from '../platform/guard.js';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
-import { JournalReader } from '../journal/journal-reader.js';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
+import { JournalReader } from '../journal/journal-reader.js';
 import type { JournalRecord } from '../journal/record.js';
 import {
   type KeeperEvents,
@@ -12,18 +11,19 @@ import {
   type KernelSnapshot
 } from '../keeper-protocol/contract.js';
 import { encodeJsonFrame, FrameDecoder, frameHeader, FrameType } from '../keeper-protocol/frames.js';
-import { KeeperError } from '../keeper-protocol/keeper-error.js';
+import { KeeperError, type KeeperErrorCode } from '../keeper-protocol/keeper-error.js';
 import {
   type CommandReplies,
   KEEPER_PROTOCOL_VERSION,
   type KeeperEvent,
   parseEvent,
   parseReply,
+  type Reply,
   type StatusReply
 } from '../keeper-protocol/messages.js';
-import { LiveFeed } from './feed.js';
-import { PendingCommands } from './pending-commands.js';
 import { StoredPayloads } from '../keeper-protocol/stored-record.js';
+import { guardEvents } from '../platform/guard.js';
+import { LiveFeed } from './feed.js';
 
 /** So much may wait for the keeper: it takes one large message while the next one is still coming in. */
 const AHEAD_BYTES = 4 * 1024 * 1024;
@@ -260,5 +260,66 @@ export class KeeperClient implements KeeperHandle {
         cause: this.#failure
       }
     );
+  }
+}
+
+/** Commands that wait for their reply. Every wait ends: with the reply, the deadline, or the end of the connection. */
+interface Pending {
+  readonly resolve: (value: object) => void;
+  readonly reject: (error: Error) => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+class PendingCommands {
+  readonly #pending = new Map<number, Pending>();
+  #lastId = 0;
+  #ended: Error | null = null;
+
+  /** `send` gets the id under which the reply will come. */
+  ask<Op extends keyof CommandReplies>(
+    op: Op,
+    timeoutMs: number,
+    send: (id: number) => void
+  ): Promise<CommandReplies[Op]> {
+    if (this.#ended !== null) {
+      return Promise.reject(this.#ended);
+    }
+    const id = ++this.#lastId;
+    return new Promise<object>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#pending.delete(id);
+        reject(
+          new KeeperError(
+            'keeper_timeout',
+            `The keeper did not answer "${op}" within ${timeoutMs} ms; see its keeper.log.`
+          )
+        );
+      }, timeoutMs);
+      this.#pending.set(id, { resolve, reject, timer });
+      send(id);
+    }) as Promise<CommandReplies[Op]>;
+  }
+
+  settle(reply: Reply): void {
+    const pending = this.#pending.get(reply.id);
+    if (pending === undefined) {
+      return; // too late: its deadline has passed
+    }
+    this.#pending.delete(reply.id);
+    clearTimeout(pending.timer);
+    if (reply.ok) {
+      pending.resolve(reply.value);
+    } else {
+      pending.reject(new KeeperError(reply.code as KeeperErrorCode, reply.message));
+    }
+  }
+
+  end(error: Error): void {
+    this.#ended = error;
+    for (const { reject, timer } of this.#pending.values()) {
+      clearTimeout(timer);
+      reject(error);
+    }
+    this.#pending.clear();
   }
 }

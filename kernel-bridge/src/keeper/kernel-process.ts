@@ -4,8 +4,8 @@ import { closeSync, constants, fstatSync, openSync, readFileSync, readlinkSync, 
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { KILL_MS, type LaunchDescription } from '../keeper-protocol/contract.js';
-import { processEnd } from '../platform/process-end.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
+import { canSignal, isSameProcess } from '../platform/process-identity.js';
 
 export interface KernelExit {
   readonly code: number | null;
@@ -279,4 +279,26 @@ function kernelEnv(launch: LaunchDescription, files: KernelFiles): Record<string
   // ipykernel ends itself when this process ends; a kernel must outlive a keeper that crashes.
   delete env['JPY_PARENT_PID'];
   return env;
+}
+
+/** How soon the end is noticed. */
+const LOOK_MS = 200;
+/** How often it is made sure that the pid has not been given to another process, where that takes a program of its own. */
+const IDENTIFY_MS = 10_000;
+
+/** Resolves when the process that had `start` under this pid has ended. */
+export async function processEnd(pid: number, start: string, identifyMs = IDENTIFY_MS): Promise<void> {
+  const hasProc = process.platform === 'linux';
+  for (let identifiedAt = -Infinity; ;) {
+    const isDue = hasProc || performance.now() - identifiedAt >= identifyMs;
+    if (isDue) {
+      if (!(await isSameProcess(pid, start).catch(() => true))) {
+        return;
+      }
+      identifiedAt = performance.now();
+    } else if (!canSignal(pid)) {
+      return;
+    }
+    await delay(LOOK_MS);
+  }
 }

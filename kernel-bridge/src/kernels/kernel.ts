@@ -1,10 +1,17 @@
 /** One kernel as the gateway sees it: the connection to its keeper, its last known state, and who listens. */
-import { guarded } from '../platform/guard.js';
 import path from 'node:path';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
+import {
+  type BridgeError,
+  ControlUnansweredError,
+  ControlUnavailableError,
+  KernelActionError,
+  KernelRestartingError
+} from '../http/errors.js';
 import { JournalReader } from '../journal/journal-reader.js';
 import type { JournalRecord } from '../journal/record.js';
+import { KeeperSearch } from '../keeper-client/search.js';
 import type {
   KeeperEvents,
   KeeperHandle,
@@ -12,9 +19,7 @@ import type {
   TelemetryRecord
 } from '../keeper-protocol/contract.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import { controlError } from './control-error.js';
-import { KernelActionError, KernelRestartingError } from '../http/errors.js';
-import { KeeperSearch } from '../keeper-client/search.js';
+import { guarded } from '../platform/guard.js';
 import { Outbox } from './outbox.js';
 
 export interface KernelListener {
@@ -427,5 +432,22 @@ export class Kernel {
     this.#unreachable = true;
     this.#snapshot = { ...this.#snapshot, executionState: 'dead', reason, busyParent: null };
     this.#changed();
+  }
+}
+
+/** What a client is told when a command for a run came to nothing before an agent could answer it. */
+function controlError(kernelId: string, error: unknown): BridgeError {
+  if (error instanceof KernelActionError) return error;
+  const detail = error instanceof Error ? error.message : String(error);
+  const code = error instanceof KeeperError ? error.code : null;
+  switch (code) {
+    case 'control_unavailable':
+      return new ControlUnavailableError(detail, error);
+    case 'control_unanswered':
+    case 'keeper_timeout':
+    case 'keeper_disconnected':
+      return new ControlUnansweredError(detail, error);
+    default:
+      return new KernelActionError(`Could not control kernel ${kernelId}: ${detail}`, error);
   }
 }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { processEnd } from './process-end.js';
+import { processEnd } from '../keeper/kernel-process.js';
 import { processStart } from './process-identity.js';
 
 /** Longer than any test takes. */

@@ -2,14 +2,18 @@
  * `/session` and `/session/NOTEBOOK`: the session page, without a token. It holds no secret; the page sends the token, which it has
  * from the fragment of its address, with each request of its own.
  */
+import { existsSync, readFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply } from 'fastify';
 import { notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
 import { errorWith } from '../http/errors.js';
-import { FRAME, FRAME_POLICY } from './output-frame.js';
-import { PageFiles } from './page-files.js';
 
 /** Below this all names are assets: their names hold a hash of their content. */
 const ASSETS = '_page/';
@@ -93,3 +97,124 @@ function safe(reply: FastifyReply): FastifyReply {
     'cross-origin-opener-policy': 'same-origin'
   });
 }
+
+/** `session/` of the package; beside the bundle that a checkout runs (`.tpulab/bridge`), that of the sources. */
+function pageFolder(): string {
+  const own = fileURLToPath(new URL('../../', import.meta.url));
+  const places = [path.join(own, 'session'), path.resolve(own, '../../kernel-bridge/session')];
+  return places.find(folder => existsSync(path.join(folder, INDEX))) ?? path.join(own, 'session');
+}
+
+const expanded = promisify(gunzip);
+
+const INDEX = 'index.html';
+/** The build compresses what can be compressed once, as well as it can, and keeps nothing else of it. */
+const COMPRESSED = '.gz';
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.html': 'text/html; charset=utf-8',
+  '.json': 'application/json',
+  '.svg': 'image/svg+xml',
+  '.woff2': 'font/woff2',
+  '.woff': 'font/woff',
+  '.ttf': 'font/ttf',
+  '.png': 'image/png'
+};
+
+interface PageFile {
+  readonly type: string;
+  readonly bytes: Buffer;
+  readonly isCompressed: boolean;
+}
+
+class PageFiles {
+  constructor(private readonly folder: string = pageFolder()) {}
+
+  /** Null when the page has no such file, or was not built. */
+  async find(name: string, takesGzip: boolean): Promise<PageFile | null> {
+    const names = await this.#listed();
+    const type = TYPES[path.extname(name)] ?? 'application/octet-stream';
+    if (!names.has(name + COMPRESSED)) {
+      return names.has(name) ? { type, bytes: await this.#read(name), isCompressed: false } : null;
+    }
+    const bytes = await this.#read(name + COMPRESSED);
+    return { type, bytes: takesGzip ? bytes : await expanded(bytes), isCompressed: takesGzip };
+  }
+
+  /** The page itself; null when it was not built. Small, and asked for at each load. */
+  index(): string | null {
+    try {
+      return readFileSync(path.join(this.folder, INDEX), 'utf8');
+    } catch {
+      return null;
+    }
+  }
+
+  #read(name: string): Promise<Buffer> {
+    return readFile(path.join(this.folder, ...name.split('/')));
+  }
+
+  /** Looked at again at each request: in a checkout the page may be built while the gateway runs. */
+  async #listed(): Promise<ReadonlySet<string>> {
+    const names = await readdir(this.folder, { recursive: true }).catch(() => [] as string[]);
+    return new Set(names.map(name => name.split(path.sep).join('/')));
+  }
+}
+
+/** From where the libraries that draw charts and maps load their scripts, styles, fonts and shapes. */
+const LIBRARIES = [
+  'https://cdn.plot.ly',
+  'https://cdn.jsdelivr.net',
+  'https://cdnjs.cloudflare.com',
+  'https://unpkg.com',
+  'https://cdn.bokeh.org',
+  'https://cdn.holoviz.org',
+  'https://code.jquery.com',
+  'https://esm.sh',
+  'https://netdna.bootstrapcdn.com',
+  'https://maxcdn.bootstrapcdn.com'
+].join(' ');
+
+/**
+ * `unsafe-eval` is for chart libraries that compile their expressions. Nothing goes to the gateway: `'self'` is in no rule.
+ * Pictures, sound and film come from any https address, as in the page itself: the tiles of a map do.
+ */
+const FRAME_POLICY = [
+  'sandbox allow-scripts',
+  "default-src 'none'",
+  `script-src 'unsafe-inline' 'unsafe-eval' blob: ${LIBRARIES}`,
+  `style-src 'unsafe-inline' ${LIBRARIES}`,
+  `font-src data: ${LIBRARIES}`,
+  'img-src data: blob: https:',
+  'media-src data: blob: https:',
+  `connect-src data: blob: ${LIBRARIES}`,
+  'worker-src blob:',
+  "form-action 'none'",
+  "base-uri 'none'",
+  "frame-ancestors 'self'"
+].join('; ');
+
+/**
+ * `/session/_frame`: the empty document in which the session page shows outputs with scripts. Its frame has an opaque origin, so its
+ * scripts reach neither the page nor its token, storage or cookies. The page sends it what to show, once for each load, and receives
+ * its height. See docs/decisions/0015-outputs-in-frames.md.
+ * It announces itself, and runs the script that the page sends, which makes a document of the output.
+ */
+const FRAME = `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Output</title></head>
+<body><script>
+addEventListener('message', ({ source, data, ports }) => {
+  if (source !== parent || typeof data?.boot !== 'string') return;
+  globalThis.tpulabFrame = { content: data.content, port: ports[0] };
+  document.body.replaceChildren();
+  const script = document.createElement('script');
+  script.textContent = data.boot;
+  document.head.append(script);
+}, { once: true });
+parent.postMessage({ tpulabFrame: 'ready' }, '*');
+</script></body>
+</html>
+`;

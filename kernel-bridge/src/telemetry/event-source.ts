@@ -1,19 +1,21 @@
 /** Everything that pages can hear about: telemetry of the kernels, their states, and their clients. */
-import type {
-  ClientEvent,
-  EventTopic,
-  KernelEvent,
-  MachineEvent,
-  NoticeEvent,
-  RemoteEvent,
-  RemoteNotice
+import { TypeCompiler } from '@sinclair/typebox/compiler';
+import {
+  type ClientEvent,
+  type EventTopic,
+  type KernelEvent,
+  type MachineEvent,
+  type NoticeEvent,
+  type RemoteEvent,
+  type RemoteNotice,
+  type TelemetryEvent,
+  TelemetryMessage
 } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { TelemetryRecord } from '../keeper-protocol/contract.js';
 import { type HistoryLimits, TelemetryHistory } from '../keeper-protocol/telemetry-history.js';
-import type { Kernel } from '../kernels/kernel.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { topicOf } from './telemetry-topic.js';
+import type { Kernel } from '../kernels/kernel.js';
 
 /** More than a keeper holds: a page that comes late sees a long training whole. */
 const HISTORY: HistoryLimits = { messages: 20_000, bytes: 16 * 1024 * 1024 };
@@ -213,4 +215,37 @@ function unnumbered(event: MachineEvent | NoticeEvent | RemoteEvent): SourcedEve
 
 function untracked(event: KernelEvent | ClientEvent): SourcedEvent {
   return { topic: event.topic, kernelId: event.kernelId, seq: null, json: JSON.stringify(event) };
+}
+
+/** Checks what an agent sent, and says under which topic pages get it. */
+const TOPICS: Readonly<Record<TelemetryMessage['type'], TelemetryEvent['topic']>> = {
+  // A hello says that a new process of the kernel reports, which matters first to who shows its devices.
+  hello: 'devices',
+  devices: 'devices',
+  run: 'runs',
+  steps: 'steps',
+  figures: 'steps',
+  band: 'steps',
+  pace: 'steps',
+  hosts: 'steps',
+  compile: 'compile',
+  control: 'runs',
+  advice: 'runs',
+  'memory-error': 'runs',
+  memory: 'runs',
+  profile: 'runs'
+};
+
+const checker = TypeCompiler.Compile(TelemetryMessage);
+
+type Checked =
+  | { readonly topic: TelemetryEvent['topic']; readonly message: TelemetryMessage }
+  | { readonly fault: string };
+
+/** The topic of a message, or in a few words what is wrong with it. */
+function topicOf(json: string): Checked {
+  const message: unknown = JSON.parse(json);
+  if (checker.Check(message)) return { topic: TOPICS[message.type], message };
+  const type = (message as { type?: unknown } | null)?.type;
+  return { fault: `not a valid message of type ${JSON.stringify(type)}` };
 }

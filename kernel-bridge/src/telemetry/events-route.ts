@@ -1,10 +1,15 @@
 /** The WebSocket `/bridge/v1/events`. */
+import { Type } from '@sinclair/typebox';
+import { KeptRun, KeptRunKey, KeptRuns, type KeptRunSummary } from '@tpulab/protocol';
 import type { WebSocket } from 'ws';
+import type { RouteAccess } from '../http/access-hooks.js';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import type { ClientToken } from '../http/client-tokens.js';
+import { RunNotFoundError } from '../http/errors.js';
 import type { EventSource } from './event-source.js';
 import { EventSubscriber } from './event-subscriber.js';
 import { type EventFilter, eventsOf } from './readable-events.js';
-import type { RouteAccess } from '../http/access-hooks.js';
-import type { ClientToken } from '../http/client-tokens.js';
 
 export const EVENTS_PATH = '/bridge/v1/events';
 
@@ -30,4 +35,40 @@ export function eventsRoute(
         new EventSubscriber(socket, readable, gatewayId);
       }
   };
+}
+
+/** What the routes need of the archive. */
+interface KeptRunSource {
+  list(): Promise<KeptRunSummary[]>;
+  read(key: string): Promise<KeptRun | null>;
+}
+
+export function addRunsRoutes(app: App, runs: KeptRunSource): void {
+  app.get(
+    '/bridge/v1/runs',
+    {
+      schema: {
+        summary: 'Training runs of this machine, newest first',
+        description: 'Includes runs of ended kernels; the newest 200 are stored.',
+        response: { 200: KeptRuns }
+      }
+    },
+    async () => ({ runs: await runs.list() })
+  );
+
+  app.get(
+    '/bridge/v1/runs/:key',
+    {
+      schema: {
+        summary: 'One run: its metrics, its time split, and the commands it received',
+        params: Type.Object({ key: KeptRunKey }),
+        response: { 200: KeptRun, 404: failure('No such run is stored.') }
+      }
+    },
+    async request => {
+      const kept = await runs.read(request.params.key);
+      if (!kept) throw new RunNotFoundError(request.params.key);
+      return kept;
+    }
+  );
 }

@@ -8,7 +8,7 @@ import { GENERATIONS, serve } from '../../devices/testing/traces.js';
 import { TemporaryGateway } from '../../testing/temporary-gateway.js';
 import { runCommand } from '../testing/command-line.js';
 import { devicesCommand } from './devices-command.js';
-import { devicesText } from './devices-text.js';
+import { devicesText } from './devices-command.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

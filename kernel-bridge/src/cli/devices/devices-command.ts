@@ -1,10 +1,10 @@
 /** `tpulab devices`: the chips of the machine that the running gateway serves, who holds them, and what they do. */
+import type { Chip, DeviceFigures, DevicesPage, HostFigures, MetricsState } from '@tpulab/protocol';
 import { Command } from 'commander';
-import { chosenGateway, type StateOptions } from '../chosen-gateway.js';
-import { say, type Streams } from '../output.js';
-import { interruptible } from '../interruptible.js';
-import { devicesText } from './devices-text.js';
 import { pause } from '../../platform/waiting.js';
+import { chosenGateway, type StateOptions } from '../chosen-gateway.js';
+import { interruptible } from '../interruptible.js';
+import { say, type Streams } from '../output.js';
 
 interface DevicesOptions extends StateOptions {
   readonly watch?: true;
@@ -37,4 +37,67 @@ export function devicesCommand(streams: Streams, end?: AbortSignal): Command {
         ['SIGINT']
       );
     });
+}
+
+/** What `tpulab devices` shows to people: a line for the machine, one for each chip, one for each device. */
+const STATES: Readonly<Record<MetricsState['state'], string>> = {
+  serving: 'in use',
+  idle: 'no process uses the chips, or it serves no metrics',
+  failing: 'the process that uses the chips does not answer',
+  'no-chips': 'no TPU chips on this machine'
+};
+
+export function devicesText({ accelerator, chips, specs, sample }: DevicesPage): string {
+  const { state, detail } = sample.metrics;
+  const reason = state === 'idle' || detail === null ? '' : ` (${detail})`;
+  const lines = [hostLine(sample.host), `${accelerator.type ?? 'chips'}: ${STATES[state]}${reason}`];
+  for (const chip of chips) {
+    const spec = specs.find(({ name }) => name === chip.name);
+    const peak = spec?.tflops['bf16'];
+    const known = peak === undefined ? '' : `, ${peak} bf16 TFLOP/s`;
+    lines.push(
+      `  chip ${chip.index}  ${chip.name ?? `unknown (PCI ${chip.pciDevice})`}${known}  ${ownersText(chip)}`
+    );
+  }
+  return [...lines, ...sample.devices.map(deviceLine)].join('\n');
+}
+
+function ownersText({ node, owners }: Chip): string {
+  if (owners.length === 0) return `${node ?? 'no device file'}, no holder visible to you`;
+  const names = owners.map(
+    ({ pid, command, kernelId }) =>
+      `${command ?? 'process'} ${pid}${kernelId === null ? '' : ` (kernel ${kernelId})`}`
+  );
+  return `${node ?? ''} held by ${names.join(', ')}`;
+}
+
+function deviceLine(device: DeviceFigures): string {
+  const { ordinal, hbmUsedBytes, hbmTotalBytes, dutyCyclePercent, hbmBandwidthPercent } = device;
+  return [
+    `  device ${ordinal}`,
+    `HBM ${gib(hbmUsedBytes)} of ${gib(hbmTotalBytes)}`,
+    `duty ${percent(dutyCyclePercent)}`,
+    `bandwidth ${percent(hbmBandwidthPercent)}`
+  ].join('  ');
+}
+
+function hostLine(host: HostFigures): string {
+  return [
+    `host: CPU ${percent(host.cpuPercent)} of ${host.cores} cores`,
+    `memory ${gib(host.memoryUsedBytes)} of ${gib(host.memoryTotalBytes)}`,
+    `disk ${rate(host.diskReadBytesPerS)} read, ${rate(host.diskWrittenBytesPerS)} written`,
+    `network ${rate(host.networkReceivedBytesPerS)} in, ${rate(host.networkSentBytesPerS)} out`
+  ].join('; ');
+}
+
+function gib(bytes: number | null): string {
+  return bytes === null ? '?' : `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+}
+
+function percent(value: number | null): string {
+  return value === null ? '?' : `${value.toFixed(0)} %`;
+}
+
+function rate(bytes: number | null): string {
+  return bytes === null ? '?' : `${(bytes / 2 ** 20).toFixed(1)} MiB/s`;
 }

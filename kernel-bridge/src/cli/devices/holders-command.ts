@@ -1,8 +1,8 @@
 /** `tpulab ps`: who holds the chips of the machine, and getting them back. */
+import type { Holder, HoldersPage, LibtpuLock } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
 import { chosenGateway, type StateOptions } from '../chosen-gateway.js';
 import { say, type Streams } from '../output.js';
-import { holdersText } from './holders-text.js';
 
 interface HoldersOptions extends StateOptions {
   readonly end?: number;
@@ -35,4 +35,41 @@ export function holdersCommand(streams: Streams): Command {
 function processId(text: string): number {
   if (!/^[1-9]\d{0,9}$/.test(text)) throw new InvalidArgumentError('PID must be a number.');
   return Number(text);
+}
+
+/** @param remote the machine with the chips; undefined: this computer */
+function holdersText({ chips, holders, lock }: HoldersPage, remote?: string): string {
+  const command = remote === undefined ? 'tpulab ps' : `tpulab ps --machine ${remote}`;
+  if (chips === 0 && holders.length === 0 && lock.state === 'none')
+    return `No TPU chips on ${remote ?? 'this machine'}.`;
+  const lines = holders.flatMap(holder => holderLines(holder, command));
+  if (holders.length === 0) lines.push('No process visible to you uses the chips.');
+  return [...lines, ...lockLines(lock, command)].join('\n');
+}
+
+function holderLines(holder: Holder, holders: string): string[] {
+  const { pid, user, command, nodes, kernelId, kernel } = holder;
+  const what = nodes.length === 0 ? "libtpu's lock" : nodes.join(', ');
+  const head = `process ${pid}  ${command ?? 'unknown'} of ${user ?? 'unknown'}  uses ${what}`;
+  if (kernel === null) {
+    const whose =
+      kernelId === null ? 'not a kernel of this server' : `a kernel of another server (${kernelId})`;
+    return [head, `  ${whose}`];
+  }
+  const { id, name, executionState, idleS, documents } = kernel;
+  const state = executionState === 'idle' ? `idle for ${duration(idleS)}` : executionState;
+  const notebook = documents.length === 0 ? 'no notebook' : documents.join(', ');
+  return [head, `  kernel ${id} (${name}), ${notebook}, ${state}`, `  end it: ${holders} --end ${pid}`];
+}
+
+function lockLines({ path, state, owner }: LibtpuLock, holders: string): string[] {
+  if (state !== 'left') return [];
+  return [`${path} of ${owner ?? 'unknown'} is a leftover.`, `  remove it: ${holders} --remove-lock`];
+}
+
+/** `3 h 5 min`, `12 min`, `40 s` */
+function duration(seconds: number): string {
+  if (seconds < 60) return `${seconds.toFixed(0)} s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }

@@ -6,8 +6,8 @@ import { RemoteCheck } from '@tpulab/protocol';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { runCommand } from '../testing/command-line.js';
 import { doctorCommand } from './doctor-command.js';
-import type { Findings } from './doctor-text.js';
-import { doctorText } from './doctor-text.js';
+import type { Findings } from './doctor-command.js';
+import { doctorText } from './doctor-command.js';
 import {
   GCLOUD_EXPIRED,
   GCLOUD_FAILURES,

@@ -21,7 +21,7 @@ import { runPython } from '../../outputs/testing/lab-python.js';
 import { type Ran, runCommand } from '../testing/command-line.js';
 import { BACKUP_SUFFIX, NotebookFile } from './notebook-file.js';
 import { outputsCommand } from './outputs-command.js';
-import { printable } from './terminal-view.js';
+import { printable } from './outputs-command.js';
 
 const KERNEL = '11111111-2222-4333-8444-555555555555';
 const OTHER = '11112222-2222-4333-8444-555555555555';

@@ -7,9 +7,8 @@
  */
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { ZmtpConnection } from './connection.js';
-import { connectOptions } from './endpoint.js';
-import { ReadCoalescer } from './read-coalescer.js';
 import type { SocketType } from './handshake.js';
+import { ReadCoalescer } from './read-coalescer.js';
 import { ZmtpError } from './zmtp-error.js';
 
 /** Kernels take their time to bind; asking often costs nothing on a local socket. */
@@ -174,3 +173,20 @@ export class ZmtpSocket {
 
 /** A message whose first byte is 1 subscribes, the rest is the topic: none. */
 const SUBSCRIBE_TO_ALL = Buffer.from([1]);
+
+/** `ipc://PATH` or `tcp://HOST:PORT`. Throws `zmtp_endpoint_invalid`. */
+function connectOptions(endpoint: string): NetConnectOpts {
+  const ipc = /^ipc:\/\/(.+)$/.exec(endpoint)?.[1];
+  if (ipc !== undefined) {
+    // libzmq writes the abstract namespace of Linux with an @, Node with a NUL.
+    return { path: ipc.startsWith('@') ? `\0${ipc.slice(1)}` : ipc };
+  }
+  const [, host, port] = /^tcp:\/\/\[?([^\]]+?)\]?:(\d{1,5})$/.exec(endpoint) ?? [];
+  if (host === undefined || Number(port) < 1 || Number(port) > 65_535) {
+    throw new ZmtpError(
+      'zmtp_endpoint_invalid',
+      `"${endpoint}" is not a valid ZMQ address; use ipc://PATH or tcp://HOST:PORT.`
+    );
+  }
+  return { host, port: Number(port), noDelay: true };
+}
