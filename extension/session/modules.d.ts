@@ -4,6 +4,9 @@ declare module '*?frame' {
   export default address;
 }
 
+/** Of `index.html`: repeats for some seconds what fails because the network has changed. */
+declare function tpulabRetry<T>(load: () => Promise<T>): Promise<T>;
+
 /** As `vite.config.mjs` makes it. */
 declare module 'anywidget' {
   export default function exportsFor(base: object): Record<string, never>;

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import react from '@vitejs/plugin-react';
 import { build } from 'esbuild';
-import { defineConfig } from 'vite';
+import { defineConfig, parseSync, Visitor } from 'vite';
 
 /** @param {string} name */
 const here = name => fileURLToPath(new URL(name, import.meta.url));
@@ -109,11 +109,43 @@ const frameScripts = {
   }
 };
 
+/** Every part that is loaded later, whichever package asks for it: by the loader of `index.html`, which retries. */
+const retriedImports = {
+  name: 'retried-imports',
+  apply: /** @type {const} */ ('build'),
+  enforce: /** @type {const} */ ('post'),
+  /**
+   * @param {string} code
+   * @param {string} id
+   */
+  transform(code, id) {
+    if (!/\bimport\s*\(/.test(code)) return null;
+    /** @type {{ start: number, end: number }[]} */
+    const found = [];
+    new Visitor({ ImportExpression: node => void found.push(node) }).visit(
+      parseSync(`${id}.js`, code).program
+    );
+    // From the end, so that positions before it stay true.
+    for (const { start, end } of found.sort((a, b) => b.start - a.start))
+      code = `${code.slice(0, start)}globalThis.tpulabRetry(() => ${code.slice(start, end)})${code.slice(end)}`;
+    return { code, map: null };
+  },
+  /** @param {string} html */
+  transformIndexHtml(html) {
+    const [element = '', entry] =
+      /<script type="module" crossorigin src="([^"]+)"><\/script>/.exec(html) ?? [];
+    const failed =
+      "document.body.append('This page did not load. Check the network, then reload it. ' + error)";
+    const start = `<script>tpulabRetry(() => import('${entry}')).catch(error => ${failed})</script>`;
+    return element === '' ? html : html.replace(element, '').replace('</body>', `  ${start}\n  </body>`);
+  }
+};
+
 export default defineConfig({
   root: here('.'),
   // The gateway puts the page's own address before all relative ones.
   base: './',
-  plugins: [svgAsText, frameScripts, react()],
+  plugins: [svgAsText, frameScripts, react(), retriedImports],
   css: { postcss: { plugins: [withoutIconVariables] } },
   // MathJax and others look at Node's names; relative links of Markdown ask for `process`.
   define: { global: 'globalThis', __dirname: '"/"', 'process.env.NODE_ENV': '"production"' },

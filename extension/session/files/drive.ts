@@ -5,9 +5,18 @@ import type { FileEntry } from '@tpulab/protocol';
 import { FileClient, FileRefusedError, type FileVersion } from './file-client.js';
 import { shownAddress } from '../notebook/files-of-notebook.js';
 import { PlainDrive } from './plain-drive.js';
+import { trans } from '../text.js';
 
 /** Of nbformat's notebooks. */
 const NOTEBOOK = '.ipynb';
+
+class FileMissingError extends Error {
+  readonly code = 'file_not_found';
+
+  constructor(path: string) {
+    super(trans.__('%1 does not exist', path));
+  }
+}
 
 export class BridgeDrive extends PlainDrive implements Contents.IDrive {
   readonly name = '';
@@ -28,9 +37,9 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
       };
     }
     if (options.content === false) {
-      return modelOf(path, this.seen(path, await this.files.look(path)));
+      return this.inTurn(async () => modelOf(path, this.seen(path, await this.look(path))));
     }
-    const { text, version } = await this.files.read(path);
+    const { text, version } = await tpulabRetry(() => this.files.read(path));
     const model = modelOf(path, this.seen(path, version));
     return model.type === 'notebook'
       ? { ...model, format: 'json', content: this.notebooks.read(path, text) }
@@ -52,18 +61,24 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
   }
 
   async rename(path: string, to: string): Promise<Contents.IModel> {
-    const entry = await this.files.move(path, to);
-    this._versions.delete(path);
-    this.notebooks.moved(path, to);
-    const model = modelOf(to, this.seen(to, { ...entry, etag: entry.etag ?? '' }));
-    this._fileChanged.emit({ type: 'rename', oldValue: { path }, newValue: model });
-    return model;
+    return this.inTurn(async () => {
+      const entry = await this.files.move(path, to);
+      this._versions.delete(path);
+      this._missing.add(path);
+      this.notebooks.moved(path, to);
+      const model = modelOf(to, this.seen(to, { ...entry, etag: entry.etag ?? '' }));
+      this._fileChanged.emit({ type: 'rename', oldValue: { path }, newValue: model });
+      return model;
+    });
   }
 
   async delete(path: string): Promise<void> {
-    await this.files.trash(path);
-    this._versions.delete(path);
-    this._fileChanged.emit({ type: 'delete', oldValue: { path }, newValue: null });
+    await this.inTurn(async () => {
+      await this.files.trash(path);
+      this._versions.delete(path);
+      this._missing.add(path);
+      this._fileChanged.emit({ type: 'delete', oldValue: { path }, newValue: null });
+    });
   }
 
   /** The file as it is goes into the trash, and this takes its place. */
@@ -118,7 +133,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
   /** Of a file here, or of one that the kernel of the notebook has on its own machine. */
   async bytes(path: string): Promise<Blob> {
     try {
-      return await this.files.bytes(path);
+      return await tpulabRetry(() => this.files.bytes(path));
     } catch (error) {
       const settings = this.kernelSettings();
       if (settings === null || settings.baseUrl === this.serverSettings.baseUrl) throw error;
@@ -131,12 +146,36 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
   /** Of the gateway on the machine of the kernel; null: it has none. */
   kernelSettings: () => ServerConnection.ISettings | null = () => null;
 
+  /** A file that is missing is looked for in its folder: a browser reports each request for one that is not there as an error. */
+  private async look(path: string): Promise<FileVersion> {
+    if (this._missing.has(path)) {
+      const { entries, isCut } = await this.files.list(PathExt.dirname(path));
+      if (!isCut && !entries.some(entry => entry.path === path)) throw new FileMissingError(path);
+    }
+    try {
+      return await this.files.look(path);
+    } catch (error) {
+      if ((error as { code?: string }).code === 'file_not_found') this._missing.add(path);
+      throw error;
+    }
+  }
+
+  /** No file is looked at while it is being moved or deleted. */
+  private inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this._turn.then(work);
+    this._turn = result.catch(() => undefined);
+    return result;
+  }
+
   private seen<T extends FileVersion>(path: string, version: T): T {
     this._versions.set(path, version.etag);
+    this._missing.delete(path);
     return version;
   }
 
   private readonly _versions = new Map<string, string>();
+  private readonly _missing = new Set<string>();
+  private _turn: Promise<unknown> = Promise.resolve();
 }
 
 function modelOf(

@@ -7,6 +7,8 @@ import { trans } from '../text.js';
 const MAX_HEIGHT_PX = 4_000;
 const MAX_LINES = 5;
 const GRACE_MS = 1_000;
+/** Attempts to load a frame before the output says that it cannot be shown. */
+const MAX_LOADS = 10;
 
 export interface FrameHost {
   readonly content: () => Promise<FrameContent>;
@@ -23,11 +25,12 @@ const texts = new Map<string, Promise<string>>();
 export function frameScript(address: string): Promise<string> {
   let text = texts.get(address);
   if (text === undefined) {
-    text = fetch(new URL(address, document.baseURI)).then(async answer => {
+    text = tpulabRetry(async () => {
+      const answer = await fetch(new URL(address, document.baseURI));
       if (!answer.ok) throw new Error(trans.__('The server answered %1 to %2.', answer.status, address));
       return answer.text();
     });
-    // Asked for again with the next output.
+    // Requested again with the next output.
     text.catch(() => texts.delete(address));
     texts.set(address, text);
   }
@@ -43,6 +46,10 @@ export class OutputFrame {
   private loads = 0;
   /** Of the loads, those with our own document. */
   private begun = 0;
+  /** Loads that the network has failed. */
+  private failed = 0;
+  /** The window in which our document was last. */
+  private ready: unknown = null;
   /** It has left its document, and would again. */
   private isStill = false;
 
@@ -62,6 +69,7 @@ export class OutputFrame {
         // At each load: a cell that is moved takes its frame out of the page, and the frame comes back empty.
         if (source === frame.contentWindow && data?.tpulabFrame === 'ready') {
           this.begun += 1;
+          this.ready = source;
           void this.send();
         }
       },
@@ -120,8 +128,13 @@ export class OutputFrame {
     setTimeout(() => {
       if (this.ended.signal.aborted || this.loads <= this.begun) return;
       this.begun = this.loads;
-      this.isStill = true;
-      this.say(trans.__('This output tried to open another page in its place, which outputs cannot do.'));
+      if (this.ready === this.frame.contentWindow) {
+        this.isStill = true;
+        this.say(trans.__('This output tried to open another page in its place, which outputs cannot do.'));
+      } else if ((this.failed += 1) === MAX_LOADS) {
+        this.say(trans.__('The server did not answer, so this output is not shown. Reload the page.'));
+        return;
+      }
       this.frame.src = new URL('_frame', document.baseURI).href;
     }, GRACE_MS);
   }

@@ -13,17 +13,10 @@ import { DataOutput } from './data-output.js';
 const MATH = /\$|\\\(|\\\[|\\begin\{/;
 const MERMAID = /^\s*(```|~~~)\s*mermaid/m;
 
-type Parser = IRenderMime.IMarkdownParser;
-
-let plain: Promise<Parser> | undefined;
-let withMermaid: Promise<Parser> | undefined;
-
-const markdownParser: Parser = {
+const markdownParser: IRenderMime.IMarkdownParser = {
   render: async text => {
-    const parser = MERMAID.test(text)
-      ? (withMermaid ??= import('./mermaid.js').then(module => module.parser()))
-      : (plain ??= import('./markdown.js').then(module => module.parser()));
-    return (await parser).render(text);
+    const { parser } = await (MERMAID.test(text) ? import('./mermaid.js') : import('./markdown.js'));
+    return parser.render(text);
   }
 };
 

@@ -242,8 +242,9 @@ export class Saving implements IDisposable {
       return;
     }
     this._isWatching = true;
+    const { path } = context;
     try {
-      const now = await drive.get(context.path, { content: false });
+      const now = await drive.get(path, { content: false });
       if (now.hash !== context.contentsModel?.hash) {
         await this.take(await drive.get(context.path));
       } else if (this._state.kind === 'deleted') {
@@ -251,7 +252,8 @@ export class Saving implements IDisposable {
       }
     } catch (error) {
       // Else it is being written, or the gateway is away, which the page says elsewhere.
-      if ((error as { code?: string }).code === 'file_not_found' && !this.isReadOnly) {
+      const isMissing = (error as { code?: string }).code === 'file_not_found' && path === context.path;
+      if (isMissing && !this.isReadOnly) {
         this.sayFailed(error);
       }
     } finally {

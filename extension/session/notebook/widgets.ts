@@ -43,7 +43,13 @@ export class LazyWidgets {
   }
 
   load(): Promise<LoadedWidgets> {
-    this._loaded ??= import('./widget-manager.js').then(({ loadedWidgets }) => loadedWidgets(this.options));
+    this._loaded ??= import('./widget-manager.js').then(
+      ({ loadedWidgets }) => loadedWidgets(this.options),
+      (error: unknown) => {
+        this._loaded = undefined;
+        throw error;
+      }
+    );
     return this._loaded;
   }
 

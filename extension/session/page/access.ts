@@ -81,10 +81,15 @@ async function ask(
   refusal = TOKEN_REFUSED
 ): Promise<Response> {
   const settings = fixedBridgeSettings({ url: gateway, token });
-  const init = { credentials: 'same-origin', signal: AbortSignal.timeout(20_000) } as const;
   let response: Response;
   try {
-    response = await ServerConnection.makeRequest(URLExt.join(gateway, route), init, settings);
+    response = await tpulabRetry(() =>
+      ServerConnection.makeRequest(
+        URLExt.join(gateway, route),
+        { credentials: 'same-origin', signal: AbortSignal.timeout(20_000) },
+        settings
+      )
+    );
   } catch {
     throw new AccessError(
       'unreachable',

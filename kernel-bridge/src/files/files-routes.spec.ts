@@ -14,7 +14,10 @@ let root: string;
 beforeAll(async () => {
   root = mkdtempSync(path.join(tmpdir(), 'tpl-'));
   const page = mkdtempSync(path.join(root, '.page-'));
-  await writeFile(path.join(page, 'index.html'), '<!doctype html><html><head></head></html>');
+  await writeFile(
+    path.join(page, 'index.html'),
+    '<!doctype html><html><head><script>alert(1)</script></head></html>'
+  );
   bridge = await TemporaryGateway.start({ rootDir: root, sessionPage: page });
   await bridge.gateway.ready;
 });
@@ -103,7 +106,7 @@ describe('/session', () => {
     expect(page.body).toContain('<base href="/session/">');
     const policy = page.headers.get('content-security-policy')!;
     // Case W01: no script of a notebook, not even one that a kernel sends for a widget.
-    expect(policy).toMatch(/script-src 'self';/);
+    expect(policy).toMatch(/script-src 'self' 'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF\+pI=';/);
     expect(policy).not.toMatch(/script-src[^;]*(unsafe|blob)/);
     expect(page.headers.get('referrer-policy')).toBe('no-referrer');
   });

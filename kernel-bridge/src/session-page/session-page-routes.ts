@@ -2,6 +2,7 @@
  * `/session` and `/session/NOTEBOOK`: the session page, without a token. It holds no secret; the page sends the token, which it has
  * from the fragment of its address, with each request of its own.
  */
+import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,22 +19,23 @@ import { errorWith } from '../http/errors.js';
 /** Below this all names are assets: their names hold a hash of their content. */
 const ASSETS = '_page/';
 /**
- * The page's own scripts only: no inline script, none of a notebook, no form elsewhere, no frame but those of the gateway. Pictures, sound
+ * The page's own scripts only: inline its loader alone, by its hash, none of a notebook, no form elsewhere, no frame but those of the gateway. Pictures, sound
  * and film come from any https address: such an address can carry nothing of the page, where no script of a notebook runs.
  */
-const POLICY = [
-  "default-src 'self'",
-  "script-src 'self'",
-  "style-src 'self' 'unsafe-inline'",
-  "img-src 'self' data: blob: https:",
-  "media-src 'self' data: blob: https:",
-  "font-src 'self' data:",
-  "connect-src 'self'",
-  "object-src 'none'",
-  "base-uri 'self'",
-  "form-action 'none'",
-  "frame-ancestors 'self'"
-].join('; ');
+const policy = (scripts: readonly string[] = []): string =>
+  [
+    "default-src 'self'",
+    ["script-src 'self'", ...scripts].join(' '),
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data: blob: https:",
+    "media-src 'self' data: blob: https:",
+    "font-src 'self' data:",
+    "connect-src 'self'",
+    "object-src 'none'",
+    "base-uri 'self'",
+    "form-action 'none'",
+    "frame-ancestors 'self'"
+  ].join('; ');
 const FOREVER = 'public, max-age=31536000, immutable';
 const Page = notJson('the page', 'text/html');
 
@@ -82,16 +84,23 @@ export function addSessionPageRoutes(app: App, base: BaseUrl, folder?: string): 
       }
       const page = files.index();
       if (page === null) throw new SessionPageMissingError();
-      return safe(reply)
+      return safe(reply, policy(inlineScripts(page)))
         .headers({ 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-cache' })
         .send(page.replace('<head>', `<head><base href="${base.full('/session/')}">`));
     }
   );
 }
 
-function safe(reply: FastifyReply): FastifyReply {
+/** As sources of a content security policy. */
+function inlineScripts(page: string): string[] {
+  return [...page.matchAll(/<script>([^]*?)<\/script>/g)].map(
+    ([, script = '']) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`
+  );
+}
+
+function safe(reply: FastifyReply, scriptPolicy = policy()): FastifyReply {
   return reply.headers({
-    'content-security-policy': POLICY,
+    'content-security-policy': scriptPolicy,
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
     'cross-origin-opener-policy': 'same-origin'
