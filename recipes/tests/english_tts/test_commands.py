@@ -76,9 +76,10 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
         "log",
         lambda run, values, **where: (logged.append(values), write(run, values, **where))[1],
     )
-    logs = ("--use-wandb", "--use-tensorboard", "--enable-interbatch-profiling")
+    logs = ("--use-wandb", "--use-tensorboard", "--enable-interbatch-profiling", "--sample-every", "1")
     trained = _run(capsys, "train", folder, *logs, progress="training: 2 of 2 (100%)")
     assert (trained["steps"], trained["epochs"]) == (2, 1)
+    assert len(list((folder / "samples").glob("000001_*.wav"))) == 2
     best = next((folder / "best").glob("step-*.pt"))
     held = torch.load(best, weights_only=True)["model_state_dict"]
     exported = load_file(folder / "model/model.safetensors")

@@ -312,3 +312,27 @@ def test_a_checkpoint_is_written_by_time(new_trainer: New, monkeypatch: pytest.M
     trainer.train()
     assert saved[0] == 2
     assert saved[-1] == trainer.steps_done
+
+
+def test_a_run_says_what_it_trains_and_that_its_data_have_changed(
+    new_trainer: New, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the other recipes do: they share one loop."""
+    first = new_trainer(num_epochs=1)
+    first.train()
+    said = capsys.readouterr().out.splitlines()
+    count = sum(each.numel() for each in first.model.parameters())
+    assert said[0] == (
+        f"English TTS: {count:,} parameters, all trained; made up: 10 utterances to train on, 2 held out, "
+        f"{first.steps_per_epoch} steps an epoch; {first.steps_done} steps"
+    )
+    assert said[1].startswith("epoch 1: loss ")
+    again = new_trainer(num_epochs=2)
+    again.setup_checkpoint_resumption()
+    assert "data have changed" not in capsys.readouterr().err
+    again = new_trainer(num_epochs=2)
+    again.train_set[0].mel[0] += 1
+    assert again.setup_checkpoint_resumption() == first.steps_done
+    shown = capsys.readouterr()
+    assert f"going on after step {first.steps_done}" in shown.out
+    assert "the data have changed since that checkpoint" in shown.err

@@ -79,7 +79,6 @@ class Train(TtsCommand):
         from tpulab_recipes.english_tts.data import ensure_prepared
         from tpulab_recipes.english_tts.memory import refuse_too_large
         from tpulab_recipes.english_tts.model import KokoroModel
-        from tpulab_recipes.torch_training.fit import report_warmup
 
         config = self.config
         if config.use_wandb:
@@ -90,15 +89,7 @@ class Train(TtsCommand):
             config = config.but(resume_checkpoint=self.resume)
         ensure_prepared(config, Terminal(), built_in="corpus_count" in self.given)
         trainer = _trainer(config, backend)
-        if step := trainer.setup_checkpoint_resumption():
-            print(f"going on after step {step}", flush=True)
-        total = config.num_epochs * trainer.steps_per_epoch
-        print(
-            f"{trainer.data_dir}: {len(trainer.train_set)} utterances to train on, {len(trainer.held_out)} "
-            f"held out, {trainer.steps_per_epoch} steps an epoch",
-            flush=True,
-        )
-        report_warmup(config.warmup_steps, total)
+        trainer.setup_checkpoint_resumption()
         began = time.perf_counter()
         found = trainer.train()
         seconds = time.perf_counter() - began

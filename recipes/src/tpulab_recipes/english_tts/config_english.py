@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from tpulab_recipes.audio.mel import MelSettings
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.inputs import checked_count
 
 #: Settings that a resumed run may change: they do not change what is computed up to the same step.
 MAY_CHANGE = (
@@ -21,6 +22,7 @@ MAY_CHANGE = (
     "num_epochs",
     "save_every",
     "save_minutes",
+    "sample_every",
     "keep_last_n",
     "resume_checkpoint",
     "enable_profiling",
@@ -137,6 +139,8 @@ class EnglishTrainingConfig:
     """Epochs between two checkpoints."""
     save_minutes: float = 10.0
     """Minutes after which a checkpoint is written in any case; 0: never."""
+    sample_every: int = 0
+    """Steps between two samples: held-out sentences, spoken into `samples/`; 0: none."""
     keep_last_n: int = 3
     resume_checkpoint: str = "auto"
     """`auto`: the newest whole checkpoint of the output folder; a file; empty: start from the beginning."""
@@ -167,6 +171,7 @@ class EnglishTrainingConfig:
             )
         if not self.frame_buckets or min(self.frame_buckets) < 8 or self.frames_per_phoneme < 1:
             raise ConfigError("frame_buckets", "give at least one length of 8 frames or more.")
+        checked_count("sample_every", self.sample_every, 0)
         if not 0 <= self.save_minutes < float("inf"):
             raise ConfigError("save_minutes", f"{self.save_minutes} is not a number of minutes from 0.")
         if not 0 <= self.validation_split < 1 or not 0 <= self.frame_dropout < 1:

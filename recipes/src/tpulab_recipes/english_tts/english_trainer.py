@@ -29,7 +29,7 @@ class EnglishTrainer(KokoroTrainer):
         self.writers = open_writers(config) if backend.world().is_main else []
         self.on_figures.append(self._write)
         self._logged = (time.perf_counter(), 0)
-        self.run.on(checkpoint=self._checkpoint_now, evaluate=self.validate, sample=self.say_held_out)
+        self.run.on(checkpoint=self._checkpoint_now, evaluate=self.validate, sample=self.sample)
 
     def before_step(self) -> None:
         self.peak = float(self.run.hyper().get("learning_rate", self.peak))
@@ -60,16 +60,19 @@ class EnglishTrainer(KokoroTrainer):
     def say(self, phonemes: Sequence[NDArray[np.int32]], **options: Any) -> list[Speech]:
         return speak(self.model, self.backend, phonemes, fit=True, **options)
 
-    def say_held_out(self, count: int = 2) -> str:
-        """Writes the first held-out sentences as sound beside the logs; answers what it wrote."""
+    def sample(self, count: int = 2) -> str:
+        """Writes the first held-out sentences as sound to `samples/`; returns what it wrote. All processes
+        compute, and the main one writes."""
         from tpulab_recipes.audio import files
 
         chosen = (self.held_out or self.train_set)[:count]
+        said = self.say([one.phonemes for one in chosen])
         folder = Path(self.config.output_dir) / "samples"
-        folder.mkdir(parents=True, exist_ok=True)
-        for one, spoken in zip(chosen, self.say([one.phonemes for one in chosen]), strict=True):
-            wave = self.vocoder(spoken.mel)
-            files.save(folder / f"{self.steps_done:06d}_{one.name}.wav", wave, self.config.sample_rate)
+        if self.backend.world().is_main:
+            folder.mkdir(parents=True, exist_ok=True)
+            for one, spoken in zip(chosen, said, strict=True):
+                wave = self.vocoder(spoken.mel)
+                files.save(folder / f"{self.steps_done:06d}_{one.name}.wav", wave, self.config.sample_rate)
         return f"{len(chosen)} sentences"
 
     def close(self) -> None:

@@ -7,15 +7,17 @@ the device needs float16 and a scaler (CUDA, MPS), the step is plain PyTorch.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tpulab_recipes.common.errors import RecipeError, TrainingDiverged
+from tpulab_recipes.common.preparation import digest
 from tpulab_recipes.common.progress import Progress, Silent
 from tpulab_recipes.common.steering import PlainRun, Run
 from tpulab_recipes.english_tts import checkpoint_manager
@@ -43,6 +45,7 @@ from tpulab_recipes.torch_training import (
     warmup_cosine,
 )
 from tpulab_recipes.torch_training.compiled_step import compiled_step
+from tpulab_recipes.torch_training.fit import Loop, Training, fit, fit_epoch, report_resumed
 from tpulab_recipes.torch_training.learning_rate import fitting_warmup
 
 
@@ -126,8 +129,14 @@ class KokoroTrainer(Resumable):
                 self.profiler.follow(self.run.run)
         self._evaluate = backend.compile(self.measured, name="tts_evaluate")
         self.on_figures: list[Callable[[int, Mapping[str, float]], None]] = []
-        self._traced, self._saved_at = False, time.monotonic()
+        self._traced, self._last_loss = False, math.inf
         backend.sync()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the utterances to train on."""
+        rows = self.train_set
+        return digest(*(part for one in rows for part in (one.name, one.phonemes, one.durations, one.mel)))
 
     # -- a step ----------------------------------------------------------------------------------------
 
@@ -205,99 +214,104 @@ class KokoroTrainer(Resumable):
 
     # -- the loop --------------------------------------------------------------------------------------
 
-    def train(self) -> dict[str, float]:
-        """All epochs that are left, and the losses of the last one. Raises `OutOfMemory`,
+    def train(self) -> dict[str, Any]:
+        """All epochs that are left, and the figures of the last one. Raises `OutOfMemory`,
         `TrainingDiverged`."""
-        c = self.config
-        if c.overfit_gate_steps and self.steps_done == 0:
+        if self.config.overfit_gate_steps and self.steps_done == 0:
             self.overfit_gate()
-        found: dict[str, float] = {}
-        self.progress.start("training", c.num_epochs * self.steps_per_epoch - self.steps_done)
-        while self.epoch < c.num_epochs:
-            if (now := self.train_epoch()) is None:
-                self.save_checkpoint(self.best)  # stopped from the page, to go on from there
-                break
-            found = now
+        self.progress.start("training", self.config.num_epochs * self.steps_per_epoch - self.steps_done)
+        found = fit(self.training(), self.loop())
         self.progress.finish()
         return found
 
-    def train_epoch(self) -> dict[str, float] | None:
+    def train_epoch(self) -> dict[str, Any] | None:
         """The rest of this epoch; None when the run was stopped in it."""
-        c, epoch, kept, note = self.config, self.epoch, [], ""
-        start = self.steps_done - epoch * self.steps_per_epoch
-        left = self.steps_per_epoch - start
-        for batch in self.run.steps(self.epoch_batches(epoch, start), total=left):
-            number = self.steps_done
-            self.memory.adaptive_cleanup(number)
-            self._trace(number)
-            kept.append(self._guarded(batch))
-            self.run.log(loss=kept[-1].total)
-            if (number + 1) % c.log_interval == 0:
-                row = self.log_batch(kept[-1])
-                note = f"loss {row['total']:.3f}, rate {self.rate:.2e}"
-                # The processes of a group save together: the clock is the main one's.
-                passed = self.backend.from_main(lambda: [time.monotonic() - self._saved_at])[0]
-                if c.save_minutes and passed >= 60 * c.save_minutes:
-                    self.save_checkpoint(row["total"])
-            self.progress.advance(1, note)
-            if self.profiler and (number + 1) % c.interbatch_report_interval == 0:
-                self.profiler.print_report()
-            if c.memory_report_interval and (number + 1) % c.memory_report_interval == 0:
-                print(f"memory: {self.memory.get_memory_report()}", flush=True)
-        if len(kept) < left:
-            return None
-        rows = self.backend.to_host(list(map(list, kept)))
-        means = {
-            name: sum(float(row[place]) for row in rows) / len(rows)
-            for place, name in enumerate(Losses._fields)
-        }
-        if not math.isfinite(means["total"]):
-            raise TrainingDiverged(
-                f"The loss is not finite in epoch {epoch + 1}: lower learning_rate, check the data, or give "
-                "--no-mixed-precision."
-            )
-        self.end_epoch(epoch + 1, means)
-        return means
+        return fit_epoch(self.training(), self.loop()) or None
 
-    def end_epoch(self, epoch: int, means: Mapping[str, float]) -> None:
-        """Validation and checkpoints."""
+    def loop(self) -> Loop:
         c = self.config
-        figures = {f"train/epoch_{name}_loss": value for name, value in means.items()} | {
-            "epoch": float(epoch)
-        }
-        if c.validate_every and epoch % c.validate_every == 0 and self.held_out:
-            found = self.validate()
-            figures |= {f"val/{name}_loss": value for name, value in found.items()}
-            if found["total"] < self.best:
-                self.best = found["total"]
-                self.save_checkpoint(found["total"], best=True)
-        self._tell(figures)
-        if epoch % c.save_every == 0 or epoch == c.num_epochs:
-            self.save_checkpoint(means["total"])
+        return Loop(log_every=c.log_interval, save_minutes=c.save_minutes, sample_every=c.sample_every)
 
-    def log_batch(self, found: Losses) -> dict[str, float]:
-        """The seed's figures of a batch, of which the losses are returned; the one place in an epoch where
-        the device is waited for."""
-        row = self.backend.reduce_metrics(found._asdict())
-        figures = {f"train/batch_{name}_loss": value for name, value in row.items()}
-        figures |= {
-            "train/learning_rate": rate_at(self.config, self.steps_done - 1, self.steps_per_epoch)
-            * self.peak
-            / self.config.learning_rate,
+    def training(self) -> Training:
+        """This training, for the loop that all recipes share."""
+        c = self.config
+        return Training(
+            name="English TTS",
+            trainer=self,
+            batches=self._rows,
+            in_epoch=self.steps_per_epoch,
+            epochs=c.num_epochs,
+            output=c.output_dir,
+            data=f"{self.data_dir}: {len(self.train_set)} utterances to train on, {len(self.held_out)} held "
+            f"out, {self.steps_per_epoch} steps an epoch; ",
+            warmup_steps=c.warmup_steps,
+            evaluate=self._looked_at if self.held_out and c.validate_every else None,
+            evaluates_at=lambda epoch: bool(c.validate_every) and epoch % c.validate_every == 0,
+            saves_at=lambda epoch: epoch % c.save_every == 0,
+            sample=self.sample if c.sample_every else None,
+            shown=lambda row: f"loss {row['total']:.3f}",
+            step=self._step,
+            write=lambda: self.save_checkpoint(self._last_loss),
+            resumes=False,  # by `setup_checkpoint_resumption`, from any file
+            epoch_means=True,
+            named=self._named,
+            run=self.run,
+            log=self._tell,
+            progress=self.progress,
+            ahead=c.num_workers,
+        )
+
+    def _step(self, batch: Any) -> Mapping[str, Any]:
+        """One step of the loop, and what watches it."""
+        c, number = self.config, self.steps_done
+        if self.profiler and number and number % c.interbatch_report_interval == 0:
+            self.profiler.print_report()
+        if c.memory_report_interval and number and number % c.memory_report_interval == 0:
+            print(f"memory: {self.memory.get_memory_report()}", flush=True)
+        self.memory.adaptive_cleanup(number)
+        self._trace(number)
+        return self._guarded(batch)._asdict()
+
+    def _looked_at(self) -> dict[str, float]:
+        """Validation; the best checkpoint so far is kept beside the others."""
+        found = self.validate()
+        if found["total"] < self.best:
+            self.best = found["total"]
+            self.save_checkpoint(found["total"], best=True)
+        return {f"val/{name}_loss": value for name, value in found.items()}
+
+    def _named(self, row: Mapping[str, float], of_epoch: bool) -> dict[str, float]:
+        """The seed's names of figures."""
+        self._last_loss = row["total"]
+        if of_epoch:
+            return {f"train/epoch_{name}_loss": value for name, value in row.items()} | {
+                "epoch": float(self.epoch)
+            }
+        return {
+            **{f"train/batch_{name}_loss": value for name, value in row.items()},
+            "train/learning_rate": self.rate,
             "train/grad_scale": self.scaler.get_scale(),
             "epoch": self.steps_done / self.steps_per_epoch,
+            **self.memory.metrics(),
         }
-        self._tell(figures | self.memory.metrics())
-        return row
 
-    def _tell(self, figures: Mapping[str, float]) -> None:
+    def sample(self) -> str:
+        """Writes samples; `EnglishTrainer` speaks held-out sentences."""
+        return "no samples"
+
+    def _tell(self, step: int, figures: Mapping[str, float]) -> None:
         for listener in self.on_figures:
-            listener(self.steps_done, figures)
+            listener(step, figures)
+
+    def _rows(self, first: int) -> Iterator[Any]:
+        """The batches from a step on, on the host."""
+        for epoch in count(first // self.steps_per_epoch):
+            start = max(0, first - epoch * self.steps_per_epoch)
+            yield from islice(batches(self.train_set, self.config, epoch=epoch), start, None)
 
     def epoch_batches(self, epoch: int, start: int = 0) -> Iterator[Any]:
         """The batches of an epoch from number `start` on, on the device."""
-        rows = batches(self.train_set, self.config, epoch=epoch)
-        return self._placed(one for number, one in enumerate(rows) if number >= start)
+        return self._placed(islice(batches(self.train_set, self.config, epoch=epoch), start, None))
 
     def _placed(self, rows: Iterator[Any]) -> Iterator[Any]:
         placed: Iterator[Any] = self.backend.batches(
@@ -422,7 +436,12 @@ class KokoroTrainer(Resumable):
             self._torch, model=self.model, optimizer=self.optimizer, step=self.steps_done, config=self.config
         )
         schedule = {"kind": self.config.scheduler, "last_step": self.steps_done, "peak": self.peak}
-        return found | {"scheduler": schedule, "scaler": self.scaler.state_dict(), "best": self.best}
+        return found | {
+            "scheduler": schedule,
+            "scaler": self.scaler.state_dict(),
+            "best": self.best,
+            "data": self.fingerprint,
+        }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Continues from a checkpoint's state. Raises `CheckpointError` for one of other settings."""
@@ -442,7 +461,6 @@ class KokoroTrainer(Resumable):
     def save_checkpoint(self, loss: float, *, best: bool = False) -> Path:
         """Writes the checkpoint of this step; with the scaler's state, as the seed's
         `save_checkpoint_with_scaler`."""
-        self._saved_at = time.monotonic()
         return checkpoint_manager.save_checkpoint(
             self.backend,
             self.config.output_dir,
@@ -464,6 +482,7 @@ class KokoroTrainer(Resumable):
         found = checkpoint_manager.load_checkpoint(place, self.backend)
         if found is not None:
             self.load_state(found)
+            report_resumed(self.steps_done, found.get("data"), self.fingerprint)
         return self.steps_done
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import tyro
@@ -16,7 +17,7 @@ from tpulab_recipes.common.errors import ConfigError, TrainingDiverged
 from tpulab_recipes.common.inputs import checked_count
 from tpulab_recipes.common.log_writers import open_writers
 from tpulab_recipes.common.preparation import require_writable
-from tpulab_recipes.common.progress import Silent, Terminal
+from tpulab_recipes.common.progress import Progress, Silent, Terminal
 from tpulab_recipes.common.steering import Run, around, open_run
 from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training.checkpoint import load_checkpoint, save_checkpoint
@@ -78,9 +79,17 @@ class Training:
         data: what is trained on, in words, for the first line.
         fingerprint: of that data; a change since the checkpoint is reported.
         evaluate: figures of held-out data, at the end of epochs.
+        evaluates_at: whether that is due at the end of an epoch; None: with each checkpoint.
         sample: writes samples, and returns what it wrote in words.
         saves_at: whether a checkpoint and an evaluation are due at the end of an epoch, counted from 1.
         extra: more for the checkpoint.
+        step: trains one batch and returns figures, instead of the trainer's `train_step`, which it calls.
+        write: writes a checkpoint of its own form; None: `save_checkpoint`.
+        resumes: whether to go on from the newest checkpoint of the output folder.
+        epoch_means: whether figures at the end of an epoch are means over it; else they are of its last step.
+        named: the names under which figures are logged, those of an epoch (`True`) and those of a step.
+        log: takes the figures of a step, instead of the writers that are opened here.
+        run, progress: instead of those that are opened here.
     """
 
     name: str
@@ -97,12 +106,33 @@ class Training:
     saves_at: Callable[[int], bool] = lambda _: True
     extra: Callable[[], Mapping[str, Any]] = dict
     shown: Callable[[Mapping[str, float]], str] = field(default=lambda row: f"loss {row['loss']:.3f}")
+    evaluates_at: Callable[[int], bool] | None = None
+    step: Callable[[Any], Any] | None = None
+    write: Callable[[], object] | None = None
+    resumes: bool = True
+    epoch_means: bool = False
+    named: Callable[[Mapping[str, float], bool], Mapping[str, float]] | None = None
+    run: Run | None = None
+    log: Callable[[int, Mapping[str, float]], None] | None = None
+    progress: Progress | None = None
+    ahead: int = 2
+    """Batches that a thread keeps ready for the device."""
 
 
 def fit(training: Training, loop: Loop) -> dict[str, object]:
     """Trains from the newest checkpoint of the output folder, or from the beginning, to the last epoch.
     Returns the figures of the end. Raises `TrainingDiverged` when the loss is not finite."""
-    return _Loop(training, loop).run()
+    found = _Loop(training, loop)
+    found.introduce()
+    found.resume()
+    return found.run(found.total)
+
+
+def fit_epoch(training: Training, loop: Loop) -> dict[str, object]:
+    """The rest of an epoch, as `fit` trains it, without its first lines. Returns its figures, or nothing
+    where it was stopped."""
+    done, in_epoch = training.trainer.steps_done, training.in_epoch
+    return _Loop(training, loop).run((done // in_epoch + 1) * in_epoch)
 
 
 class _Loop:
@@ -115,46 +145,52 @@ class _Loop:
         # The clock of the step time: without evaluations, samples and checkpoints.
         self.busy_s, self.timed = 0.0, 0
 
-    def run(self) -> dict[str, object]:
+    def run(self, until: int) -> dict[str, object]:
+        """Trains to that step."""
         t, trainer, loop, main = self.t, self.trainer, self.loop, self.backend.world().is_main
-        self._introduce()
-        self._resume()
-        run = self._steered()
-        self.progress = Terminal() if main and not loop.quiet else Silent()
+        run, step_of, left = self._steered(), t.step or trainer.train_step, until - trainer.steps_done
+        self.progress = t.progress or (Terminal() if main and not loop.quiet else Silent())
         self.writers = []
-        if main and t.output:
+        if t.log is None and main and t.output:
             self.writers = open_writers(
                 t.output, loop.tensorboard, loop.wandb_project, loop.wandb_run, trainer.config
             )
-        self.progress.start("training", self.total - trainer.steps_done)
-        steps = self.backend.batches(map(self.backend.own_rows, t.batches(trainer.steps_done)))
-        began, found = time.perf_counter(), None
-        for batch in run.steps(steps, total=self.total - trainer.steps_done):
+        if t.progress is None:
+            self.progress.start("training", left)
+        rows = map(self.backend.own_rows, islice(t.batches(trainer.steps_done), left))
+        began, found, of_epoch = time.perf_counter(), None, []  # type: float, Any, list[Any]
+        for batch in run.steps(self.backend.batches(rows, ahead=t.ahead), total=left):
             self._steer(run)
-            found = trainer.train_step(batch)
+            found = step_of(batch)
             step = trainer.steps_done
             run.log(loss=_loss_of(found))
             at_end, self.timed = step % t.in_epoch == 0, self.timed + 1
-            logged = at_end or step % loop.log_every == 0
+            logged = step % loop.log_every == 0 or (at_end and not t.epoch_means)
             row = self._read(found) if logged else {}
+            figures = dict(self._named(row, False)) if logged else {}
+            if t.epoch_means:
+                of_epoch.append(found)
+                if at_end:
+                    row, of_epoch = self._means(of_epoch), []
+                    figures |= self._named(row, True)
             self.busy_s += time.perf_counter() - began
             note = ""
-            if logged:
-                self._write({**row, "learning_rate": trainer.rate, "epoch": step / t.in_epoch})
+            if row:
                 note = (
                     f"{t.shown(row)}, rate {trainer.rate:.2e}, {1e3 * self.busy_s / self.timed:.0f} ms a step"
                 )
+            self._after(step, at_end, row, figures)
             self.progress.advance(1, note)
-            self._after(step, at_end, row)
             began = time.perf_counter()
-        self.progress.finish()
-        if trainer.steps_done < self.total and found is not None:
+        if t.progress is None:
+            self.progress.finish()
+        if trainer.steps_done < until and found is not None:
             self.save()  # stopped from the page, to go on from there
         for writer in self.writers:
             writer.close()
         return self.result
 
-    def _introduce(self) -> None:
+    def introduce(self) -> None:
         """The first lines: what is trained, on what, and what is odd about it."""
         t, world = self.t, self.backend.world()
         if not world.is_main:
@@ -172,27 +208,20 @@ class _Loop:
                 file=sys.stderr,
             )
 
-    def _resume(self) -> None:
-        if not self.t.output:
+    def resume(self) -> None:
+        if not (self.t.output and self.t.resumes):
             return
         found = load_checkpoint(self.t.output, self.backend)
         if found is None:
             return
         step, state = found
-        before = state.get("data")
         self.trainer.load_state(state)
-        print(f"going on after step {step}", flush=True)
-        if before and self.t.fingerprint and before != self.t.fingerprint:
-            print(
-                "note: the data have changed since that checkpoint; batches are now made of the new ones.",
-                file=sys.stderr,
-                flush=True,
-            )
+        report_resumed(step, state.get("data"), self.t.fingerprint)
         self.saved_step = step
 
     def _steered(self) -> Run:
         rate = self.trainer.peak
-        run = open_run(
+        run = self.t.run or open_run(
             self.t.name, self.trainer.config, {"learning_rate": rate}, {"learning_rate": around(rate)}
         )
         run.on(checkpoint=self.save, evaluate=self._evaluated, sample=self.t.sample or (lambda: "no samples"))
@@ -200,14 +229,30 @@ class _Loop:
         return run
 
     def _steer(self, run: Run) -> None:
-        """A peak rate that was changed from the page."""
+        """A peak rate that was changed from the page; a run of the recipe is its own matter."""
+        if self.t.run is not None:
+            return
         asked = float(run.hyper()["learning_rate"])
         if not math.isclose(asked, self._initial, rel_tol=1e-6):
             self.trainer.peak = self._initial = asked
 
     def _read(self, found: Any) -> dict[str, float]:
         figures = found if isinstance(found, Mapping) else {"loss": found}
-        row = self.backend.reduce_metrics(figures)
+        return self._finite(self.backend.reduce_metrics(figures))
+
+    def _means(self, found: list[Any]) -> dict[str, float]:
+        """Over the steps of an epoch, fetched at once."""
+        rows = self.backend.to_host(found)
+        means = {name: sum(float(row[name]) for row in rows) / len(rows) for name in rows[0]}
+        return self._finite(self.backend.reduce_metrics(means))
+
+    def _named(self, row: Mapping[str, float], of_epoch: bool) -> Mapping[str, float]:
+        if self.t.named is not None:
+            return self.t.named(row, of_epoch)
+        rate, epoch = self.trainer.rate, self.trainer.steps_done / self.t.in_epoch
+        return {**row, "learning_rate": rate, "epoch": epoch}
+
+    def _finite(self, row: dict[str, float]) -> dict[str, float]:
         if not all(map(math.isfinite, row.values())):
             raise TrainingDiverged(
                 f"The loss is not finite at step {self.trainer.steps_done}: lower learning_rate, check the "
@@ -216,25 +261,32 @@ class _Loop:
         return row
 
     def _write(self, figures: Mapping[str, float]) -> None:
+        if self.t.log is not None:
+            self.t.log(self.trainer.steps_done, figures)
         for writer in self.writers:
             writer.figures(self.trainer.steps_done, figures)
 
-    def _after(self, step: int, at_end: bool, row: Mapping[str, float]) -> None:
-        """Evaluation, samples and checkpoints that are due after a step."""
+    def _after(self, step: int, at_end: bool, row: Mapping[str, float], figures: dict[str, float]) -> None:
+        """Evaluation, figures, samples and checkpoints that are due after a step."""
         t, loop, epoch = self.t, self.loop, step // self.t.in_epoch
         last = step == self.total
         due = at_end and (t.saves_at(epoch) or last)
-        if due or (loop.evaluate_every and step % loop.evaluate_every == 0):
-            evaluated = self._evaluated()
-            if at_end:
-                step_ms = 1e3 * self.busy_s / self.timed
-                self.result = {"epochs": epoch, **row, "step_ms": step_ms, **evaluated}
-                said = "".join(
-                    f", {name.replace('_', ' ').replace('f1', 'F1')} {value:.3f}"
-                    for name, value in evaluated.items()
-                )
-                print(f"epoch {epoch}: {t.shown(row)}{said}, {step_ms:.0f} ms a step", flush=True)
-                self.busy_s, self.timed = 0.0, 0
+        looks = at_end and (due if t.evaluates_at is None else t.evaluates_at(epoch) or last)
+        evaluated: Mapping[str, float] = {}
+        if t.evaluate is not None and (looks or (loop.evaluate_every and step % loop.evaluate_every == 0)):
+            evaluated = t.evaluate()
+        if figures or evaluated:
+            self._write({**figures, **evaluated})
+        if at_end:
+            step_ms = 1e3 * self.busy_s / self.timed
+            self.result = {"epochs": epoch, **row, "step_ms": step_ms, **evaluated}
+        if looks:
+            said = "".join(
+                f", {name.replace('_', ' ').replace('f1', 'F1')} {value:.3f}"
+                for name, value in evaluated.items()
+            )
+            print(f"epoch {epoch}: {t.shown(row)}{said}, {step_ms:.0f} ms a step", flush=True)
+            self.busy_s, self.timed = 0.0, 0
         if t.sample is not None and (last or (loop.sample_every and step % loop.sample_every == 0)):
             written = t.sample()
             if self.backend.world().is_main:
@@ -263,12 +315,26 @@ class _Loop:
         if not self.t.output:
             return "no output folder"
         if self.saved_step != step:
-            state = {**self.trainer.state(), "data": self.t.fingerprint, **self.t.extra()}
-            save_checkpoint(self.backend, self.t.output, step, state)
+            if self.t.write is not None:
+                self.t.write()
+            else:
+                state = {**self.trainer.state(), "data": self.t.fingerprint, **self.t.extra()}
+                save_checkpoint(self.backend, self.t.output, step, state)
             for writer in self.writers:
                 writer.flush()
         self.saved_step, self.saved_at = step, time.monotonic()
         return f"step-{step:08d}.pt"
+
+
+def report_resumed(step: int, before: str | None, now: str) -> None:
+    """Prints where a run goes on, and whether its data (fingerprints) are still those of then."""
+    print(f"going on after step {step}", flush=True)
+    if before and now and before != now:
+        print(
+            "note: the data have changed since that checkpoint; batches are now made of the new ones.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def report_warmup(asked: int, total: int) -> None:
