@@ -127,6 +127,22 @@ def test_speaks_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["generate", "--text", "[S1] Hi.", "--output", str(wav), "--max-tokens", "40"]) == 0
     assert wav.stat().st_size > 1000
     assert _result(capsys)["seconds"] > 0
+    two = ["[S1] Hi.", "[S2] " + "A long text. " * 20]
+    several = [
+        "generate",
+        "--text",
+        *two,
+        "--output",
+        str(wav),
+        "--max-tokens",
+        "40",
+        "--precision",
+        "bfloat16",
+    ]
+    assert main(several) == 0
+    result = _result(capsys)
+    assert result["wav"] == [str(tmp_path / f"a_{number}.wav") for number in (1, 2)]
+    assert all(Path(file).stat().st_size > 1000 for file in result["wav"])
     assert main(["generate", "--text", "x", "--prompt", str(wav)]) == 1
     assert "prompt_text: Give the words of the prompt" in capsys.readouterr().err
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +18,12 @@ from tpulab_recipes.common.errors import ConfigError  # noqa: E402
 from tpulab_recipes.dia.generation import (  # noqa: E402
     Sampling,
     choose,
+    chunks_of,
     generate,
     generate_table,
     guided_scores,
     probabilities,
+    speak,
 )
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
@@ -196,3 +200,77 @@ def test_what_does_not_fit_is_one_clear_sentence(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         generate(model, CPU, texts[:1], replace(ORIGINAL, **change), prompts=prompts)
+
+
+def test_a_long_text_is_divided_between_speakers_sentences_and_words() -> None:
+    text = "[S1] Hello there. How are you? [S2] I am fine, thank you very much indeed! [S1] Good."
+    assert chunks_of(text, 200) == [text]
+    assert chunks_of(text, 30) == [
+        "[S1] Hello there. How are you?",
+        "[S2] I am fine, thank you very",
+        "[S2] much indeed! [S1] Good.",
+    ]
+    assert chunks_of("Nobody is named. At all.", 16) == ["Nobody is named.", "At all."]
+    with pytest.raises(ConfigError, match="the word 'incomprehensibilities' has 21 bytes; 15 fit"):
+        chunks_of("[S1] incomprehensibilities", 20)
+    words, draw = ["[S1]", "[S2]", "a.", "bb", "ccc!", "dd?", "é", "long-word", "e.g."], random.Random(0)
+    for _ in range(300):
+        text, most = " ".join(draw.choices(words, k=draw.randrange(25))), draw.randrange(16, 60)
+        parts = chunks_of(text, most)
+        assert all(0 < len(part.encode()) <= most for part in parts)
+        # No word is lost, and each is said by its speaker.
+        assert _said(" ".join(parts)) == _said(text)
+        if text.startswith("[S"):
+            assert all(part.startswith("[S") for part in parts)
+
+
+def _said(text: str) -> list[tuple[str, str]]:
+    speaker, found = "", []
+    for word in text.split():
+        if re.fullmatch(r"\[S[12]\]", word):
+            speaker = word
+        else:
+            found.append((speaker, word))
+    return found
+
+
+def test_parts_of_a_long_text_are_spoken_in_the_voice_of_the_first(model: Any) -> None:
+    s = replace(ORIGINAL, short_prompt_table=False)
+    text = "[S1] " + " ".join(f"Sentence number {number}." for number in range(10))
+
+    def tokenize(part: str) -> list[int]:
+        return [letter % 32 for letter in part.encode()]
+
+    parts = chunks_of(text, 32)
+    assert len(parts) > 2
+    first = generate(model, CPU, [tokenize(parts[0])], s)[0]
+    rest = generate(
+        model,
+        CPU,
+        [tokenize(f"{parts[0]} {part}") for part in parts[1:]],
+        s,
+        prompts=[first] * (len(parts) - 1),
+    )
+    short = "[S1] Short."
+    spoken = speak(model, CPU, tokenize, [text, short], s)
+    assert torch.equal(spoken[0], torch.cat([first, *rest]))
+    assert torch.equal(spoken[1], generate(model, CPU, [tokenize(short)], s)[0])
+    # With a prompt all parts are in its voice, and nothing waits for the first.
+    voice = torch.zeros(4, 9, dtype=torch.int64)
+    prompted = speak(model, CPU, tokenize, [text], s, prompt=voice, prompt_text="[S1] Zero.")[0]
+    parts = chunks_of(text, 64)
+    said = [tokenize(f"[S1] Zero. {part}") for part in parts]
+    assert torch.equal(prompted, torch.cat(generate(model, CPU, said, s, prompts=[voice] * len(parts))))
+    with pytest.raises(ConfigError, match="text 0 has 0 bytes"):
+        speak(model, CPU, tokenize, [""], s)
+
+
+def test_generation_in_bfloat16_chooses_as_float32_does(texts: list[torch.Tensor]) -> None:
+    """Where float32 is sure. Caches and weights take half the memory, which a chip reads for each row."""
+    full, half = reference_model(ends_sooner=True).eval(), reference_model(ends_sooner=True).eval()
+    half = half.to(torch.bfloat16)
+    tables = [generate_table(each, CPU, texts, ORIGINAL)[0] for each in (full, half)]
+    # The first open row has had the same past in both.
+    same = (tables[0][:, 1] == tables[1][:, 1]).float().mean()
+    assert same >= 0.8
+    assert half.model.decoder.layers[0].self_attention.k_proj.weight.dtype == torch.bfloat16

@@ -283,11 +283,13 @@ class Evaluate(DiaCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Generate(DiaCommand):
-    """Speaks a text into a wav file."""
+    """Speaks texts into wav files, one computed beside the other. A long text is divided and spoken in one
+    voice."""
 
-    text: str
-    """With speakers as [S1] and [S2]."""
+    text: tuple[str, ...]
+    """One or several, with speakers as [S1] and [S2]."""
     output: Path = Path("speech.wav")
+    """Of several texts: `speech_1.wav` and so on."""
     prompt: Path | None = None
     """Sound file with a voice to clone."""
     prompt_text: str = ""
@@ -302,8 +304,10 @@ class Generate(DiaCommand):
 
         from tpulab_recipes.audio import files
         from tpulab_recipes.audio.codec import Codec
-        from tpulab_recipes.dia.generation import generate
+        from tpulab_recipes.dia.generation import speak
 
+        if not self.text:
+            raise ConfigError("text", "Give at least one text.")
         if self.prompt and not self.prompt_text:
             raise ConfigError("prompt_text", "Give the words of the prompt; without them the voice is lost.")
         require_output_file(self.output)
@@ -312,24 +316,35 @@ class Generate(DiaCommand):
             print("note: without --model a tiny random model speaks, and says noise.", file=sys.stderr)
         model, processor, _ = _model(self.config, self.codec)
         codec = Codec(processor.audio_tokenizer)
-        prompts: list[Any] | None = None
+        prompt: Any = None
         if self.prompt:
             wave = files.load(self.prompt, codec.sample_rate)
             whole = files.fitted(wave, codec.samples(len(wave) / codec.sample_rate))
-            prompts = [codec.encode(torch.from_numpy(whole)[None])[0].T]
-        text = processor.tokenizer(f"{self.prompt_text} {self.text}".strip())["input_ids"]
-        sampling = replace(self.sampling, seed=self.config.seed)
-        model = backend.prepare(model)
+            prompt = codec.encode(torch.from_numpy(whole)[None])[0].T
+        if self.config.precision == "bfloat16":
+            model = model.to(torch.bfloat16)
+        model, sampling = backend.prepare(model), replace(self.sampling, seed=self.config.seed)
+
+        def tokenize(text: str) -> Any:
+            return processor.tokenizer(text)["input_ids"]
+
+        voice = {"prompt": prompt, "prompt_text": self.prompt_text}
         began = time.perf_counter()
-        codes = torch.as_tensor(generate(model, backend, [text], sampling, prompts=prompts)[0])
-        took = time.perf_counter() - began
-        if len(codes) == 0:
-            raise ConfigError("text", "The model said nothing; train it longer, or try another seed.")
-        sound = codec.decode(codes.T[None].clamp(0, 1023).long())[0].numpy()
-        files.save(self.output, sound / max(1.0, float(np.abs(sound).max())), codec.sample_rate)
-        seconds = len(sound) / codec.sample_rate
+        spoken = speak(model, backend, tokenize, self.text, sampling, **voice)
+        took, wavs, seconds = time.perf_counter() - began, [], 0.0
+        for number, codes in enumerate(spoken, 1):
+            if len(codes) == 0:
+                raise ConfigError("text", "The model said nothing; train it longer, or try another seed.")
+            sound = codec.decode(torch.as_tensor(codes).T[None].clamp(0, 1023).long())[0].numpy()
+            one = len(spoken) == 1
+            wavs.append(self.output if one else self.output.with_stem(f"{self.output.stem}_{number}"))
+            files.save(wavs[-1], sound / max(1.0, float(np.abs(sound).max())), codec.sample_rate)
+            seconds += len(sound) / codec.sample_rate
         print_result(
-            wav=str(self.output), seconds=round(seconds, 3), took_s=round(took, 1), device=backend.describe()
+            wav=str(wavs[0]) if len(wavs) == 1 else list(map(str, wavs)),
+            seconds=round(seconds, 3),
+            took_s=round(took, 1),
+            device=backend.describe(),
         )
 
 

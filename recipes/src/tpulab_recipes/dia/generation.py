@@ -7,6 +7,7 @@ is known beforehand (BOS, a prompt) is kept; an open one (-1) gets the model's t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -263,3 +264,90 @@ def _check(text_ids: Sequence[Any], prompts: Sequence[Any], s: Sampling, config:
                 f"prompt {number} has {len(prompt)} frames; with max_tokens {s.max_tokens}, "
                 f"{room} at most fit.",
             )
+
+
+#: Rows of codes that a byte of text takes, at a quick pace: 86 rows and 16 letters a second. A text of fewer
+#: bytes than the second is never divided because it may take too many rows.
+_ROWS_A_BYTE, _SHORT = 5.4, 64
+_SENTENCE = re.compile(r".+?(?:[.!?。！？…]+[\"'”’)]*(?=\s)|$)", re.DOTALL)
+
+
+def chunks_of(text: str, most: int) -> list[str]:
+    """A text in parts of at most `most` bytes: between speakers and sentences or, where one is too long,
+    between words. Each part begins with its speaker. Raises `ConfigError` for a word that is too long."""
+    parts: list[str] = []
+    speaker = before = ""
+    for said in re.split(r"(\[S[12]\])", text):
+        if re.fullmatch(r"\[S[12]\]", said):
+            speaker = said
+            continue
+        for sentence in _SENTENCE.findall(said.strip()):
+            for words in _fitting(sentence.strip(), most - len(f"{speaker} ".lstrip())):
+                tagged = f"{speaker} {words}".strip()
+                joined = f"{parts[-1]} {words if speaker == before else tagged}" if parts else ""
+                if joined and len(joined.encode()) <= most:
+                    parts[-1] = joined
+                else:
+                    parts.append(tagged)
+                before = speaker
+    return parts
+
+
+def _fitting(piece: str, most: int) -> list[str]:
+    """A sentence, or where it has more bytes its words in as few lines as hold them."""
+    if len(piece.encode()) <= most:
+        return [piece] if piece else []
+    lines: list[str] = []
+    for word in piece.split():
+        if len(word.encode()) > most:
+            raise ConfigError("text", f"the word {word[:40]!r} has {len(word.encode())} bytes; {most} fit.")
+        if lines and len(f"{lines[-1]} {word}".encode()) <= most:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def speak(
+    model: Any,
+    backend: Backend,
+    tokenize: Callable[[str], Sequence[int]],
+    texts: Sequence[str],
+    settings: Sampling,
+    *,
+    prompt: Any = None,
+    prompt_text: str = "",
+) -> list[torch.Tensor]:
+    """The codes of texts of any length, Int64[frame, channel].
+
+    A long text is spoken in parts, all in the voice of the prompt or, without one, in that of its first part.
+    Parts and texts are written together. Raises `ConfigError` for what does not fit.
+    """
+    limit = settings.text_length or model.config.encoder_config.max_position_embeddings
+    room = settings.max_tokens - Layout.of(model.config).overhead
+
+    def most(voice: Any, said: str) -> int:
+        rows = room - (0 if voice is None else len(voice))
+        return min(limit - (len(said.encode()) + 1 if said else 0), max(_SHORT, int(rows / _ROWS_A_BYTE)))
+
+    def written(parts: Sequence[str], voices: Sequence[tuple[Any, str]]) -> list[torch.Tensor]:
+        ids = [tokenize(f"{said} {part}".strip()) for part, (_, said) in zip(parts, voices, strict=True)]
+        return generate(model, backend, ids, settings, prompts=[voice for voice, _ in voices])
+
+    def parts_of(text: str, most: int) -> list[str]:
+        return [text] if len(text.encode()) <= most else chunks_of(text, most)
+
+    fits = most(prompt, prompt_text)
+    if prompt is not None or all(len(text.encode()) <= fits for text in texts):
+        parts = [parts_of(text, fits) for text in texts]
+        flat = [part for each in parts for part in each]
+        codes = iter(written(flat, [(prompt, prompt_text)] * len(flat)))
+        return [torch.cat([next(codes) for _ in each]) for each in parts]
+    # The first parts leave room for the others beside them.
+    parts = [parts_of(text, fits // 2) for text in texts]
+    spoken = [[each] for each in written([each[0] for each in parts], [(None, "")] * len(parts))]
+    later = [(number, part) for number, each in enumerate(parts) for part in each[1:]]
+    voices = [(spoken[number][0], parts[number][0]) for number, _ in later]
+    for (number, _), said in zip(later, written([part for _, part in later], voices), strict=True):
+        spoken[number].append(said)
+    return [torch.cat(each) for each in spoken]
