@@ -75,6 +75,18 @@ test('a kernel that takes the place of python3 leaves the name in the file, also
   await run(page, 0);
   await expect.poll(() => gateway.read('p.ipynb')).toContain('text/plain');
   expect(await gateway.read('p.ipynb')).toContain('"name":"python3"');
+  // The environment of the kernel that took its place, and who else uses it.
+  await gateway.write('beside.ipynb', notebookText(['1']));
+  const body = { path: 'beside.ipynb', name: '', type: 'notebook', kernel: { name: 'tpulab-jax' } };
+  await fetch(new URL('api/sessions', gateway.url), {
+    method: 'POST',
+    headers: { authorization: `token ${gateway.token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body)
+  });
+  await page.getByRole('button', { name: /^Runtime: / }).click();
+  const chip = page.getByRole('dialog', { name: 'Runtime' });
+  await expect(chip.getByRole('heading', { name: 'Packages you added' })).toBeVisible();
+  await expect(chip.getByText('Also used by beside.ipynb')).toBeVisible();
 });
 
 test('follows its file: a change is shown, and a deleted file is written again on request', async ({

@@ -176,6 +176,7 @@ export class Saving implements IDisposable {
   private async write(): Promise<void> {
     this._isSaving = true;
     this._dirtySince = null;
+    const begin = performance.now();
     this.say({ kind: 'saving' });
     const { context, drive } = this;
     // Without what else belongs into it the notebook is saved all the same.
@@ -193,6 +194,7 @@ export class Saving implements IDisposable {
       this.sayFailed(error);
     } finally {
       this._isSaving = false;
+      this._writeMs = Math.min(performance.now() - begin, LONGEST_MS / 2);
       // What has changed meanwhile; a failure has its own time.
       if (this._state.kind === 'saved') {
         this.onModel();
@@ -320,7 +322,9 @@ export class Saving implements IDisposable {
     }
     const now = performance.now();
     this._dirtySince ??= now;
-    this.schedule(Math.max(0, Math.min(QUIET_MS, this._dirtySince + LONGEST_MS - now)));
+    // A notebook that takes seconds to write would hold up typing again and again.
+    const cost = this._writeMs > 1_000 ? 3 * this._writeMs : 0;
+    this.schedule(Math.max(0, Math.min(QUIET_MS + cost, this._dirtySince + LONGEST_MS + cost - now)));
   }
 
   private schedule(waitMs: number): void {
@@ -339,6 +343,7 @@ export class Saving implements IDisposable {
   private _state: SaveState = { kind: 'loading' };
   private _savedAt: number | null = null;
   private _dirtySince: number | null = null;
+  private _writeMs = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _isSaving = false;
   private _isWatching = false;

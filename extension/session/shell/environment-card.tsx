@@ -25,14 +25,21 @@ export function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Elem
     setAdded(null);
     setCopied(false);
     const end = new AbortController();
-    askBridge({ settings, route: 'bridge/v1/environments', timeoutMs: TIMEOUT_MS, signals: [end.signal] })
-      .then(({ body }) => {
+    const asked = askBridge({
+      settings,
+      route: 'bridge/v1/environments',
+      timeoutMs: TIMEOUT_MS,
+      signals: [end.signal]
+    });
+    const sessions = page.managers.sessions.refreshRunning().catch(() => undefined);
+    Promise.all([asked, sessions])
+      .then(([{ body }]) => {
         const { environments = [] } = (body ?? {}) as { environments?: readonly EnvironmentInfo[] };
         setAdded(environments.find(({ kernelspec }) => kernelspec === specName)?.added ?? null);
       })
       .catch(() => undefined);
     return () => end.abort();
-  }, [settings, specName]);
+  }, [page, settings, specName]);
   if (added === null) {
     return null;
   }

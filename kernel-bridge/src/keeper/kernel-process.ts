@@ -214,7 +214,7 @@ export function causeOf(
   traces: ExitTraces,
   vmstat?: string
 ): string {
-  if (signal !== null && signal in FAULTS) return `; ${traces.kernelLog} says where`;
+  if (signal !== null && signal in FAULTS) return `; see ${traces.kernelLog}`;
   if (signal === 'SIGKILL' && killedForMemory(vmstat) > traces.oomKills) {
     return ', probably because the machine ran out of memory: Linux has ended a process for that since the kernel was started';
   }

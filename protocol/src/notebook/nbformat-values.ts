@@ -54,5 +54,6 @@ export function wellFormedIn(value: unknown, order?: (a: string, b: string) => n
 
 /** With U+FFFD for each half of a character. */
 export function wellFormed(text: string): string {
-  return text.replace(/\p{Surrogate}/gu, '\ufffd');
+  // Most texts have no such characters at all, which is seen much sooner.
+  return /[\ud800-\udfff]/.test(text) ? text.replace(/\p{Surrogate}/gu, '\ufffd') : text;
 }
