@@ -34,7 +34,7 @@ export function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Elem
     const sessions = page.managers.sessions.refreshRunning().catch(() => undefined);
     Promise.all([asked, sessions])
       .then(([{ body }]) => {
-        const { environments = [] } = (body ?? {}) as { environments?: readonly EnvironmentInfo[] };
+        const environments = Array.isArray(body) ? (body as EnvironmentInfo[]) : [];
         setAdded(environments.find(({ kernelspec }) => kernelspec === specName)?.added ?? null);
       })
       .catch(() => undefined);
