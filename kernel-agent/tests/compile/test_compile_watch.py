@@ -233,6 +233,25 @@ def test_grad_and_vmap_of_a_jitted_function_outside_jit_are_compilations_of_thei
     assert "outside jit" in messages[0]["reason"]["advice"]
 
 
+def test_a_pmap_has_the_name_of_its_function_and_its_operations(watched: Watched, agent: Agent) -> None:
+    """N18: jax jits a function of its own for it."""
+
+    def on_each(batch: jax.Array) -> jax.Array:
+        return batch @ batch
+
+    mapped, batch = jax.pmap(on_each), x(2, 16, 16)
+    message = watched.one(lambda: mapped(batch))
+    assert (message["function"], message["eager"]) == ("on_each", False)
+    run = tpulab.run("mapped", log=False, peak_flops=1e12)
+    for _ in run.steps(range(20)):
+        batch = mapped(batch)
+        batch.block_until_ready()
+    agent.settle(1)
+    found = run._tracked.run.pace.message(run._tracked.run.figures())["mfu"]  # type: ignore[union-attr,index]
+    assert (found["flopsPerStep"], found["source"]) == (2 * 2 * 16**3, "counted")  # type: ignore[index]
+    assert found["peakFlopsPerSecond"] == 2e12  # type: ignore[index]
+
+
 def test_an_operation_outside_jit_is_eager(watched: Watched) -> None:
     messages = watched.during(lambda: jnp.cumsum(jnp.zeros((3, 17))))
     assert messages

@@ -208,6 +208,27 @@ def test_widgets_work_as_without_the_launcher(kernel: KernelProcess) -> None:
     assert printed == "[5]\n"
 
 
+def test_a_loop_of_two_jitted_functions_is_seen(kernel: KernelProcess, keeper: KeeperDouble) -> None:
+    """N15: a training step and the metric beside it take turns. A step is a turn of the loop."""
+    kernel.run(
+        "import time, jax, jax.numpy as jnp\n"
+        "made = (lambda x: x * 2, lambda x: x.sum(), lambda x: x - 1)\n"
+        "train_step, metric, rare = map(jax.jit, made)\n"
+        "x = jnp.ones(8)\n"
+        "for turn in range(40):\n"
+        "    time.sleep(0.005)\n"
+        "    x = train_step(x)\n"
+        "    loss = metric(x)\n"
+        "    if turn % 4 == 0: rare(x)",
+        cell_id="loop",
+    )
+    [end] = keeper.wait(keeper.ended_runs, "the end of the run")
+    assert end["state"] == "finished"
+    steps = keeper.steps(end["run"])
+    assert 20 <= len(steps) < 40
+    assert all(step["wallMs"] >= 5 for step in steps)
+
+
 def test_a_loop_that_nobody_annotated_is_seen_and_ends_with_its_cell(
     kernel: KernelProcess, keeper: KeeperDouble
 ) -> None:

@@ -18,6 +18,7 @@ from tpulab.control.controller import Controller, ControlListener
 from tpulab.control.hyperparameters import Hyperparameters
 from tpulab.slice.host_compilations import GRACE_S, HostCompilations
 from tpulab.slice.host_steps import HostSteps, in_words, straggler
+from tpulab.slice.reports import KEPT_MESSAGES, KEPT_RUNS, HostRuns
 from tpulab.slice.spec import SliceSpec
 
 LOOP = """
@@ -71,6 +72,29 @@ def test_nobody_is_named_where_all_take_as_long() -> None:
     steps.add(0, [sample(0, 30, 25, inputMs=5)])
     steps.add(1, [sample(0, 30, 24, inputMs=6)])
     assert straggler(steps.splits()) is None
+
+
+def test_the_books_of_a_week_of_evaluations_are_bounded() -> None:
+    """F22: each evaluation is a run. The training that goes on is never forgotten."""
+    hosts = HostRuns(), HostRuns()
+
+    def run(host: int, name: str, number: int, state: str = "finished") -> None:
+        hosts[host].add({"run": f"{host}-{name}-{number}", "name": name, "state": state})
+
+    for host in (0, 1):
+        run(host, "training", 0, "running")
+        for number in range(5 * KEPT_RUNS):
+            run(host, "evaluate", number, "running")
+            run(host, "evaluate", number)
+            run(host, f"trial {number}", number)
+    for one in hosts:
+        assert len(one.messages) == KEPT_RUNS
+        assert len(one._count) <= KEPT_MESSAGES
+    for name, number in (("training", 0), ("evaluate", 5 * KEPT_RUNS - 1), ("trial 5119", 5119)):
+        place = hosts[1].place_of(f"1-{name}-{number}")
+        assert place is not None
+        assert hosts[0].at(place) == f"0-{name}-{number}"
+    assert hosts[1].place_of("1-evaluate-0") is None
 
 
 def test_a_program_that_not_all_hosts_compiled_is_marked() -> None:

@@ -5,16 +5,21 @@ By jax's public monitoring events and its public settings only.
 
 from __future__ import annotations
 
+import os
+import time
+
 from tpulab.runtimes.jax_internals import loaded_jax
 from tpulab.telemetry.messages import CacheOutcome
 
 REQUEST_EVENT = "/jax/compilation_cache/compile_requests_use_cache"
 HIT_EVENT = "/jax/compilation_cache/cache_hits"
-#: Despite its name, jax records this one when it writes a new entry.
+#: Despite its name, jax records this one when it is about to write a new entry.
 WRITE_EVENT = "/jax/compilation_cache/cache_misses"
+#: File systems store times coarsely.
+CLOCK_SLACK_S = 2.0
 
 
-def outcome(events: set[str], compile_ms: float) -> CacheOutcome:
+def outcome(events: set[str], compile_ms: float, name: str) -> CacheOutcome:
     """What the events that came during a compilation mean."""
     if HIT_EVENT in events:
         return {"result": "hit", "reason": None}
@@ -33,9 +38,14 @@ def outcome(events: set[str], compile_ms: float) -> CacheOutcome:
             "set after the first compilation.",
         }
     if WRITE_EVENT in events:
+        missing = "This program was not in the cache for these shapes, devices and this jax"
         return {
             "result": "miss",
-            "reason": "This program was not in the cache for these shapes, devices and this jax; it is now.",
+            "reason": f"{missing}; it is now."
+            if is_stored(str(folder), name, compile_ms)
+            else f"{missing}, or its entry is damaged, and it could not be stored in {folder}: the folder is "
+            "not writable, the disk is full, or the damaged entry is in its place. Delete the folder, or "
+            "choose another one.",
         }
     least = _setting("jax_persistent_cache_min_compile_time_secs", 0.0)
     if isinstance(least, (int, float)) and compile_ms < least * 1e3:
@@ -49,6 +59,26 @@ def outcome(events: set[str], compile_ms: float) -> CacheOutcome:
         "reason": "It was not in the cache and was not stored: it calls back into Python, is too small, or "
         "the folder is not writable.",
     }
+
+
+def is_stored(folder: str, name: str, compile_ms: float) -> bool:
+    """Whether an entry of this program has been written since it began to compile. True when in doubt.
+
+    Where writing fails, jax warns, and keeps an entry that it cannot read.
+    """
+    since = time.time() - compile_ms / 1e3 - CLOCK_SLACK_S
+    try:
+        if "://" in folder:
+            return True
+        room = os.statvfs(folder)
+        with os.scandir(folder) as entries:
+            found = any(
+                f"{name}-" in entry.name and entry.name.endswith("-cache") and entry.stat().st_mtime >= since
+                for entry in entries
+            )
+        return found and (room.f_bavail > 0 or room.f_blocks == 0)
+    except OSError:
+        return False
 
 
 def _setting(name: str, default: object) -> object:

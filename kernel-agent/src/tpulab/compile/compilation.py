@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from tpulab.compile.cache import HIT_EVENT, outcome
 from tpulab.compile.programs import CallKey, Program, call_key
@@ -19,7 +19,9 @@ from tpulab.runtimes.jax_internals import (
     TRACE_EVENT,
     JitCall,
     find_jit_call,
+    is_module_of_jax,
     under_transformation,
+    written_function,
 )
 from tpulab.telemetry.cells import CellRegister
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
@@ -46,6 +48,8 @@ class Compilation:
     reason: CompileReason = field(default_factory=lambda: FIRST)
     variant: int = 1
     run: Run | None = None
+    #: what jax calls it, where that is not the user's name for it
+    name_in_jax: str = ""
     #: names of the events of the persistent cache that came while it compiled
     cache_events: set[str] = field(default_factory=set)
     #: what the program computes, once it has been lowered
@@ -69,25 +73,58 @@ class Compilation:
             return False
 
     def message(self, phase: Any) -> CompileMessage:
-        message: CompileMessage = {
-            "type": "compile",
-            "time": unix_now_ms(),
-            "id": self.id,
-            "phase": phase,
-            "function": self.name,
-            "variant": self.variant,
-            "traceMs": self.phase_ns[TRACE_EVENT] / 1e6,
-            "lowerMs": self.phase_ns[LOWER_EVENT] / 1e6,
-            "compileMs": self.phase_ns[COMPILE_EVENT] / 1e6,
-            "cacheHit": HIT_EVENT in self.cache_events,
-            "eager": self.eager,
-            "location": self.location,
-            "run": self.run.id if self.run is not None else None,
-            "reason": self.reason,
-        }
+        message = compile_message(
+            self,
+            phase,
+            self.name,
+            trace_ms=self.phase_ns[TRACE_EVENT] / 1e6,
+            lower_ms=self.phase_ns[LOWER_EVENT] / 1e6,
+            compile_ms=self.phase_ns[COMPILE_EVENT] / 1e6,
+            cache_hit=HIT_EVENT in self.cache_events,
+            eager=self.eager,
+        )
         if phase == "finished":
-            message["cache"] = outcome(self.cache_events, message["compileMs"])
+            message["cache"] = outcome(self.cache_events, message["compileMs"], self.name)
         return message
+
+
+class Explained(Protocol):
+    """A compilation of any framework, with its cause."""
+
+    id: int
+    variant: int
+    location: CodeLocation | None
+    run: Run | None
+    reason: CompileReason
+
+
+def compile_message(
+    compilation: Explained,
+    phase: Any,
+    function: str,
+    *,
+    compile_ms: float,
+    trace_ms: float = 0.0,
+    lower_ms: float = 0.0,
+    cache_hit: bool = False,
+    eager: bool = False,
+) -> CompileMessage:
+    return {
+        "type": "compile",
+        "time": unix_now_ms(),
+        "id": compilation.id,
+        "phase": phase,
+        "function": function,
+        "variant": compilation.variant,
+        "traceMs": trace_ms,
+        "lowerMs": lower_ms,
+        "compileMs": compile_ms,
+        "cacheHit": cache_hit,
+        "eager": eager,
+        "location": compilation.location,
+        "run": compilation.run.id if compilation.run is not None else None,
+        "reason": compilation.reason,
+    }
 
 
 def describe(
@@ -115,13 +152,16 @@ def describe(
         eager=compilation.eager,
         transformed=transformed,
     )
+    compilation.name_in_jax = name
     is_first = compilation.reason["verdict"] == "first"
     compilation.variant = 1 if is_first else reasons.variants(compilation.key) + 1
     return compilation
 
 
 def _of_call(name: str, number: int, call: JitCall) -> Compilation:
-    written = inspect.unwrap(call.function)
+    written = written_function(call.function)
+    if written is not inspect.unwrap(call.function):
+        name = getattr(written, "__name__", name)
     module = getattr(written, "__module__", None) or ""
     qualified = getattr(written, "__qualname__", None) or name
     code = getattr(written, "__code__", None)
@@ -142,7 +182,6 @@ def _of_call(name: str, number: int, call: JitCall) -> Compilation:
         jit_info=call.jit_info,
         call_key=call_key(call),
         eager=bool(getattr(call.function, "_apply_primitive", False))
-        or module == "jax"
-        or module.startswith("jax."),
+        or (module != "" and is_module_of_jax(module)),
         executes=call.executes,
     )

@@ -15,11 +15,11 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from tpulab.compile.batch_advice import advise_on_batch
+from tpulab.compile.compilation import compile_message
 from tpulab.compile.reason import FIRST, Difference, find_differences, reason_of, weight_of
 from tpulab.compile.shape_buckets import Shape, bucket_advice
 from tpulab.compile.signatures import Leaf, Signature
 from tpulab.telemetry.cells import CellRegister
-from tpulab.telemetry.clocks import unix_now_ms
 from tpulab.telemetry.locations import find_location, is_user_frame
 from tpulab.telemetry.messages import CodeLocation, CompileMessage, CompileReason
 
@@ -56,22 +56,7 @@ class LazyCompilation:
         self.compile_ns, self.programs = lasted_ns, programs
 
     def message(self, phase: Any) -> CompileMessage:
-        return {
-            "type": "compile",
-            "time": unix_now_ms(),
-            "id": self.id,
-            "phase": phase,
-            "function": self.function,
-            "variant": self.variant,
-            "traceMs": 0.0,
-            "lowerMs": 0.0,
-            "compileMs": self.compile_ns / 1e6,
-            "cacheHit": False,
-            "eager": False,
-            "location": self.location,
-            "run": self.run.id if self.run is not None else None,
-            "reason": self.reason,
-        }
+        return compile_message(self, phase, self.function, compile_ms=self.compile_ns / 1e6)
 
     def advise(self, adviser: Adviser) -> None:
         """A last batch that is smaller, or a Python number that became part of the graph, is said once."""

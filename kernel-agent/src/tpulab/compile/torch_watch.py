@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpulab.compile.batch_advice import advise_on_batch
+from tpulab.compile.compilation import compile_message
 from tpulab.compile.programs import Program
 from tpulab.compile.reason import FIRST, Difference, reason_of
 from tpulab.compile.torch_guards import reason_of_guard
@@ -60,22 +61,7 @@ class TorchCompilation:
     compile_ms: float = 0.0
 
     def message(self, phase: Any) -> CompileMessage:
-        return {
-            "type": "compile",
-            "time": unix_now_ms(),
-            "id": self.id,
-            "phase": phase,
-            "function": self.function,
-            "variant": self.variant,
-            "traceMs": self.trace_ms,
-            "lowerMs": 0.0,
-            "compileMs": self.compile_ms,
-            "cacheHit": False,
-            "eager": False,
-            "location": self.location,
-            "run": self.run.id if self.run is not None else None,
-            "reason": self.reason,
-        }
+        return compile_message(self, phase, self.function, compile_ms=self.compile_ms, trace_ms=self.trace_ms)
 
 
 class TorchWatch:

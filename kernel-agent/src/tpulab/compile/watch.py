@@ -127,7 +127,7 @@ class CompileWatch:
         depth = len(state.running)
         name = plain_name(raw_name)
         compilation = state.unfinished.get(depth)
-        if event == TRACE_EVENT or compilation is None or compilation.name != name:
+        if event == TRACE_EVENT or compilation is None or compilation.name_in_jax != name:
             compilation = describe(name, next(self._ids), self._cells, self._reasons, sys._getframe(2))
             compilation.run = clock.run if (clock := innermost_clock()) is not None else None
             state.unfinished[depth] = compilation

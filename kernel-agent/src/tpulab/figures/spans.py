@@ -94,6 +94,9 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
     taken = union([*compiling, *running], start, end) if compiling else running
     # Before `turn` idle time of the body is host, from there on it is gap.
     turn = end if busy is None or dispatch is None else min(max(dispatch, body), end)
+    if launches and dispatch is not None and dispatch <= body:
+        # The loader launched the step before. What follows traces the next one, and idles nobody.
+        turn = end
     if waits or launches:
         return _split_with_waits(times, taken, turn, compiling)
     in_wait, in_host = overlap(taken, start, body), overlap(taken, body, turn)

@@ -15,13 +15,15 @@ from typing import Any
 from tpulab.measure.thread_state import thread_state
 from tpulab.measure.tracked_run import TrackedRun, step_runs
 from tpulab.measure.tracker import Tracker
-from tpulab.runtimes.jax_internals import DispatchHookSlot
+from tpulab.runtimes.jax_internals import DispatchHookSlot, is_module_of_jax
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.locations import is_user_frame
 
 #: Turns at one place before a loop counts as one.
 FEWEST_TURNS = 5
 SHORTEST_STEP_NS = 1_000_000
+#: Functions and lines that may take turns in one loop, such as a training step and its evaluation.
+MOST_PLACES = 16
 Place = tuple[CodeType, int]
 
 
@@ -30,14 +32,16 @@ class AutoSteps:
 
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
+        #: the line whose steps are measured
         self._place: Place | None = None
-        self._turns = 0
-        self._first_ns = 0
+        #: by line: how often it was reached, and when first
+        self._turns: dict[Place, tuple[int, int]] = {}
         self._tracked: TrackedRun | None = None
         self._slot: DispatchHookSlot | None = None
-        #: calls of one jitted function in a row, the newest of which is the first to be looked at
-        self._function: object = None
-        self._calls = 0
+        #: functions that were called, by id
+        self._called: set[int] = set()
+        #: of the function whose calls are the steps
+        self._function: int | None = None
 
     def follow_jax(self) -> None:
         """Has jax tell of each call of a compiled function on this thread, which is that of the cells."""
@@ -53,21 +57,24 @@ class AutoSteps:
             self._slot.remove()
 
     def _after_call(self, function: Any, _args: Any, _kwargs: Any, _output: Any) -> None:
-        if function is not self._function:
-            # Operations of jax itself, and functions that take turns, are no steps.
-            module = getattr(function, "__module__", None) or "jax"
-            if module.startswith("jax") or self._tracked is not None:
-                return
-            self._function, self._calls = function, 0
-        self._calls += 1
-        if self._calls > 1:
-            with contextlib.suppress(Exception):
-                self.tick(sys._getframe(2))
+        called = id(function)
+        if self._tracked is not None and called != self._function:
+            return
+        if called not in self._called:
+            # Operations of jax itself are no steps. A call that is the first is not looked at.
+            is_program = not is_module_of_jax(getattr(function, "__module__", None))
+            if is_program and len(self._called) < MOST_PLACES:
+                self._called.add(called)
+            return
+        with contextlib.suppress(Exception):
+            self.tick(sys._getframe(2))
+            if self._tracked is not None:
+                self._function = called
 
     def cell_begins(self) -> None:
         """Nothing of the cell before is a reason to begin."""
-        self._place, self._turns, self._tracked = None, 0, None
-        self._function, self._calls = None, 0
+        self._place, self._tracked, self._function = None, None, None
+        self._turns, self._called = {}, set()
 
     def tick(self, frame: FrameType | None) -> None:
         """A step may be over at this line. Called on the thread of the loop."""
@@ -83,20 +90,22 @@ class AutoSteps:
         if user is None:
             return
         place = (user.f_code, user.f_lineno)
-        if place != self._place:
-            if own is not None:
-                # Another line, for example an evaluation inside the loop: part of the step.
-                return
-            self._place, self._turns, self._first_ns = place, 0, now_ns()
-        self._turns += 1
         if own is not None and tracked is not None:
-            if own.is_open:
-                own.end()
-            tracked.begin_step()
-        elif self._turns > FEWEST_TURNS and now_ns() - self._first_ns > self._turns * SHORTEST_STEP_NS:
+            # Another line, for example an evaluation inside the loop, is part of the step.
+            if place == self._place:
+                if own.is_open:
+                    own.end()
+                tracked.begin_step()
+            return
+        if place not in self._turns and len(self._turns) >= MOST_PLACES:
+            self._turns.clear()
+        turns, first_ns = self._turns.get(place, (0, now_ns()))
+        self._turns[place] = (turns + 1, first_ns)
+        if turns >= FEWEST_TURNS and now_ns() - first_ns > (turns + 1) * SHORTEST_STEP_NS:
             if tracker.steered_in is tracker.cells.running():
                 # The evaluation between the epochs of a training that somebody has annotated.
                 return
+            self._place = place
             self._tracked = tracked = TrackedRun(tracker, None, None, user)
             tracked.run.noticed = True
             step_runs.keep(tracked)

@@ -71,6 +71,9 @@ def missing_parts() -> list[str]:
     return [what for what, is_there in parts.items() if not is_there]
 
 
+_PMAP = "jax._src.pmap"
+
+
 class DispatchHookSlot:
     """jax's hook after each call of a compiled function on this thread: `hook(function, args, kwargs,
     output)`.
@@ -133,7 +136,22 @@ def function_of_jit(jitted: Any) -> Any:
 
 def is_of_jax(jitted: Any) -> bool:
     """A single operation outside jit, or a function that jax itself has jitted."""
-    return function_of_jit(jitted) is not None and (jitted.__module__ or "jax").split(".")[0] == "jax"
+    return function_of_jit(jitted) is not None and is_module_of_jax(jitted.__module__)
+
+
+def is_module_of_jax(module: str | None) -> bool:
+    """What `pmap` jits has jax's module, and is the user's."""
+    return (module or "jax").split(".")[0] == "jax" and module != _PMAP
+
+
+def written_function(function: Any) -> Any:
+    """The function as the user wrote it; what `pmap` jits holds it in a closure."""
+    written = inspect.unwrap(function)
+    if getattr(written, "__module__", None) == _PMAP:
+        for name, cell in zip(written.__code__.co_freevars, written.__closure__ or (), strict=True):
+            if name == "fun":
+                return getattr(cell.cell_contents, "f", written)
+    return written
 
 
 def find_jit_call(

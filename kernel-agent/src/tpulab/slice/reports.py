@@ -23,6 +23,9 @@ from tpulab.telemetry.clocks import unix_now_ms
 
 #: What waits for a keeper that is being started again; the oldest goes first.
 KEPT_MESSAGES = 4096
+#: Runs of a host: an evaluation in each epoch is one. And those of which the steps are compared.
+KEPT_RUNS = 1024
+COMPARED_RUNS = 32
 HOSTS_PERIOD_S = 1.0
 #: Answers of agents come within milliseconds, unless a host stands still or its interpreter never lets go.
 #: One that answers later may be at another step than the others, which hold their loops a little longer
@@ -35,6 +38,8 @@ _LOOK_S = 1.0
 _OF_FIRST = ("memory", "profile")
 
 Body = dict[str, Any]
+#: A name of runs, and how many of it began before this one.
+Place = tuple[str, int]
 
 
 class HostReports:
@@ -48,9 +53,9 @@ class HostReports:
         self._commands = ControlLink(socket_path, self._receive)
         self._hello: Body | None = None
         self._devices: dict[int, Body] = {}
-        #: By host: its runs, in the order in which they began.
-        self._runs: list[dict[str, Body]] = [{} for _ in labels]
-        self._steps: dict[str, HostSteps] = {}
+        self._runs = [HostRuns() for _ in labels]
+        #: Of the runs of process 0 that had a step last.
+        self._steps: collections.OrderedDict[str, HostSteps] = collections.OrderedDict()
         self._compilations = HostCompilations(len(labels), self._line.send)
         self._hosts: Body | None = None
         self._told_at = 0.0
@@ -65,10 +70,10 @@ class HostReports:
 
     def process_ended(self) -> None:
         """All hosts are ended at once, and say nothing more of their runs."""
-        for message in self._runs[0].values():
+        for message in self._runs[0].messages:
             if message["state"] == "running":
                 self._line.send({**message, "time": unix_now_ms(), "state": "failed"})
-        self._runs[0] = {}
+        self._runs[0] = HostRuns()
 
     def heard(self, host: int, message: Body) -> None:
         handle = getattr(self, "_heard_" + str(message.get("type")).replace("-", "_"), None)
@@ -110,7 +115,7 @@ class HostReports:
         return {**first, "devices": sorted(own + others, key=lambda one: (one["processIndex"], one["id"]))}
 
     def _heard_run(self, host: int, message: Body) -> None:
-        self._runs[host][message["run"]] = message
+        self._runs[host].add(message)
         if host == 0:
             self._line.send(message)
 
@@ -120,7 +125,12 @@ class HostReports:
         first = self._of_first(host, message["run"])
         if first is None:
             return
-        steps = self._steps.setdefault(first, HostSteps(len(self._labels)))
+        steps = self._steps.get(first)
+        if steps is None:
+            steps = self._steps[first] = HostSteps(len(self._labels))
+        self._steps.move_to_end(first)
+        while len(self._steps) > COMPARED_RUNS:
+            self._steps.popitem(last=False)
         steps.add(host, message["steps"])
         now = time.monotonic()
         if steps.compared and now - self._told_at >= HOSTS_PERIOD_S:
@@ -161,13 +171,8 @@ class HostReports:
     def _matching(self, host: int, run: str, other: int) -> str | None:
         if host == other:
             return run
-        message = self._runs[host].get(run)
-        if message is None:
-            return None
-        same = [one for one, said in self._runs[host].items() if said["name"] == message["name"]]
-        there = [one for one, said in self._runs[other].items() if said["name"] == message["name"]]
-        place = same.index(run)
-        return there[place] if place < len(there) else None
+        place = self._runs[host].place_of(run)
+        return None if place is None else self._runs[other].at(place)
 
     # --- commands ---
 
@@ -205,8 +210,45 @@ class HostReports:
 
     def _standing(self) -> list[Body]:
         """For a keeper that has been started again."""
-        runs = [self._runs[0][run] for run in list(self._runs[0])]
-        return [one for one in (self._hello, self._all_devices(), *runs, self._hosts) if one is not None]
+        known = (self._hello, self._all_devices(), *self._runs[0].messages, self._hosts)
+        return [one for one in known if one is not None]
+
+
+class HostRuns:
+    """The runs of one host, by which of its name they are. Of those that have ended, the newest."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, tuple[Body, Place]] = {}
+        self._at: dict[Place, str] = {}
+        #: by name: how many have begun
+        self._count: collections.OrderedDict[str, int] = collections.OrderedDict()
+
+    @property
+    def messages(self) -> list[Body]:
+        return [message for message, _ in list(self._runs.values())]
+
+    def add(self, message: Body) -> None:
+        identity, name = message["run"], message["name"]
+        if identity in self._runs:
+            self._runs[identity] = message, self._runs[identity][1]
+            return
+        place = name, self._count.get(name, 0)
+        self._count[name] = place[1] + 1
+        self._count.move_to_end(name)
+        self._runs[identity], self._at[place] = (message, place), identity
+        while len(self._runs) > KEPT_RUNS:
+            oldest = next((run for run, (said, _) in self._runs.items() if said["state"] != "running"), None)
+            _, place = self._runs.pop(oldest if oldest is not None else next(iter(self._runs)))
+            del self._at[place]
+        while len(self._count) > KEPT_MESSAGES:
+            self._count.popitem(last=False)
+
+    def place_of(self, run: str) -> Place | None:
+        known = self._runs.get(run)
+        return known[1] if known is not None else None
+
+    def at(self, place: Place) -> str | None:
+        return self._at.get(place)
 
 
 class _Order:

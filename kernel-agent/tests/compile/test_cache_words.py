@@ -1,0 +1,93 @@
+"""What is said of jax's compilation cache is what is on the disk (N11, case C01)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tpulab.compile import cache
+from tpulab.compile.cache import REQUEST_EVENT, WRITE_EVENT, outcome
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    settings: dict[str, object] = {"jax_compilation_cache_dir": str(tmp_path)}
+    monkeypatch.setattr(cache, "_setting", lambda name, default: settings.get(name, default))
+    return tmp_path
+
+
+def words(name: str = "train_step") -> str:
+    return outcome({REQUEST_EVENT, WRITE_EVENT}, 1500.0, name)["reason"] or ""
+
+
+def test_an_entry_that_was_written_is_there_now(folder: Path) -> None:
+    (folder / "jit_train_step-0a1b-cache").write_bytes(b"program")
+    assert words().endswith("it is now.")
+
+
+def test_a_damaged_entry_stays_and_is_not_called_stored(folder: Path) -> None:
+    torn = folder / "jit_train_step-0a1b-cache"
+    torn.write_bytes(b"pro")
+    os.utime(torn, (time.time() - 3600,) * 2)
+    (folder / "jit_another-0a1b-cache").write_bytes(b"program")
+    assert "could not be stored" in words()
+    assert str(folder) in words()
+
+
+def test_a_disk_without_room_is_not_called_a_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "jit_train_step-0a1b-cache").write_bytes(b"pro")
+    full = os.statvfs(folder)
+
+    class Full:
+        f_bavail, f_blocks = 0, full.f_blocks
+
+    monkeypatch.setattr(cache.os, "statvfs", lambda _: Full)
+    assert "could not be stored" in words()
+
+
+def test_a_folder_that_is_gone_or_far_away_is_no_fault(folder: Path) -> None:
+    folder.rmdir()
+    assert "could not be stored" in words()
+    assert cache.is_stored("gs://bucket/cache", "train_step", 1500.0)
+
+
+def test_it_says_so_for_jax_itself(tmp_path: Path) -> None:
+    """Really compiled twice: the second time jax finds the entry garbled, and keeps it."""
+    program = (
+        "import json, jax, jax.numpy as jnp, tpulab, warnings\n"
+        "warnings.simplefilter('ignore')\n"
+        "from tpulab.agent.process_agent import current_agent\n"
+        "seen = []\n"
+        "agent = current_agent()\n"
+        "agent.recorder.taps.append(seen.extend)\n"
+        "def cached(x): return jnp.sin(x) @ x\n"
+        "jax.jit(cached)(jnp.ones((8, 8))).block_until_ready()\n"
+        "agent.settle()\n"
+        "print(json.dumps([m['cache']['reason'] or m['cache']['result'] for m in seen"
+        " if m['type'] == 'compile' and m['function'] == 'cached' and m['phase'] == 'finished']))\n"
+    )
+    env = os.environ | {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+    }
+
+    def start() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120, check=True
+        )
+        [said] = json.loads(done.stdout.splitlines()[-1])
+        return str(said)
+
+    assert start().endswith("it is now.")
+    assert start() == "hit"
+    [entry] = tmp_path.glob("jit_cached-*-cache")
+    entry.write_bytes(entry.read_bytes()[:100])
+    os.utime(entry, (time.time() - 3600,) * 2)
+    assert "could not be stored" in start()
