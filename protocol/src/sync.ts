@@ -48,6 +48,19 @@ export const SyncChange = Type.Object({
 });
 export type SyncChange = Static<typeof SyncChange>;
 
+/** What is not copied, or could not be. */
+export const SyncLeftOut = Type.Object({
+  path: Type.String({ description: 'relative to the folder; bytes that are no text as `\\xNN`' }),
+  reason: Type.String(),
+  failed: Type.Optional(Type.Literal(true, { description: 'it should have been copied' }))
+});
+export type SyncLeftOut = Static<typeof SyncLeftOut>;
+
+const LeftOut = {
+  leftOut: Type.Array(SyncLeftOut, { description: 'at most 100; `leftOutCount` is of all' }),
+  leftOutCount: Type.Integer({ minimum: 0 })
+};
+
 /** What a dry run has found. */
 export const SyncPlan = Type.Object({
   localFolder: Folder,
@@ -61,6 +74,7 @@ export const SyncPlan = Type.Object({
   files: Type.Integer({ minimum: 0 }),
   newer: Type.Integer({ minimum: 0, description: 'of `files`: overwrite a file that is newer' }),
   deletions: Type.Integer({ minimum: 0 }),
+  ...LeftOut,
   bytes: Type.Number({ minimum: 0 })
 });
 export type SyncPlan = Static<typeof SyncPlan>;
@@ -73,6 +87,7 @@ export const SyncStatus = Type.Object({
   totalFiles: Type.Integer({ minimum: 0 }),
   bytes: Type.Number({ minimum: 0 }),
   totalBytes: Type.Number({ minimum: 0 }),
+  ...LeftOut,
   error: JobError
 });
 export type SyncStatus = Static<typeof SyncStatus>;

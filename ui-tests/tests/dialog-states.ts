@@ -309,6 +309,8 @@ export const PLAN: SyncPlan = {
   files: 14,
   newer: 0,
   deletions: 0,
+  leftOut: [{ path: 'caf\\xe9.wav', reason: 'cannot be read', failed: true }],
+  leftOutCount: 1,
   bytes: 38 * MIB
 };
 

@@ -23,6 +23,8 @@ const PLAN: SyncPlan = {
   files: 2,
   newer: 1,
   deletions: 0,
+  leftOut: [],
+  leftOutCount: 0,
   bytes: 2058
 };
 
@@ -45,4 +47,14 @@ it('names the files that are newer than what would overwrite them, before anythi
 it('says nothing of newer files where there are none', () => {
   const changes = PLAN.changes.map(({ newer: _newer, ...change }) => change);
   expect(shown({ ...PLAN, changes, newer: 0 }).textContent).not.toContain('newer');
+});
+
+// B16
+it('names what is not copied, and why', () => {
+  expect(shown(PLAN).textContent).not.toContain('not copied');
+  const leftOut = [{ path: 'caf\\xe9.wav', reason: 'cannot be read', failed: true as const }];
+  const plan = shown({ ...PLAN, leftOut, leftOutCount: 3 });
+  expect(plan.textContent).toContain('3 are not copied');
+  expect(plan.textContent).toContain('caf\\xe9.wav cannot be read');
+  expect(plan.textContent).toContain('and 2 more');
 });

@@ -295,7 +295,29 @@ export function PlanView(props: {
           {hidden > 0 ? <li className="jp-TPULab-quiet">{trans.__('and %1 more', hidden)}</li> : null}
         </ul>
       )}
+      <LeftOutView {...plan} trans={trans} />
     </section>
+  );
+}
+
+function LeftOutView(
+  props: Pick<SyncPlan, 'leftOut' | 'leftOutCount'> & { readonly trans: TranslationBundle }
+): JSX.Element | null {
+  const { leftOut, leftOutCount, trans } = props;
+  return leftOutCount === 0 ? null : (
+    <details>
+      <summary>{trans._n('%1 is not copied', '%1 are not copied', leftOutCount)}</summary>
+      <ul className="jp-TPULabSync-changes" tabIndex={0} aria-label={trans.__('Not copied')}>
+        {leftOut.map(({ path, reason }) => (
+          <li key={path}>
+            {path} <span className="jp-TPULab-quiet">{reason}</span>
+          </li>
+        ))}
+        {leftOutCount > leftOut.length ? (
+          <li className="jp-TPULab-quiet">{trans.__('and %1 more', leftOutCount - leftOut.length)}</li>
+        ) : null}
+      </ul>
+    </details>
   );
 }
 
@@ -320,15 +342,18 @@ function StatusView({ status, trans }: { status: SyncStatus; trans: TranslationB
     )
   };
   return (
-    <p role="status">
-      {words[state]}{' '}
-      {state === 'running' ? (
-        <progress
-          value={totalBytes > 0 ? Math.min(1, bytes / totalBytes) : undefined}
-          aria-label={trans.__('Copied')}
-        />
-      ) : null}
-    </p>
+    <>
+      <p role="status">
+        {words[state]}{' '}
+        {state === 'running' ? (
+          <progress
+            value={totalBytes > 0 ? Math.min(1, bytes / totalBytes) : undefined}
+            aria-label={trans.__('Copied')}
+          />
+        ) : null}
+      </p>
+      <LeftOutView {...status} trans={trans} />
+    </>
   );
 }
 

@@ -83,7 +83,9 @@ function syncCommand(
         );
       }
       const place = direction === 'to-remote' ? `${name}:${status.remoteFolder}` : status.localFolder;
-      say(streams, options, status, `${filesText(status.files)}, ${status.bytes} bytes copied to ${place}.`);
+      const text = `${filesText(status.files)}, ${status.bytes} bytes copied to ${place}.`;
+      say(streams, options, status, [text, ...leftOutText(status)].join('\n'));
+      if (status.leftOut.some(({ failed }) => failed === true)) process.exitCode = 1;
     });
 }
 
@@ -124,11 +126,22 @@ function questionOf({ newer, deletions }: SyncPlan, where: string): string | nul
   return losses === '' ? null : `On ${where}: ${losses}?`;
 }
 
+function leftOutText({ leftOut, leftOutCount }: Pick<SyncPlan, 'leftOut' | 'leftOutCount'>): string[] {
+  if (leftOutCount === 0) return [];
+  const rest = leftOutCount - leftOut.length;
+  return [
+    `Not copied: ${leftOutCount}`,
+    ...leftOut.map(({ path: file, reason }) => `  ${file} (${reason})`),
+    ...(rest > 0 ? [`  … and ${rest} more`] : [])
+  ];
+}
+
 function filesText(count: number): string {
   return count === 1 ? '1 file' : `${count} files`;
 }
 
-function planText({ changes, files, deletions, bytes, localFolder, remoteFolder }: SyncPlan): string {
+function planText(plan: SyncPlan): string {
+  const { changes, files, deletions, bytes, localFolder, remoteFolder } = plan;
   const lines = changes.map(({ action, path: file, bytes: size, newer }) =>
     action === 'delete'
       ? `delete   ${file}`
@@ -137,6 +150,7 @@ function planText({ changes, files, deletions, bytes, localFolder, remoteFolder 
   const rest = files + deletions - changes.length;
   if (rest > 0) lines.push(`… and ${rest} more`);
   lines.push(
+    ...leftOutText(plan),
     `${filesText(files)}, ${bytes} bytes, ${deletions} to delete: ${localFolder} and ${remoteFolder}`
   );
   return lines.join('\n');

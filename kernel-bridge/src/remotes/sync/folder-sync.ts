@@ -5,16 +5,25 @@ import { mkdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import type { SyncChange, SyncPlan, SyncRequest } from '@tpulab/protocol';
+import type { SyncChange, SyncLeftOut, SyncPlan, SyncRequest } from '@tpulab/protocol';
 import { runProgram } from '../../environments/run-program.js';
 import type { RemoteShell } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
 import { sshEnvironment } from '../ssh/ssh-process.js';
 import { SshShell } from '../ssh/ssh-shell.js';
-import { changeOf, isUsableRsync, rsyncArguments, type SyncFolders } from './rsync-arguments.js';
-import { copyByTar, tarChanges } from './tar-sync.js';
+import {
+  changeOf,
+  failuresIn,
+  isUsableRsync,
+  leftOutIn,
+  rsyncArguments,
+  type SyncFolders
+} from './rsync-arguments.js';
+import { copyByTar, planTar } from './tar-sync.js';
 
 const LISTED = 1_000;
+/** Of those that are not copied. */
+export const NAMED = 100;
 const ERROR_CHARACTERS = 8_192;
 /** Making a folder, and asking whether rsync is there. */
 const SMALL_STEP_MS = 30_000;
@@ -25,7 +34,10 @@ export interface SyncRun {
   readonly shell: RemoteShell;
   readonly signal: AbortSignal;
   readonly onChange: (change: SyncChange) => void;
+  readonly onLeftOut: (one: SyncLeftOut) => void;
 }
+
+type Plan = Omit<SyncRun, 'onChange' | 'onLeftOut'>;
 
 /** @throws RemoteProblem when one of the folders cannot be used */
 export async function foldersOf(
@@ -82,21 +94,25 @@ function badFolder(message: string): RemoteProblem {
 }
 
 /** What would happen. @param ages whether files that are newer than what overwrites them are looked for, which costs rsync a second look */
-export async function planSync(
-  run: Omit<SyncRun, 'onChange'>,
-  ages: 'compared' | 'ignored' = 'compared'
-): Promise<SyncPlan> {
+export async function planSync(run: Plan, ages: 'compared' | 'ignored' = 'compared'): Promise<SyncPlan> {
   const transport = await transportOf(run);
-  const all =
+  const { changes: all, leftOut } =
     transport === 'rsync'
       ? await rsyncChanges(run, ages)
-      : await tarChanges({ ...run, shell: overSsh(run.shell) });
+      : await planTar({ ...run, shell: overSsh(run.shell) });
   const copied = all.filter(({ action }) => action !== 'delete');
   return {
     localFolder: run.folders.local,
     remoteFolder: run.folders.remote,
     transport,
-    changes: all.slice(0, LISTED),
+    changes: all.slice(0, LISTED).map(({ path: file, action, bytes, newer }) => ({
+      path: file,
+      action,
+      bytes,
+      ...(newer && { newer })
+    })),
+    leftOut: leftOut.slice(0, NAMED),
+    leftOutCount: leftOut.length,
     files: copied.length,
     newer: copied.filter(({ newer }) => newer === true).length,
     deletions: all.length - copied.length,
@@ -109,7 +125,9 @@ export async function runSync(run: SyncRun): Promise<void> {
   if (request.direction === 'from-remote') await mkdir(folders.local, { recursive: true });
   if ((await transportOf(run)) === 'tar') {
     const sync = { ...run, shell: overSsh(shell) };
-    await copyByTar(sync, await tarChanges(sync), run.onChange);
+    const plan = await planTar(sync);
+    for (const one of plan.leftOut) run.onLeftOut(one);
+    await copyByTar(sync, plan, run);
     return;
   }
   if (request.direction === 'to-remote') {
@@ -149,17 +167,26 @@ function overSsh(shell: RemoteShell): SshShell {
 
 /** rsync names both files of a change only by what differs: what `--update` leaves alone is the newer one. */
 async function rsyncChanges(
-  run: Omit<SyncRun, 'onChange'>,
+  run: Plan,
   ages: 'compared' | 'ignored'
-): Promise<SyncChange[]> {
+): Promise<{ readonly changes: SyncChange[]; readonly leftOut: SyncLeftOut[] }> {
   const all: SyncChange[] = [];
-  await rsync({ ...run, dryRun: true, onChange: change => all.push(change) });
-  if (ages === 'ignored' || all.every(({ action }) => action === 'delete')) return all;
+  const leftOut: SyncLeftOut[] = [];
+  const onLeftOut = (one: SyncLeftOut): void => void leftOut.push(one);
+  await rsync({ ...run, dryRun: true, onChange: change => all.push(change), onLeftOut });
+  if (ages === 'ignored' || all.every(({ action }) => action === 'delete')) return { changes: all, leftOut };
   const older = new Set<string>();
-  await rsync({ ...run, dryRun: true, keepsNewer: true, onChange: ({ path: file }) => older.add(file) });
-  return all.map(change =>
-    change.action === 'delete' || older.has(change.path) ? change : { ...change, newer: true }
+  await rsync({
+    ...run,
+    dryRun: true,
+    keepsNewer: true,
+    onChange: ({ path: file }) => older.add(file),
+    onLeftOut: () => undefined
+  });
+  const changes = all.map(change =>
+    change.action === 'delete' || older.has(change.path) ? change : { ...change, newer: true as const }
   );
+  return { changes, leftOut };
 }
 
 interface RsyncRun extends SyncRun {
@@ -168,7 +195,7 @@ interface RsyncRun extends SyncRun {
 }
 
 async function rsync(run: RsyncRun): Promise<void> {
-  const { shell, folders, request, signal, onChange, dryRun, keepsNewer } = run;
+  const { shell, folders, request, signal, onChange, onLeftOut, dryRun, keepsNewer } = run;
   const way = request.direction;
   signal.throwIfAborted();
   const args = rsyncArguments(way, folders, request, overSsh(shell).transport, dryRun, keepsNewer);
@@ -186,6 +213,8 @@ async function rsync(run: RsyncRun): Promise<void> {
   createInterface({ input: child.stdout }).on('line', line => {
     const change = changeOf(line, way);
     if (change) onChange(change);
+    const leftOut = change ? null : leftOutIn(line);
+    if (leftOut) onLeftOut(leftOut);
   });
   try {
     const [code] = (await once(child, 'close')) as [number | null];
@@ -193,7 +222,10 @@ async function rsync(run: RsyncRun): Promise<void> {
     // A folder that is not there yet has nothing that a dry run could compare.
     const isNew = dryRun && way === 'from-remote' && /No such file or directory/.test(words);
     // 24: files that vanished while they were looked at, which a working folder has all the time.
-    if (code !== 0 && code !== 24 && !isNew) throw syncProblem(code, words, shell.host);
+    const failures = code === 23 ? failuresIn(words, folders) : [];
+    for (const one of failures) onLeftOut(one);
+    if (code !== 0 && code !== 24 && !isNew && failures.length === 0)
+      throw syncProblem(code, words, shell.host);
   } finally {
     signal.removeEventListener('abort', end);
   }

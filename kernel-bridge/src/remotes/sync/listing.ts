@@ -1,80 +1,162 @@
 /** What is in a folder here and in one there, for a comparison without rsync. Links are named and never followed. */
-import path from 'node:path';
-import { lstat, readdir } from 'node:fs/promises';
+import { access, constants, lstat, readdir } from 'node:fs/promises';
+import type { SyncLeftOut } from '@tpulab/protocol';
+import { plainText } from '../../platform/plain-text.js';
 import type { RemoteShell } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
 
 export interface Entry {
-  readonly kind: 'file' | 'link';
+  readonly kind: 'file' | 'link' | 'folder' | 'other';
   readonly bytes: number;
   /** Unix seconds: archives keep no more. */
   readonly modifiedAt: number;
 }
 
-/** By the path relative to the folder. Folders, devices and sockets are not in it. */
-export type Listing = ReadonlyMap<string, Entry>;
+export interface Listing {
+  /** By the path relative to the folder, a byte in each character (latin1): a name need not be UTF-8. */
+  readonly entries: ReadonlyMap<string, Entry>;
+  /** Paths of what could not be looked at. */
+  readonly unread: readonly string[];
+}
 
 /** A folder with very many files on a slow disk. */
 const LIST_MS = 4 * 60_000;
 
-/** A folder that is not there is empty. Names with line breaks are left out: no list of names could carry them. */
+/** For system calls: as bytes. */
+export function pathOf(folder: string, name: string): Buffer {
+  return Buffer.concat([Buffer.from(`${folder}/`), Buffer.from(name, 'latin1')]);
+}
+
+const ODD =
+  /[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}|[\x00-\x1f\x7f-\xff]/g;
+
+/** For people, on one line: what is no text is written as `\xNN`. */
+export function shownName(name: string): string {
+  const text = name.replace(ODD, found =>
+    found.length > 1
+      ? Buffer.from(found, 'latin1').toString('utf8')
+      : ({ '\n': '\\n', '\r': '\\r', '\t': '\\t' }[found] ??
+        `\\x${found.charCodeAt(0).toString(16).padStart(2, '0')}`)
+  );
+  return plainText(text);
+}
+
+const asText = (name: string): string => Buffer.from(name, 'latin1').toString('utf8');
+
+export function leftOutBecause(kind: 'link' | 'other' | 'unread' | 'leads-out', name: string): SyncLeftOut {
+  const path = shownName(name);
+  switch (kind) {
+    case 'link':
+      return { path, reason: 'a link' };
+    case 'leads-out':
+      return { path, reason: 'a link that leads out' };
+    case 'other':
+      return { path, reason: 'a pipe, socket or device' };
+    default:
+      return { path, reason: 'cannot be read', failed: true };
+  }
+}
+
+/** A folder that is not there is empty. */
 export async function listHere(folder: string, leavesOut: LeavesOut, signal: AbortSignal): Promise<Listing> {
-  const found = new Map<string, Entry>();
+  const entries = new Map<string, Entry>();
+  const unread: string[] = [];
   const look = async (below: string): Promise<void> => {
     signal.throwIfAborted();
-    const entries = await readdir(path.join(folder, below), { withFileTypes: true }).catch(
+    const found = await readdir(pathOf(folder, below), { withFileTypes: true, encoding: 'buffer' }).catch(
       (error: unknown) => {
         if (below === '' && (error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-        throw error;
+        if (below === '') throw error;
+        unread.push(below);
+        return [];
       }
     );
-    for (const entry of entries) {
-      const name = below === '' ? entry.name : `${below}/${entry.name}`;
-      if (/[\r\n]/.test(name) || leavesOut(name, entry.isDirectory())) continue;
-      if (entry.isDirectory()) await look(name);
-      else if (entry.isFile() || entry.isSymbolicLink()) {
-        const { size, mtimeMs } = await lstat(path.join(folder, name));
-        const kind = entry.isFile() ? 'file' : 'link';
-        found.set(name, { kind, bytes: size, modifiedAt: Math.floor(mtimeMs / 1000) });
+    for (const entry of found) {
+      const last = entry.name.toString('latin1');
+      const name = below === '' ? last : `${below}/${last}`;
+      const kind = entry.isDirectory()
+        ? 'folder'
+        : entry.isFile()
+          ? 'file'
+          : entry.isSymbolicLink()
+            ? 'link'
+            : 'other';
+      if (leavesOut(asText(name), kind === 'folder')) continue;
+      const file = pathOf(folder, name);
+      const about = await lstat(file).catch(() => null);
+      if (about === null) continue;
+      if (kind === 'file' && !(await isReadable(file))) {
+        unread.push(name);
+        continue;
       }
+      entries.set(name, { kind, bytes: about.size, modifiedAt: Math.floor(about.mtimeMs / 1000) });
+      if (kind === 'folder') await look(name);
     }
   };
   await look('');
-  return found;
+  return { entries, unread };
 }
 
-/** `stat -c` is that of GNU and of busybox; the last line says that the list is whole. */
-const LIST = `cd -- "$1" 2>/dev/null || { echo end; exit 0; }
-find . -name '*
-*' -prune -o \\( -type f -o -type l \\) -exec stat -c '%f|%s|%Y|%n' {} + && echo end`;
+function isReadable(file: Buffer): Promise<boolean> {
+  return access(file, constants.R_OK).then(
+    () => true,
+    () => false
+  );
+}
 
-/** @throws RemoteProblem when the folder cannot be listed whole */
+/**
+ * Base64, because names are bytes; the last entry says how `find` ended. That of busybox knows no -printf: its `stat` gives one name a line,
+ * so that names with line breaks and folders are missing there.
+ */
+const LIST = `cd -- "$1" 2>/dev/null || { printf 'end|0' | base64; exit 0; }
+if find . -maxdepth 0 -printf '' 2>/dev/null; then
+  { find . -mindepth 1 -printf '%y|%s|%Ts|%p\\0'; printf 'end|%s' $?; } | base64
+else
+  { find . -name '*
+*' -prune -o \\( -type f -o -type l \\) -exec stat -c '%F|%s|%Y|%n' {} + | tr '\\n' '\\0'; printf 'end|0'; } | base64
+fi`;
+const KINDS = new Map<string, Entry['kind']>([
+  ['f', 'file'],
+  ['l', 'link'],
+  ['d', 'folder'],
+  ['regular file', 'file'],
+  ['regular empty file', 'file'],
+  ['symbolic link', 'link']
+]);
+
+/** @throws RemoteProblem when the folder cannot be listed at all */
 export async function listThere(
   shell: RemoteShell,
   folder: string,
   leavesOut: LeavesOut,
   signal: AbortSignal
 ): Promise<Listing> {
-  const found = new Map<string, Entry>();
-  const end = { isThere: false };
+  const entries = new Map<string, Entry>();
+  const chunks: string[] = [];
   const { stderr } = await shell.run(LIST, [folder], {
     signal,
     timeoutMs: LIST_MS,
-    onLine: line => {
-      end.isThere ||= line === 'end';
-      const [, mode = '', bytes, seconds, name] = /^([0-9a-f]+)\|(\d+)\|(-?\d+)\|\.\/(.+)$/.exec(line) ?? [];
-      // The list is what the other side says: nothing outside the folder is taken from it.
-      if (name === undefined || !isInside(name) || leavesOut(name, false)) return;
-      const isLink = (Number.parseInt(mode, 16) & 0xf000) === 0xa000;
-      const kind = isLink ? 'link' : 'file';
-      found.set(name, { kind, bytes: Number(bytes), modifiedAt: Number(seconds) });
-    }
+    onLine: line => chunks.push(line)
   });
-  if (end.isThere) return found;
-  throw new RemoteProblem(
-    'sync_failed',
-    `The folder ${folder} on ${shell.host} could not be read completely (${stderr.trim().split('\n').at(-1) || 'no reason given'}); check its permissions, then sync again.`
+  const records = Buffer.from(chunks.join(''), 'base64').toString('latin1').split('\0');
+  const unread = [...stderr.matchAll(/^find: ['\u2018]\.\/(.+)['\u2019]: /gm)].map(([, name = '']) =>
+    Buffer.from(name).toString('latin1')
   );
+  const last = records.pop() ?? '';
+  if (last !== 'end|0' && !(last.startsWith('end|') && unread.length > 0)) {
+    throw new RemoteProblem(
+      'sync_failed',
+      `The folder ${folder} on ${shell.host} could not be read completely (${plainText(stderr.trim().split('\n').at(-1) || 'no reason given', 300)}); check its permissions, then sync again.`
+    );
+  }
+  for (const record of records) {
+    const [, type = '', bytes, seconds, name] = /^([a-z ]+)\|(\d+)\|(-?\d+)\|\.\/([^]+)$/i.exec(record) ?? [];
+    const kind = KINDS.get(type) ?? 'other';
+    // The list is what the other side says: nothing outside the folder is taken from it.
+    if (name === undefined || !isInside(name) || leavesOut(asText(name), kind === 'folder')) continue;
+    entries.set(name, { kind, bytes: Number(bytes), modifiedAt: Number(seconds) });
+  }
+  return { entries, unread };
 }
 
 function isInside(name: string): boolean {

@@ -1,6 +1,7 @@
 /** The arguments of rsync 3 for one direction, and what it says of each file. */
-import type { SyncChange, SyncDirection, SyncRequest } from '@tpulab/protocol';
+import type { SyncChange, SyncDirection, SyncLeftOut, SyncRequest } from '@tpulab/protocol';
 import { viaMaster } from '../ssh/ssh-process.js';
+import { leftOutBecause, shownName } from './listing.js';
 
 export interface SyncFolders {
   /** Both absolute. */
@@ -34,6 +35,8 @@ export function rsyncArguments(
     '--partial',
     '--timeout=60',
     `--out-format=${LINE}`,
+    // Names what it passes over.
+    '--info=name1,nonreg1',
     // Nothing that leads out of the folder here, and no devices: what is there was made by somebody else.
     ...(way === 'from-remote' ? ['--safe-links', '--no-D'] : []),
     ...(dryRun ? ['--dry-run'] : []),
@@ -62,14 +65,46 @@ function quoted(word: string): string {
 /** Null for what is no change of a file: folders, times, and words of rsync. */
 export function changeOf(line: string, way: SyncDirection): SyncChange | null {
   const deleted = /^\*deleting\s+(?:\d+\s+)?(.+)$/.exec(line);
-  if (deleted?.[1] !== undefined) return { path: deleted[1], action: 'delete', bytes: 0 };
+  if (deleted?.[1] !== undefined) return { path: shownName(nameIn(deleted[1])), action: 'delete', bytes: 0 };
   const moved = /^[<>c][fL][\w.+?~]*\s+(\d+)\s(.+)$/.exec(line);
   if (moved?.[1] === undefined || moved[2] === undefined) return null;
   return {
-    path: moved[2],
+    path: shownName(nameIn(moved[2])),
     action: way === 'to-remote' ? 'send' : 'receive',
     bytes: Number(moved[1])
   };
+}
+
+/** In the C locale rsync writes bytes that are no ASCII as `\#NNN`. */
+function nameIn(text: string): string {
+  return text.replace(/\\#([0-3][0-7]{2})/g, (_, octal: string) =>
+    String.fromCharCode(Number.parseInt(octal, 8))
+  );
+}
+
+/** What it says that it passes over; null for other lines. */
+export function leftOutIn(line: string): SyncLeftOut | null {
+  const other = /^skipping non-regular file "(.+)"$/.exec(line)?.[1];
+  if (other !== undefined) return leftOutBecause('other', nameIn(other));
+  const link = /^(?:ignoring|skipping) unsafe symlink "(.+)" -> ".*"$/.exec(line)?.[1];
+  return link === undefined ? null : leftOutBecause('leads-out', nameIn(link));
+}
+
+/** What could not be read or written, from its errors. */
+export function failuresIn(words: string, folders: SyncFolders): SyncLeftOut[] {
+  return [
+    ...words.matchAll(
+      /^rsync: \[\w+\] (?!chown|chgrp)[^"\n]*"(.+?)"(?: \(in .+\))? ?(?:failed)?: (.+) \(\d+\)$/gm
+    )
+  ].map(([, file = '', why = '']) => {
+    const name = shownName(nameIn(file));
+    const folder = [folders.local, folders.remote].find(one => name.startsWith(`${one}/`));
+    return {
+      path: folder === undefined ? name : name.slice(folder.length + 1),
+      reason: why === 'Permission denied' ? 'cannot be read or written' : why.slice(0, 80),
+      failed: true as const
+    };
+  });
 }
 
 /** By what `--version` says. Those that macOS comes with (2.6.9, openrsync) do not know `--protect-args`. */

@@ -5,7 +5,7 @@ import { deadline } from '../../platform/waiting.js';
 import type { RemoteShell } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
 import type { Remote } from '../remote.js';
-import { foldersOf, planSync, runSync } from './folder-sync.js';
+import { foldersOf, NAMED, planSync, runSync } from './folder-sync.js';
 
 const IDLE: SyncStatus = {
   state: 'idle',
@@ -15,6 +15,8 @@ const IDLE: SyncStatus = {
   totalFiles: 0,
   bytes: 0,
   totalBytes: 0,
+  leftOut: [],
+  leftOutCount: 0,
   error: null
 };
 /** Comparing a folder with very many files. */
@@ -63,6 +65,10 @@ export class SyncJobs implements AsyncDisposable {
           onChange: ({ action, bytes }) => {
             if (action === 'delete') return;
             job.change({ files: job.status.files + 1, bytes: job.status.bytes + bytes });
+          },
+          onLeftOut: one => {
+            const { leftOut, leftOutCount } = job.status;
+            job.change({ leftOutCount: leftOutCount + 1, leftOut: [...leftOut, one].slice(0, NAMED) });
           }
         });
       })

@@ -150,6 +150,18 @@ ln -s /etc/hostname "$HOME/${there()}/link.txt"; ln -s / "$HOME/${there()}/root"
     await rm(outside, { recursive: true });
   });
 
+  // B16
+  it('a file and a folder that cannot be read stop nothing, and are named', async () => {
+    await vm.run(`mkdir -p "$HOME/${there()}/locked"; cd "$HOME/${there()}"; echo 1 > good; echo 2 > bad
+echo 3 > locked/x; chmod 000 bad locked`);
+    const status = await sync({ direction: 'from-remote' });
+    expect(status, JSON.stringify(status)).toMatchObject({ state: 'done', leftOutCount: 2 });
+    expect(await readFile(path.join(folder, 'good'), 'utf8')).toBe('1\n');
+    expect(status.leftOut.map(one => one.path).sort()).toEqual(['bad', 'locked']);
+    expect(status.leftOut.every(({ failed }) => failed)).toBe(true);
+    await vm.run(`chmod 700 "$HOME/${there()}/locked"`);
+  });
+
   it('deletes only when it is told to, and shows that before', async () => {
     await sync();
     await rm(path.join(folder, 'big.ckpt'));

@@ -1,17 +1,26 @@
 /**
  * Copies a folder where one of the two machines has no rsync that can be used: what differs in size or time goes as one archive over the
- * connection that stands. Regular files only, each below the folder: links are neither copied nor written through.
+ * connection that stands. Regular files and folders only, each below the folder: links are neither copied nor written through.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { lstat, mkdir, mkdtemp, rename, rm, rmdir } from 'node:fs/promises';
+import { Readable } from 'node:stream';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import type { SyncChange, SyncRequest } from '@tpulab/protocol';
-import { ensureFolder } from '../../platform/ensure-folder.js';
+import type { SyncChange, SyncLeftOut, SyncRequest } from '@tpulab/protocol';
+import { plainText } from '../../platform/plain-text.js';
 import { RemoteProblem } from '../remote-error.js';
 import type { SshShell } from '../ssh/ssh-shell.js';
-import { type Listing, listHere, listThere, patternsOf } from './listing.js';
+import {
+  leftOutBecause,
+  type Listing,
+  listHere,
+  listThere,
+  pathOf,
+  patternsOf,
+  shownName
+} from './listing.js';
 import { ALWAYS_LEFT_OUT, type SyncFolders } from './rsync-arguments.js';
 
 export interface TarSync {
@@ -23,8 +32,20 @@ export interface TarSync {
 
 const ERROR_CHARACTERS = 8_192;
 
+/** A change with the bytes of its name. */
+interface TarChange extends SyncChange {
+  readonly name: string;
+}
+
+export interface TarPlan {
+  readonly changes: readonly TarChange[];
+  /** Folders without a file, which are made. */
+  readonly folders: readonly string[];
+  readonly leftOut: readonly SyncLeftOut[];
+}
+
 /** What is to be done, in the order of the names. @throws RemoteProblem where a link is in the way */
-export async function tarChanges({ request, folders, shell, signal }: TarSync): Promise<SyncChange[]> {
+export async function planTar({ request, folders, shell, signal }: TarSync): Promise<TarPlan> {
   const leavesOut = patternsOf(request.include ?? [], [...ALWAYS_LEFT_OUT, ...(request.exclude ?? [])]);
   const [here, there] = await Promise.all([
     listHere(folders.local, leavesOut, signal),
@@ -32,36 +53,60 @@ export async function tarChanges({ request, folders, shell, signal }: TarSync): 
   ]);
   const isSent = request.direction === 'to-remote';
   const [from, to] = isSent ? [here, there] : [there, here];
-  const copied = [...from].flatMap(([name, { kind, bytes, modifiedAt }]): SyncChange[] => {
-    const other = to.get(name);
-    if (kind === 'link' || (other?.bytes === bytes && other.modifiedAt === modifiedAt)) return [];
-    refuseLinks(name, to, isSent ? shell.host : 'this machine');
+  const where = isSent ? shell.host : 'this machine';
+  const leftOut = from.unread.map(name => leftOutBecause('unread', name));
+  const copied: TarChange[] = [];
+  for (const [name, { kind, bytes, modifiedAt }] of from.entries) {
+    if (kind === 'link' || kind === 'other') leftOut.push(leftOutBecause(kind, name));
+    if (kind !== 'file') continue;
+    const other = to.entries.get(name);
+    if (other?.bytes === bytes && other.modifiedAt === modifiedAt) continue;
+    refuseLinks(name, to, where);
     const isNewer = other !== undefined && other.modifiedAt > modifiedAt;
-    return [{ path: name, action: isSent ? 'send' : 'receive', bytes, ...(isNewer && { newer: true }) }];
-  });
-  const deleted = [...to].flatMap(([name, { kind }]): SyncChange[] =>
-    request.delete !== true || kind === 'link' || from.has(name)
-      ? []
-      : [{ path: name, action: 'delete', bytes: 0 }]
+    const action = isSent ? 'send' : 'receive';
+    copied.push({ name, path: shownName(name), action, bytes, ...(isNewer && { newer: true }) });
+  }
+  const full = new Set(
+    [...from.entries.keys()].map(name => name.slice(0, Math.max(name.lastIndexOf('/'), 0)))
   );
-  return [...copied, ...deleted].sort((a, b) => (a.path < b.path ? -1 : 1));
+  const empty = [...from.entries].flatMap(([name, { kind }]) =>
+    kind === 'folder' && !full.has(name) && !to.entries.has(name) && !from.unread.includes(name) ? [name] : []
+  );
+  for (const name of empty) refuseLinks(name, to, where);
+  // What could not be looked at may have them.
+  const isKnown = (name: string): boolean =>
+    from.entries.has(name) || from.unread.some(one => name === one || name.startsWith(`${one}/`));
+  const deleted = [...to.entries].flatMap(([name, { kind }]): TarChange[] =>
+    request.delete !== true || kind !== 'file' || isKnown(name)
+      ? []
+      : [{ name, path: shownName(name), action: 'delete', bytes: 0 }]
+  );
+  const changes = [...copied, ...deleted].sort((a, b) => (a.path < b.path ? -1 : 1));
+  return { changes, folders: empty, leftOut };
 }
 
 export async function copyByTar(
   sync: TarSync,
-  changes: readonly SyncChange[],
-  onChange: (change: SyncChange) => void
+  { changes, folders }: TarPlan,
+  hears: { onChange(change: SyncChange): void; onLeftOut(one: SyncLeftOut): void }
 ): Promise<void> {
-  const copied = new Map(changes.filter(({ action }) => action !== 'delete').map(one => [one.path, one]));
-  const told = (name: string): void => {
-    const change = copied.get(name);
-    if (change) onChange(change);
-  };
+  const copied = changes.filter(({ action }) => action !== 'delete');
   const isSent = sync.request.direction === 'to-remote';
-  if (copied.size > 0) await (isSent ? send : receive)(sync, [...copied.keys()], told);
+  const names = [...folders, ...copied.map(({ name }) => name)];
+  // Archives keep the order of the names, and programs write the names in ways of their own.
+  let told = 0;
+  const next = (): void => {
+    const change = copied[told++ - folders.length];
+    if (change) hears.onChange(change);
+  };
+  if (names.length > 0) {
+    const missed = await (isSent ? send : receive)(sync, names, next);
+    while (told < names.length - missed.length) next();
+    for (const one of missed) hears.onLeftOut(one);
+  }
   const deleted = changes.filter(({ action }) => action === 'delete');
   if (deleted.length > 0) await (isSent ? deleteThere : deleteHere)(sync, deleted);
-  for (const change of deleted) onChange(change);
+  for (const change of deleted) hears.onChange(change);
 }
 
 /** A link in the place of a folder would take the file to where it points. */
@@ -69,107 +114,149 @@ function refuseLinks(name: string, to: Listing, where: string): void {
   const parts = name.split('/');
   const link = parts
     .map((_, at) => parts.slice(0, at + 1).join('/'))
-    .find(one => to.get(one)?.kind === 'link');
+    .find(one => to.entries.get(one)?.kind === 'link');
   if (link === undefined) return;
   throw new RemoteProblem(
     'sync_bad_folder',
-    `${link} on ${where} is a link, and sync does not write through links; remove it, or exclude it with a pattern.`
+    `${shownName(link)} on ${where} is a link, and sync does not write through links; remove it, or exclude it with a pattern.`
   );
 }
 
 const UNPACK = `mkdir -p -- "$1" && cd -- "$1" && exec tar -x -v -p -o -f -`;
 
-async function send({ folders, shell, signal }: TarSync, names: string[], told: (name: string) => void) {
-  const tar = await startTar(['-c', '-f', '-', '-C', folders.local, '--null', '-T', '-'], signal);
-  tar.child.stdin?.end(names.map(name => `./${name}\0`).join(''));
+async function send(
+  { folders, shell, signal }: TarSync,
+  names: readonly string[],
+  next: () => void
+): Promise<SyncLeftOut[]> {
+  const args = ['-c', '--no-recursion', '-f', '-', '-C', folders.local, '--null', '-T', '-'];
+  const tar = await startTar(args, signal);
+  tar.child.stdin?.end(listOf(names));
   const result = await shell.stream(UNPACK, [folders.remote], {
     signal,
     stdin: tar.child.stdout ?? undefined,
-    onLine: line => told(nameOf(line))
+    onLine: next
   });
-  await tar.ended(shell.host, [0, 1]);
+  const { code, words } = await tar.ended();
   if (result.code !== 0) throw tarProblem(result.stderr, shell.host);
+  return missedIn(code, words, shell.host);
 }
 
-/** GNU tar reads backslashes and dashes in a list of names as something else. */
+function listOf(names: readonly string[]): Buffer {
+  return Buffer.from(names.map(name => `./${name}\0`).join(''), 'latin1');
+}
+
+/** Busybox's tar reads a name from each line. */
 const PACK = `cd -- "$1" || exit 1
-if tar --version 2>/dev/null | grep -q GNU; then set -- --no-unquote; else set --; fi
-exec tar "$@" -c -f - -T -`;
+export LC_ALL=C
+if tar --version 2>/dev/null | grep -q GNU; then exec tar -c --no-recursion --null -f - -T -; fi
+tr '\\0' '\\n' | tar -c -f - -T -`;
 
 /**
  * Into a folder of our own beside the target, and from there file by file: what the other side packs besides the files that were asked
  * for stays there and is removed, and so does all that is no regular file.
  */
-async function receive({ folders, shell, signal }: TarSync, names: string[], told: (name: string) => void) {
+async function receive(
+  { folders, shell, signal }: TarSync,
+  names: readonly string[],
+  next: () => void
+): Promise<SyncLeftOut[]> {
   const { local, remote } = folders;
   await mkdir(local, { recursive: true });
   const staging = await mkdtemp(path.join(local, '.tpulab-sync-'));
   try {
     const tar = await startTar(['-x', '-v', '-p', '-o', '-f', '-', '-C', staging], signal);
     for (const stream of [tar.child.stdout, tar.child.stderr]) {
-      if (stream) createInterface({ input: stream }).on('line', line => told(nameOf(line)));
+      if (stream) createInterface({ input: stream }).on('line', next);
     }
     const result = await shell.stream(PACK, [remote], {
       signal,
-      stdin: names.map(name => `./${name}\n`).join(''),
+      stdin: Readable.from([listOf(names)]),
       ...(tar.child.stdin ? { into: tar.child.stdin } : {})
     });
-    await tar.ended(shell.host, [0]);
-    if (result.code > 1) throw tarProblem(result.stderr, shell.host);
-    for (const name of names) await place(staging, local, name);
+    const { code, words } = await tar.ended();
+    if (code !== 0) throw tarProblem(words, shell.host);
+    const missed = missedIn(result.code, result.stderr, shell.host);
+    const known = new Set(missed.map(one => one.path));
+    for (const name of names) {
+      if ((await place(staging, local, name)) || known.has(shownName(name))) continue;
+      missed.push({ path: shownName(name), reason: 'did not arrive', failed: true });
+    }
+    return missed;
   } finally {
     await rm(staging, { recursive: true, force: true });
   }
 }
 
-async function place(staging: string, local: string, name: string): Promise<void> {
-  const made = path.join(staging, name);
-  // It may have vanished there since it was listed.
-  if (!(await isRealBelow(staging, name)) || !(await lstat(made).catch(() => null))?.isFile()) return;
-  let folder = local;
-  for (const part of name.split('/').slice(0, -1)) {
-    folder = path.join(folder, part);
-    await ensureFolder(folder);
+/** What a tar has left out that went on. @throws RemoteProblem where it has failed as a whole */
+function missedIn(code: number | null, words: string, host: string): SyncLeftOut[] {
+  const missed = [...words.matchAll(/^tar: \.\/(.+): Cannot (?:open|stat|read)[^:]*: (.+)$/gm)].map(
+    ([, name = '', why = '']): SyncLeftOut => ({
+      path: plainText(name),
+      reason: /Permission denied/.test(why) ? 'cannot be read' : plainText(why, 80),
+      failed: true
+    })
+  );
+  if (code !== 0 && code !== 1 && (code !== 2 || missed.length === 0)) throw tarProblem(words, host);
+  return missed;
+}
+
+/** Whether it is there now. */
+async function place(staging: string, local: string, name: string): Promise<boolean> {
+  const made = pathOf(staging, name);
+  const kind = (await isRealBelow(staging, name)) ? await lstat(made).catch(() => null) : null;
+  if (kind?.isFile() !== true && kind?.isDirectory() !== true) return false;
+  const parts = name.split('/');
+  const folders = kind.isDirectory() ? parts : parts.slice(0, -1);
+  for (let depth = 1; depth <= folders.length; depth++) {
+    const below = folders.slice(0, depth).join('/');
+    const folder = pathOf(local, below);
+    await mkdir(folder).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    });
     if (!(await lstat(folder)).isDirectory()) {
-      throw new RemoteProblem('sync_bad_folder', `${folder} is not a folder; move it, then sync again.`);
+      throw new RemoteProblem(
+        'sync_bad_folder',
+        `${path.join(local, shownName(below))} is not a folder; move it, then sync again.`
+      );
     }
   }
-  await rename(made, path.join(local, name));
+  if (kind.isFile()) await rename(made, pathOf(local, name));
+  return true;
 }
 
 /** Whether all folders on the way are folders, and no links. */
 async function isRealBelow(root: string, name: string): Promise<boolean> {
-  let folder = root;
-  for (const part of name.split('/').slice(0, -1)) {
-    folder = path.join(folder, part);
+  const parts = name.split('/');
+  for (let depth = 1; depth < parts.length; depth++) {
+    const folder = pathOf(root, parts.slice(0, depth).join('/'));
     if (!(await lstat(folder).catch(() => null))?.isDirectory()) return false;
   }
   return true;
 }
 
 const DELETE = `cd -- "$1" || exit 1
-while IFS= read -r name; do
-  rm -f -- "$name" || exit 1
+exec xargs -0 sh -c 'for name; do
+  rm -f -- "$name" || exit 255
   folder=$(dirname -- "$name")
   while [ "$folder" != . ] && rmdir -- "$folder" 2>/dev/null; do folder=$(dirname -- "$folder"); done
-done
-exit 0`;
+done' sh`;
 const DELETE_MS = 5 * 60_000;
 
-async function deleteThere({ folders, shell, signal }: TarSync, changes: readonly SyncChange[]) {
-  const stdin = changes.map(({ path: name }) => `./${name}\n`).join('');
+async function deleteThere({ folders, shell, signal }: TarSync, changes: readonly TarChange[]) {
+  const stdin = listOf(changes.map(({ name }) => name));
   const { code, stderr } = await shell.run(DELETE, [folders.remote], { signal, timeoutMs: DELETE_MS, stdin });
   if (code !== 0) throw tarProblem(stderr, shell.host);
 }
 
-async function deleteHere({ folders: { local }, signal }: TarSync, changes: readonly SyncChange[]) {
-  for (const { path: name } of changes) {
+async function deleteHere({ folders: { local }, signal }: TarSync, changes: readonly TarChange[]) {
+  for (const { name } of changes) {
     signal.throwIfAborted();
     if (!(await isRealBelow(local, name))) continue;
-    await rm(path.join(local, name), { force: true });
+    await rm(pathOf(local, name), { force: true });
     // Folders that are empty now; the first one that is not ends it.
-    for (let folder = path.dirname(name); folder !== '.'; folder = path.dirname(folder)) {
-      const isGone = await rmdir(path.join(local, folder)).then(
+    for (let end = name.lastIndexOf('/'); end > 0; end = name.lastIndexOf('/', end - 1)) {
+      const isGone = await rmdir(pathOf(local, name.slice(0, end))).then(
         () => true,
         () => false
       );
@@ -178,15 +265,9 @@ async function deleteHere({ folders: { local }, signal }: TarSync, changes: read
   }
 }
 
-/** `./a`, or `x ./a` as the tar of macOS has it. */
-function nameOf(line: string): string {
-  return line.replace(/^x /, '').replace(/^\.\//, '');
-}
-
 interface RunningTar {
   readonly child: ChildProcess;
-  /** @throws RemoteProblem unless it ended with one of these codes; 1 is for files that changed while they were read. */
-  ended(host: string, codes: readonly number[]): Promise<void>;
+  ended(): Promise<{ readonly code: number | null; readonly words: string }>;
 }
 
 async function startTar(args: readonly string[], signal: AbortSignal): Promise<RunningTar> {
@@ -208,10 +289,10 @@ async function startTar(args: readonly string[], signal: AbortSignal): Promise<R
   });
   return {
     child,
-    ended: async (host, codes) => {
+    ended: async () => {
       const [code] = await closed;
       signal.throwIfAborted();
-      if (code === null || !codes.includes(code)) throw tarProblem(words, host);
+      return { code, words };
     }
   };
 }
