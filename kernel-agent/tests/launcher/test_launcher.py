@@ -236,3 +236,19 @@ def test_a_crash_of_native_code_is_in_the_log_with_the_line_of_the_cell(
         kernel.process.wait(PATIENCE_S)
     assert "Fatal Python error: Segmentation fault" in kernel.log_text()
     assert ", line 3 in <module>" in kernel.log_text()
+
+
+# A09
+@pytest.mark.parametrize("how", ["exit()", "quit"])
+def test_exit_ends_the_cells_that_wait_too(short_folder: Path, how: str) -> None:
+    with KernelProcess(short_folder) as kernel:
+        kernel.finish("exit(True)")
+        assert kernel.run("print('goes on')") == "goes on\n"
+        kernel.client.execute(how)
+        kernel.client.execute("print('must not run')")
+        assert kernel.process.wait(PATIENCE_S) == 0
+        said: list[str] = []
+        while kernel.client.iopub_channel.msg_ready():
+            said.append(str(kernel.client.get_iopub_msg(timeout=PATIENCE_S)["content"]))
+        assert any("exit() was called" in text for text in said)
+        assert not any("must not run\\n" in text for text in said)

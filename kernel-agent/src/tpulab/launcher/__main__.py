@@ -32,6 +32,7 @@ def main() -> None:
 
     keep_compiled_programs()
 
+    from tpulab.launcher.kernel_io import end_with_exit
     from tpulab.launcher.own_packages import use_own_environment
     from tpulab.launcher.recorded_kernel import RecordedKernelApp
     from tpulab.launcher.short_tracebacks import shorten_tracebacks
@@ -41,6 +42,7 @@ def main() -> None:
             super().initialize(argv)
             shorten_tracebacks(self.shell)
             use_own_environment(self.shell)
+            end_with_exit(self.shell)
             try:
                 from tpulab.agent.process_agent import start_in_kernel
 

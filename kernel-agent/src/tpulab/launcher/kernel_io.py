@@ -17,8 +17,23 @@ import re
 import sys
 from typing import Any
 
+from IPython.core.autocall import ZMQExitAutocall
 from jupyter_client.jsonutil import json_default
 from jupyter_client.session import Session
+
+
+class Exit(ZMQExitAutocall):  # type: ignore[misc]
+    """`exit` and `quit`: IPython's own end the kernel a moment later, so that cells that wait still run."""
+
+    def __call__(self, keep_kernel: bool = False) -> None:
+        super().__call__(keep_kernel)
+        raise SystemExit("exit() was called")
+
+
+def end_with_exit(shell: Any) -> None:
+    shell.exiter = Exit(shell)
+    shell.user_ns.update(exit=shell.exiter, quit=shell.exiter)
+
 
 HALVES = re.compile("[\ud800-\udfff]")
 
