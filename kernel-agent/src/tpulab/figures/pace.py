@@ -85,6 +85,8 @@ class Pace:
         self._bands: dict[str, tuple[int, int, int]] = {}
         self._next_ns = 0
         self._find = find
+        #: evaluations and the like that are under way: what they compute is no part of the step
+        self.bands_open = 0
         #: programs of the open step
         self._called: list[Counted | None] = []
         self._watched = 0
@@ -104,12 +106,13 @@ class Pace:
     def called(self, jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A program was started in a step that is watched."""
         # Single operations outside jit are no programs of the step.
-        if not is_of_jax(jitted):
+        if not self.bands_open and not is_of_jax(jitted):
             self._called.append(self._find(jitted, args, kwargs))
 
     def ran(self, program: Counted | None) -> None:
         """As `called`, for a program that is known. None: what it computes is not."""
-        self._called.append(program)
+        if not self.bands_open:
+            self._called.append(program)
 
     def step_was_watched(self) -> None:
         """The open step is over, and all programs that it started were seen."""

@@ -260,12 +260,19 @@ class TrainingRun:
         if kind not in get_args(BandKind):
             raise ValueError(f"a band is one of {', '.join(get_args(BandKind))}, not {kind!r}")
         began = now_ns()
+        pace = self._tracked.run.pace if self._tracked is not None and kind != "transfer" else None
+        if pace is not None:
+            pace.bands_open += 1
         try:
             yield
         except BaseException:
             self.add_band(kind, began, failed=True)
             raise
-        self.add_band(kind, began)
+        else:
+            self.add_band(kind, began)
+        finally:
+            if pace is not None:
+                pace.bands_open -= 1
 
     # -- for the loops ---------------------------------------------------------------------------------
 

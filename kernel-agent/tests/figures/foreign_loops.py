@@ -1,0 +1,254 @@
+"""Loops as other people write them, each measured from outside too: what the agent reports against the truth.
+
+`python foreign_loops.py` writes the table of `docs/steps.md` (Python with jax, flax, optax and grain).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+DEVICES = 2
+#: The first steps compile, or start what was compiled.
+UNSTEADY = 3
+
+HEAD = """
+import json, time, warnings
+import numpy as np, jax, jax.numpy as jnp, tpulab
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from tpulab.agent.process_agent import current_agent
+
+warnings.simplefilter("ignore")
+agent, seen = current_agent(), []
+agent.recorder.taps.append(seen.extend)
+turns, waited, evaluated = [], [], []
+
+
+def slowly(items, seconds=0.004):
+    for item in items:
+        began = time.perf_counter()
+        time.sleep(seconds)
+        waited.append(time.perf_counter() - began)
+        yield item
+
+
+class Evaluation:
+    def __enter__(self):
+        self.began = time.perf_counter()
+
+    def __exit__(self, *_):
+        evaluated.append(time.perf_counter() - self.began)
+
+
+def clocked(steps):
+    # A turn as the loop lives it: from one request for an item to the next.
+    began = time.perf_counter()
+    for item in steps:
+        yield item
+        now = time.perf_counter()
+        turns.append(now - began)
+        began = now
+
+
+def report(run, loss=None, flops=None):
+    run.finish()
+    agent.settle(5)
+    tracked = run._tracked.run
+    steps = [one for m in seen if m["type"] == "steps" and m["run"] == tracked.id for one in m["steps"]]
+    pace = tracked.pace.message(tracked.figures())
+    spans = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
+    steady = slice(UNSTEADY, None)
+    mean = lambda values: 1e3 * float(np.mean(values))
+    told = {
+        "steps": len(steps),
+        "ms": float(np.mean([one["wallMs"] for one in steps[steady]])),
+        "input": float(np.mean([one["inputMs"] for one in steps[steady]])) if waited else None,
+        "device": float(np.mean([one["deviceMs"] for one in steps[steady]])),
+        "evaluations": pace["goodput"]["badputMs"].get("CUSTOM_BADPUT_EVENTS") if evaluated else None,
+        "flops": pace["mfu"]["flopsPerStep"] if flops and pace["mfu"] else None,
+        "loss": tracked.metrics.get("loss") if loss is not None else None,
+        "spans": sum(one[name] for one in steps for name in spans)
+        + sum(sum(one.get("bands", {}).values()) for one in steps),
+        "walls": sum(one["wallMs"] for one in steps),
+        "exact": pace["mfu"]["source"] == "counted" if flops and pace["mfu"] else None,
+    }
+    true = {
+        "steps": len(turns),
+        "ms": mean(turns[steady]),
+        "input": mean(waited[UNSTEADY : len(turns)]) if waited else None,
+        "evaluations": 1e3 * sum(evaluated) if evaluated else None,
+        "flops": flops,
+        "loss": float(loss) if loss is not None else None,
+    }
+    print(json.dumps({"told": told, "true": true}))
+
+
+def start(**more):
+    return tpulab.run("loop", log=False, peak_flops=1e12, **more)
+
+
+""".replace("UNSTEADY", str(UNSTEADY))
+
+LOOPS = {
+    "flax nnx, optax and grain": """
+        import grain.python as grain, optax
+        from flax import nnx
+
+        model = nnx.Linear(16, 4, use_bias=False, rngs=nnx.Rngs(0))
+        optimizer = nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
+
+        @nnx.jit
+        def train(model, optimizer, x):
+            value, gradient = nnx.value_and_grad(lambda m: jnp.square(m(x)).mean())(model)
+            optimizer.update(model, gradient)
+            return value
+
+        data = grain.MapDataset.range(40).map(lambda i: np.full((8, 16), i / 40, np.float32))
+        run = start()
+        for x in clocked(run.steps(slowly(data.to_iter_dataset()), total=40)):
+            loss = train(model, optimizer, x)
+            run.log(loss=loss)
+        report(run, loss)
+    """,
+    "pmap on two devices": """
+        step = jax.pmap(lambda x: x @ x)
+        x = step(jnp.ones((2, 64, 64)) / 64)
+        run = start()
+        for _ in clocked(run.steps(slowly(range(60)), total=60)):
+            x = step(x)
+            run.log(loss=x[0, 0, 0])
+        report(run, x[0, 0, 0], flops=2 * 2 * 64**3)
+    """,
+    "shard_map on two devices": """
+        mesh = Mesh(np.array(jax.devices()), ("data",))
+        place = NamedSharding(mesh, P("data"))
+        split = {"mesh": mesh, "in_specs": P("data"), "out_specs": P("data")}
+        step = jax.jit(jax.shard_map(lambda x: x @ (x.T @ x), **split))
+        x = jax.device_put(np.ones((64, 32), np.float32) / 32, place)
+        run = start()
+        for _ in clocked(run.steps(slowly(range(60)), total=60)):
+            x = step(x)
+            jax.block_until_ready(x)
+            run.log(loss=7)
+        report(run, 7, flops=2 * (2 * 2 * 32 * 32 * 32))
+    """,
+    "lax.scan of 100 updates a call": """
+        @jax.jit
+        def many(w):
+            return jax.lax.scan(lambda w, _: (w @ w, None), w, length=100)[0]
+
+        w = jnp.eye(32)
+        run = start()
+        for _ in clocked(run.steps(slowly(range(60)), total=60)):
+            w = many(w)
+            run.log(loss=w[0, 0])
+        report(run, w[0, 0], flops=100 * 2 * 32**3)
+    """,
+    "gradient accumulation, three jitted functions": """
+        gradient = jax.jit(jax.grad(lambda w, x: (x @ w).sum()))
+        add = jax.jit(lambda a, b: jax.tree.map(jnp.add, a, b))
+        update = jax.jit(lambda w, g: w - 0.1 * g)
+        w, x = jnp.ones((16, 4)), jnp.ones((8, 16))
+        run = start()
+        for _ in clocked(run.steps(slowly(range(50)), total=50)):
+            sums = gradient(w, x)
+            for _ in range(3):
+                sums = add(sums, gradient(w, x))
+            w = update(w, sums)
+            run.log(loss=w[0, 0])
+        report(run, w[0, 0])
+    """,
+    "an evaluation each 20 steps": """
+        step, evaluate = jax.jit(lambda x: x @ x), jax.jit(lambda x: x.sum())
+        x = jnp.eye(64)
+        run = start()
+        for number in clocked(run.steps(slowly(range(80)), total=80)):
+            x = step(x)
+            run.log(loss=x[0, 0])
+            if number % 20 == 19:
+                with run.band("evaluate"), Evaluation():
+                    time.sleep(0.1)
+                    run.log(accuracy=float(evaluate(x)))
+        report(run, x[0, 0], flops=2 * 64**3)
+    """,
+    "block_until_ready in each step": """
+        step = jax.jit(lambda x: x @ x)
+        x = jnp.eye(256)
+        run = start()
+        for _ in clocked(run.steps(range(60))):
+            x = step(x)
+            x.block_until_ready()
+            time.sleep(0.003)
+            run.log(loss=x[0, 0])
+        report(run, x[0, 0], flops=2 * 256**3)
+    """,
+    "the last of a sweep of 20 runs": """
+        for number in range(20):
+            turns.clear(), waited.clear()
+            step = jax.jit(lambda x: x @ x)
+            x = jnp.full((64, 64), 1 / 64)
+            run = start()
+            for _ in clocked(run.steps(slowly(range(20), 0.002))):
+                x = step(x)
+                run.log(loss=x[0, 0] * number)
+        report(run, x[0, 0] * number)
+    """,
+}
+
+
+def measure(name: str) -> dict[str, dict[str, Any]]:
+    """What was reported of a loop, and what was true."""
+    env = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_NUM_CPU_DEVICES": str(DEVICES),
+        "TPULAB_TEXT": "0",
+        "PYTHONPATH": str(ROOT / "kernel-agent" / "src"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + textwrap.dedent(LOOPS[name])],
+        env={key: value for key, value in env.items() if key != "TPULAB_AGENT_SOCKET"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+COLUMNS = {"steps": "steps", "ms": "ms a step", "input": "ms of input", "evaluations": "ms of evaluations"}
+COLUMNS |= {"flops": "operations a step", "loss": "last value"}
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+
+
+def table() -> str:
+    """Reported / true, for each loop."""
+
+    def cell(found: dict[str, Any], column: str) -> str:
+        told, true = found["told"][column], found["true"][column]
+        return "" if true is None else "not known" if told is None else f"{told:,.4g} / {true:,.4g}"
+
+    head = ["loop", *COLUMNS.values()]
+    rows = [head, ["---"] * len(head)]
+    for name in LOOPS:
+        found = measure(name)
+        rows.append([name, *(cell(found, column) for column in COLUMNS)])
+    widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
+    rows[1] = ["-" * width for width in widths]
+    padded = [[text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in padded)
+
+
+if __name__ == "__main__":
+    page = ROOT / "docs" / "steps.md"
+    text = page.read_text()
+    made = f"{BEGIN}\n\n{table()}\n\n{END}"
+    page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: made, text, flags=re.DOTALL))

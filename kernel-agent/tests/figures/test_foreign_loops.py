@@ -1,0 +1,34 @@
+"""The headline figures of loops as other people write them, against what was measured outside."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from foreign_loops import LOOPS, measure
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_is_reported_is_what_was_measured_outside(name: str) -> None:
+    found = measure(name)
+    told, true = found["told"], found["true"]
+    assert told["steps"] == true["steps"]
+    # Both clocks look at the same loop: what lies between their looks is microseconds, or a lost core.
+    assert told["ms"] == pytest.approx(true["ms"], rel=0.1, abs=1)
+    assert told["spans"] == pytest.approx(told["walls"], rel=1e-3)
+    if true["input"] is not None:
+        # A wait in which the device works on the step before is device time.
+        overlapped = told["input"] + told["device"]
+        assert told["input"] <= 1.1 * true["input"] + 1
+        assert overlapped >= 0.9 * true["input"] - 1
+    if true["evaluations"] is not None:
+        assert told["evaluations"] == pytest.approx(true["evaluations"], rel=0.1)
+    if true["flops"] is not None:
+        assert told["exact"] is True
+        assert told["flops"] == pytest.approx(true["flops"], rel=1e-6)
+    if true["loss"] is not None:
+        assert told["loss"] == pytest.approx(true["loss"], rel=1e-6)
