@@ -240,6 +240,9 @@ export const PaceMessage = Type.Object({
   stepsPerSecond: Rate,
   tokensPerSecond: Rate,
   samplesPerSecond: Rate,
+  updatesPerSecond: Type.Optional(
+    Type.Number({ minimum: 0, description: 'of a run whose steps are several updates each' })
+  ),
   etaSeconds: Rate,
   mfu: Type.Union([
     Type.Object({

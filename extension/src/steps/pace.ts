@@ -35,15 +35,20 @@ export function computeFigure({ mfu }: PaceMessage, trans: TranslationBundle): C
   return { value: isLeast ? `≥ ${value}` : value, unit, source: sourceText(mfu.source, trans), rows };
 }
 
-/** Tokens before samples, because they are the same amount of work in every step. */
+/** Tokens before samples and updates, because they are the same amount of work in every step. */
 export function throughputFigure(
-  { tokensPerSecond, samplesPerSecond }: PaceMessage,
+  { tokensPerSecond, samplesPerSecond, updatesPerSecond }: PaceMessage,
   trans: TranslationBundle
 ): NamedFigure | null {
   if (tokensPerSecond !== null) {
     return { value: rate(tokensPerSecond), unit: trans.__('tokens/s') };
   }
-  return samplesPerSecond === null ? null : { value: rate(samplesPerSecond), unit: trans.__('samples/s') };
+  if (samplesPerSecond !== null) {
+    return { value: rate(samplesPerSecond), unit: trans.__('samples/s') };
+  }
+  return updatesPerSecond === undefined
+    ? null
+    : { value: rate(updatesPerSecond), unit: trans.__('updates/s') };
 }
 
 /** The same in a line: `22.0 % MFU`, `5,310 samples/s`. */

@@ -175,6 +175,12 @@ describe('the pace of a run', () => {
     expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } })[0]).toBe('≥ 41.0 % MFU');
   });
 
+  it('has the updates of a run whose steps are several each, unless it knows tokens', () => {
+    const updates = { ...pace, mfu: null, updatesPerSecond: 2_000 };
+    expect(texts({ ...updates, tokensPerSecond: null })).toEqual(['2,000 updates/s']);
+    expect(texts(updates)).toEqual(['12,345 tokens/s']);
+  });
+
   it('says what a lower bound leaves out, and which peak it is of', () => {
     const bound = computeFigure({ ...pace, mfu: { ...mfu, value: 0.1, source: 'lower-bound' } }, trans);
     expect(bound?.source).toContain(

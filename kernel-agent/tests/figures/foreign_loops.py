@@ -145,7 +145,7 @@ LOOPS = {
             return jax.lax.scan(lambda w, _: (w @ w, None), w, length=100)[0]
 
         w = jnp.eye(32)
-        run = start()
+        run = start(updates_per_step=100)
         for _ in clocked(run.steps(slowly(range(60)), total=60)):
             w = many(w)
             run.log(loss=w[0, 0])

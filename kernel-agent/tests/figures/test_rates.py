@@ -22,7 +22,7 @@ class Training:
         self.now, self.total, self.done = 0, total, 0
         self.totals = RunTotals()
         monkeypatch.setattr(room, "now_ns", lambda: self.now)
-        self.pace = Pace(Effort(tokens=1000), lambda *_: None)
+        self.pace = Pace(Effort(tokens=1000, updates=100), lambda *_: None)
         self.told: list[tuple[int, Any]] = []
         self._next = 0
 
@@ -65,6 +65,7 @@ def test_a_pause_is_in_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
         if moment > 2 * S:
             assert 9.5 < message["stepsPerSecond"] < 10.5
             assert 9_500 < message["tokensPerSecond"] < 10_500
+            assert message["updatesPerSecond"] == pytest.approx(100 * message["stepsPerSecond"])
 
 
 def test_evaluations_to_come_are_counted_from_the_second_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ class Effort:
     tokens: float | None = None
     samples: float | None = None
     peak_flops: float | None = None
+    updates: float | None = None
 
 
 class Counted(Protocol):
@@ -155,7 +156,7 @@ class Pace:
         is_steady = totals.steps - totals.compiled >= STEADY_STEPS or self._compiles_always(totals)
         if rate and is_steady and run.total is not None and run.total >= run.recorded:
             left = (run.total - run.recorded) / rate + self._bands_to_come(run.total)
-        return {
+        message: PaceMessage = {
             "type": "pace",
             "time": unix_now_ms(),
             "run": run.run,
@@ -168,6 +169,9 @@ class Pace:
             "goodput": goodput(run.totals, moment - (self.prepared_ns or run.started_ns),
                                run.started_ns - (self.prepared_ns or run.started_ns)),
         }  # fmt: skip
+        if rate is not None and self._effort.updates is not None:
+            message["updatesPerSecond"] = rate * self._effort.updates
+        return message
 
     def band(self, kind: str, step: int, lasted: int) -> None:
         """A pause, an evaluation or the like is over. On the thread of the loop."""

@@ -165,6 +165,7 @@ class PaceMessage(TypedDict):
     stepsPerSecond: float | None
     tokensPerSecond: float | None
     samplesPerSecond: float | None
+    updatesPerSecond: NotRequired[float]
     etaSeconds: float | None
     mfu: MfuFigures | None
     goodput: Goodput

@@ -376,6 +376,7 @@ def run(
     tokens_per_step: float | None = None,
     samples_per_step: float | None = None,
     peak_flops: float | None = None,
+    updates_per_step: float | None = None,
     notify: str | Sequence[str] | None = None,
 ) -> TrainingRun:
     """Creates a run that the page can control while its cell is busy.
@@ -391,6 +392,7 @@ def run(
         backend: framework of the hyperparameter arrays. Default: the imported one.
         flops_per_step: floating-point operations of a step on all devices, for the MFU. Default: counted.
         tokens_per_step, samples_per_step: for the throughput.
+        updates_per_step: of the parameters, where a step is several (a `lax.scan` of 100 in one call).
         peak_flops: peak operations per second of one device. Default: that of the chip, if known.
         notify: command to run when the run has finished, was stopped or has failed: a string for the shell,
             or a program with its arguments. Its environment has `TPULAB_RUN_STATE`, `TPULAB_RUN_NAME` and
@@ -413,6 +415,7 @@ def run(
             figure("tokens_per_step", tokens_per_step),
             figure("samples_per_step", samples_per_step),
             figure("peak_flops", peak_flops),
+            figure("updates_per_step", updates_per_step),
         ),
         notify=notify,
     )
