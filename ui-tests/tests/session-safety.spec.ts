@@ -103,3 +103,19 @@ test('follows its file: a change is shown, and a deleted file is written again o
   await page.getByRole('button', { name: 'Save again' }).click();
   await expect.poll(() => gateway.read('f.ipynb').catch(() => '')).toContain('second');
 });
+
+test('outputs of several lines are shown and saved as the file has them', async ({ page, gateway }) => {
+  const notebook = JSON.parse(notebookText(['print("a\\nb")', '1'])) as {
+    cells: { outputs: object[]; execution_count: number | null }[];
+  };
+  const outputs = [{ output_type: 'stream', name: 'stdout', text: ['a\n', 'b\n'] }];
+  Object.assign(notebook.cells[0]!, { outputs, execution_count: 1 });
+  await gateway.write('lines.ipynb', JSON.stringify(notebook));
+  await open(page, gateway, 'lines.ipynb');
+  await expect(cell(page, 0).locator('.jp-OutputArea-output pre')).toHaveText('a\nb\n');
+  await cell(page, 1).locator('.cm-content').click();
+  await page.keyboard.type('0');
+  await expect.poll(() => gateway.read('lines.ipynb')).toMatch(/01|10/);
+  const saved = JSON.parse(await gateway.read('lines.ipynb')) as typeof notebook;
+  expect(saved.cells[0]?.outputs).toEqual(outputs);
+});

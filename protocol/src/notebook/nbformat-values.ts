@@ -17,6 +17,19 @@ export function fileOutput(output: NotebookOutput): unknown {
   }
 }
 
+/** An output of a file with its lists of lines as texts, as nbformat reads them: JupyterLab's model would put commas between the lines. */
+export function joined(output: unknown): unknown {
+  if (typeof output !== 'object' || output === null) return output;
+  const { text, data } = output as { text?: unknown; data?: unknown };
+  if (Array.isArray(text)) return { ...output, text: text.join('') };
+  if (typeof data !== 'object' || data === null) return output;
+  const whole = Object.entries(data).map(([type, value]: [string, unknown]) => [
+    type,
+    Array.isArray(value) && isText(value) && !/[/+]json$/.test(type) ? value.join('') : value
+  ]);
+  return { ...output, data: Object.fromEntries(whole) as unknown };
+}
+
 /** What nbformat splits; base64 and JSON stay whole. */
 const SPLIT = /^(text\/.*|application\/javascript|image\/svg\+xml)$/;
 

@@ -205,3 +205,29 @@ describe('the kernel of a notebook', () => {
     expect(choice(kernelspec, language)).toBe(wanted);
   });
 });
+
+describe('outputs whose texts are lists of lines', () => {
+  const data = { 'text/html': ['<b>\n', 'x'], 'application/json': ['a', 'b'], 'image/png': ['iVB\n', 'OR'] };
+  const outputs = [
+    { output_type: 'stream', name: 'stdout', text: ['a\n', 'b\n'] },
+    { output_type: 'display_data', metadata: {}, data },
+    { output_type: 'error', ename: 'E', evalue: '', traceback: ['one', 'two'] }
+  ];
+  const cell = { cell_type: 'code', id: 'c', metadata: {}, source: [], execution_count: 1, outputs };
+  const file = JSON.stringify({ cells: [cell], metadata: {}, nbformat: 4, nbformat_minor: 5 }, null, 1);
+
+  it('are read as nbformat reads them, and change nothing in the file', () => {
+    const notebook = new NotebookText(file);
+    const content = notebook.content();
+    expect(content.cells[0]?.['outputs']).toEqual([
+      { output_type: 'stream', name: 'stdout', text: 'a\nb\n' },
+      {
+        output_type: 'display_data',
+        metadata: {},
+        data: { 'text/html': '<b>\nx', 'application/json': ['a', 'b'], 'image/png': 'iVB\nOR' }
+      },
+      outputs[2]
+    ]);
+    expect(notebook.withContent(content)).toBe(file);
+  });
+});

@@ -5,7 +5,7 @@
 import type { NotebookOutput } from '../outputs.js';
 import { JsonWriter } from './json-edit.js';
 import { edited, items, type JsonNode, member, parseJson } from './json-tree.js';
-import { fileOutput, isText, lines, textOf } from './nbformat-values.js';
+import { fileOutput, isText, joined, lines, textOf } from './nbformat-values.js';
 import { listOf, objectOf, upgraded } from './upgrade.js';
 
 export interface CodeCell {
@@ -86,7 +86,10 @@ export class NotebookText {
     const { orig_nbformat: _, ...metadata } = objectOf(notebook['metadata']);
     const cells = listOf(notebook['cells']).map((each, index) => {
       const cell = objectOf(each);
-      const code = { execution_count: cell['execution_count'] ?? null, outputs: listOf(cell['outputs']) };
+      const code = {
+        execution_count: cell['execution_count'] ?? null,
+        outputs: listOf(cell['outputs']).map(joined)
+      };
       return {
         ...cell,
         id: this.#ids[index] ?? '',
