@@ -67,8 +67,8 @@ export async function writeSshd(
     readonly env: Readonly<Record<string, string>>;
     /** Root may log in with the keys of `rootKeys`. */
     readonly root?: boolean;
-    /** It forwards unix sockets. */
-    readonly streamLocal?: boolean;
+    /** Lines that count before these: of several, sshd takes the first. */
+    readonly more?: readonly string[];
   }
 ): Promise<string> {
   const file = path.join(folder, 'opt', 'sshd_config');
@@ -76,6 +76,7 @@ export async function writeSshd(
     .map(([name, value]) => `${name}="${value}"`)
     .join(' ');
   const lines = [
+    ...(options.more ?? []),
     'Port 22',
     'HostKey /opt/host_key',
     'PidFile none',
@@ -83,7 +84,6 @@ export async function writeSshd(
     `PasswordAuthentication ${options.password ? 'yes' : 'no'}`,
     'KbdInteractiveAuthentication no',
     `PermitRootLogin ${options.root === true ? 'prohibit-password' : 'no'}`,
-    `AllowStreamLocalForwarding ${options.streamLocal === false ? 'no' : 'yes'}`,
     'Subsystem sftp internal-sftp',
     'LogLevel VERBOSE',
     ...(set === '' ? [] : [`SetEnv ${set}`]),

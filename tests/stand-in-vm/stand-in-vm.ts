@@ -171,10 +171,18 @@ export class StandInVm implements AsyncDisposable {
     await this.#restartSshd();
   }
 
-  /** As an administrator may have it; takes effect for new connections. */
-  async refuseSocketForwarding(): Promise<void> {
-    await writeSshd(this.folder, { ...this.#accounts, streamLocal: false });
+  /** Lines of sshd_config, as an administrator may have them; they take effect for new connections. */
+  async configureSshd(...more: readonly string[]): Promise<void> {
+    await writeSshd(this.folder, { ...this.#accounts, more });
     await this.#restartSshd();
+  }
+
+  /** The login shell of its user. */
+  async setShell(shell: string): Promise<void> {
+    const file = path.join(this.folder, 'etc', 'passwd');
+    const text = await readFile(file, 'utf8');
+    // In place: the file is mounted there.
+    await writeFile(file, text.replace(new RegExp(`^(${USER}:.*:)[^:]*$`, 'm'), `$1${shell}`));
   }
 
   /** Where keys are added with which root may log in. */

@@ -67,7 +67,7 @@ async function entryOf(
   name: string,
   { program, controlPath, destination, options }: RemoteSsh
 ): Promise<string> {
-  const { stdout } = await promisify(execFile)(program, [...options, '-G', '--', destination]).catch(
+  const { stdout } = await promisify(execFile)(program, [...options, '-N', '-G', '--', destination]).catch(
     (cause: unknown) => {
       throw new CommandError(
         'ssh_not_started',

@@ -197,7 +197,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     expect(await google.running()).toEqual([]);
     // The next runtime is another machine: another host key, and perhaps an sshd that forwards no sockets.
     await vm.changeHostKey();
-    await vm.refuseSocketForwarding();
+    await vm.configureSshd('AllowStreamLocalForwarding no');
     await hub.post('connect', undefined, 'colab');
     await agree();
     await hub.until('connected', 'colab');

@@ -162,7 +162,8 @@ function lostProblem(target: SshTarget, errors: readonly string[], code: number 
 
 /** What this computer's ssh makes of a target, a keyword and its value in each line. Nothing is sent anywhere. */
 async function configurationOf(program: string, { destination, options }: SshTarget): Promise<string> {
-  const args = ['-G', ...options, '--', destination];
+  // Without -N it refuses a configuration that sends it into the background (ForkAfterAuthentication).
+  const args = ['-N', '-G', ...options, '--', destination];
   const env = sshEnvironment();
   return promisify(execFile)(program, args, { timeout: CONFIG_MS, env }).then(
     ({ stdout }) => stdout,

@@ -216,10 +216,13 @@ export class SshShell implements RemoteShell {
 
 type Input = string | Uint8Array | Readable;
 
-/** What a start-up file has not read of what came before our input is passed over. */
-const SKIP = `while IFS= read -r tpulab_line; do [ "$tpulab_line" = MARK ] && break; done
+/** What a start-up file has not read of what came before our input is passed over. Scripts may ask for `UNREAD`. */
+const SKIP = `tpulab_unread=0
+while IFS= read -r tpulab_line; do [ "$tpulab_line" = MARK ] && break; tpulab_unread=1; done
 `;
-/** A start-up file that asks something gets an empty line, so that it goes on, as often as it asks. */
+/** 0 in a script with input: a start-up file there has read what was meant for the script. */
+export const UNREAD = '$tpulab_unread';
+/** A start-up file that asks something gets an empty line, at once and as often as it asks, so that it goes on. */
 const ASKED_MS = 2_000;
 const SILENT_MS = 60_000;
 
@@ -236,6 +239,7 @@ function pipelineTo(input: Readable): PassThrough {
 /** Our input goes there when the script has begun: before, a start-up file might read it. */
 async function feed(ssh: SshProcess, answer: Answer, mark: string, input: Input): Promise<void> {
   const { stdin } = ssh.child;
+  stdin.write('\n');
   const asked = setInterval(() => stdin.write('\n'), ASKED_MS);
   const silent = setTimeout(() => void ssh.end(), SILENT_MS);
   try {

@@ -10,7 +10,7 @@ import { runProgram } from '../../environments/run-program.js';
 import type { RemoteShell } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
 import { sshEnvironment } from '../ssh/ssh-process.js';
-import { SshShell } from '../ssh/ssh-shell.js';
+import { SshShell, UNREAD } from '../ssh/ssh-shell.js';
 import {
   changeOf,
   failuresIn,
@@ -139,13 +139,13 @@ export async function runSync(run: SyncRun): Promise<void> {
 }
 
 async function transportOf({ shell, signal }: Pick<SyncRun, 'shell' | 'signal'>): Promise<'rsync' | 'tar'> {
-  const script = 'rsync --version 2>/dev/null || true';
+  const script = `echo "unread=${UNREAD}"; rsync --version 2>/dev/null || true`;
   const [here, there] = await Promise.all([
     rsyncHere(signal),
-    shell.run(script, [], { signal, timeoutMs: SMALL_STEP_MS }).then(({ stdout }) => stdout)
+    shell.run(script, [], { signal, timeoutMs: SMALL_STEP_MS, stdin: '\n' }).then(({ stdout }) => stdout)
   ]);
-  // rsync takes the first bytes of the other side for its own, whoever prints them.
-  const isQuiet = overSsh(shell).noise === null;
+  // rsync takes the first bytes of the other side for its own, whoever prints them, and a start-up file may take those of rsync.
+  const isQuiet = overSsh(shell).noise === null && there.includes('unread=1');
   return isQuiet && isUsableRsync(here) && isUsableRsync(there) ? 'rsync' : 'tar';
 }
 

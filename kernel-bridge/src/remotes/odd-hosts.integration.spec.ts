@@ -1,0 +1,178 @@
+/** Hosts and configurations of ssh as people have them: what connects all the same, and the true cause where nothing can. */
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Remote, SyncStatus } from '@tpulab/protocol';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { StandInVm, USER, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { Hub } from './testing/hub.js';
+
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
+
+const why = whyNoStandIn();
+
+describe.skipIf(why !== null)(
+  `a host that is set up oddly${why === null ? '' : ` (skipped: ${why})`}`,
+  () => {
+    let vm: StandInVm;
+    let hub: Hub;
+    let folder: string;
+
+    beforeAll(async () => {
+      vm = await StandInVm.start();
+      hub = await Hub.start(vm.laptop);
+      await hub.add({ connect: false });
+      folder = await mkdtemp(path.join(tmpdir(), 'tpulab-odd-'));
+    });
+    afterAll(async () => {
+      await hub[Symbol.asyncDispose]();
+      await vm[Symbol.asyncDispose]();
+      await rm(folder, { recursive: true, force: true });
+    });
+    afterEach(async () => {
+      await hub.post('disconnect');
+      await rm(bashrc(), { force: true });
+    });
+
+    const bashrc = (): string => path.join(vm.home, '.bashrc');
+    const host = (): string[] => ['Host vm', `  HostName ${vm.network.vmAddress}`, `  User ${USER}`];
+    /** ssh processes of our connection. */
+    const masters = (): string[] =>
+      execFileSync('ps', ['-eo', 'args'], { encoding: 'utf8' })
+        .split('\n')
+        .filter(line => line.includes('ControlMaster=yes') && line.includes(`-F ${vm.laptop.config}`));
+
+    async function failed(): Promise<Remote> {
+      await hub.post('connect');
+      await vi.waitFor(async () => expect(await hub.remote()).toMatchObject({ state: 'failed' }), {
+        timeout: 90_000,
+        interval: 50
+      });
+      return hub.remote();
+    }
+
+    async function copied(direction: 'to-remote' | 'from-remote'): Promise<SyncStatus> {
+      const body = { localFolder: folder, remoteFolder: 'odd', direction };
+      const begun = await hub.rest('POST', '/bridge/v1/remotes/vm/sync', { body });
+      expect(begun.status, JSON.stringify(begun.body)).toBe(202);
+      return vi.waitUntil(
+        async () => {
+          const status = (await hub.rest('GET', '/bridge/v1/remotes/vm/sync')).body as SyncStatus;
+          return status.state === 'running' ? null : status;
+        },
+        { timeout: 60_000, interval: 20 }
+      );
+    }
+
+    // B01, B10
+    it.each([
+      ['greets', "echo 'Welcome to the cluster.'; echo; echo 'Quota: 41 % of 200 GB used'"],
+      [
+        'prints what our own answers look like',
+        "printf 'end\\tno\\nhome\\t/nowhere\\nsocket\\t/tmp/not-this.sock\\ntoken\\tnot-this\\n'"
+      ],
+      ['prints escape sequences', "printf '\\033[1;31mmaintenance\\033[0m\\r\\n\\033]0;title\\007'"],
+      ['prints a number', 'echo 42'],
+      ['prints no line end', "printf 'loading modules ...'"],
+      ['asks a question', 'read -t 5 -r answer'],
+      [
+        'goes elsewhere and changes words',
+        'mkdir -p ~/work; cd ~/work; umask 000; alias cat=false; LC_ALL=xx_XX'
+      ],
+      ['says goodbye', 'trap "echo bye" EXIT']
+    ])('a start-up file that %s harms nothing', async (_what, text) => {
+      await writeFile(bashrc(), `${text}\n`);
+      await hub.post('connect');
+      await hub.until('connected');
+      const words = `${Math.random()}\n`;
+      await writeFile(path.join(folder, 'a.txt'), words);
+      expect(await copied('to-remote')).toMatchObject({ state: 'done', error: null });
+      expect(await readFile(path.join(vm.home, 'odd', 'a.txt'), 'utf8')).toBe(words);
+      await rm(path.join(folder, 'a.txt'));
+      expect(await copied('from-remote')).toMatchObject({ state: 'done', error: null });
+      expect(await readFile(path.join(folder, 'a.txt'), 'utf8')).toBe(words);
+      expect(await hub.log()).not.toContain('\x1b');
+    });
+
+    // B10
+    it.each([
+      ['starts another shell', 'exec sh'],
+      ['exits', 'exit 0'],
+      ['fails', 'set -e; false']
+    ])('a start-up file that %s is named, and nothing is tried again', async (_what, text) => {
+      await writeFile(bashrc(), `${text}\n`);
+      const { error, nextAttemptAt } = await failed();
+      expect(error).toMatchObject({ code: 'remote_command_refused', command: "ssh vm 'echo ok'" });
+      expect(error!.message).toMatch(/^vm let us in.*~\/\.bashrc/);
+      expect(nextAttemptAt).toBeNull();
+    });
+
+    it('an account that may not run commands is told by its own words', async () => {
+      await vm.setShell('/usr/sbin/nologin');
+      const { error } = await failed();
+      await vm.setShell('/bin/bash');
+      expect(error).toMatchObject({ code: 'remote_command_refused' });
+      expect(error!.message).toContain('This account is currently not available');
+      const key = await vm.laptop.publicKey();
+      await vm.authorize(`command="echo backups only" ${key}`);
+      const forced = await failed();
+      await vm.authorize(key);
+      expect(forced.error!.message).toContain('it said "backups only"');
+    });
+
+    // B12
+    it.each([
+      ['no sockets and no ports', ['AllowStreamLocalForwarding no', 'AllowTcpForwarding no'], ''],
+      ['nothing', ['DisableForwarding yes'], ''],
+      ['nothing for this key', [], 'no-port-forwarding '],
+      ['one port, which is not ours', ['AllowStreamLocalForwarding no', 'PermitOpen 127.0.0.1:22'], '']
+    ])('an sshd that forwards %s is named at once', async (_what, lines, option) => {
+      const key = await vm.laptop.publicKey();
+      const before = (await hub.log()).split('\n').length;
+      await vm.configureSshd(...lines);
+      await vm.authorize(option + key);
+      const { error, nextAttemptAt } = await failed();
+      await vm.authorize(key);
+      await vm.configureSshd();
+      expect(error).toMatchObject({ code: 'remote_forward_failed' });
+      expect(error!.message).toMatch(
+        /sshd of vm.*AllowStreamLocalForwarding.*AllowTcpForwarding.*no-port-forwarding/
+      );
+      expect(error!.message).not.toContain('gateway.log');
+      expect(nextAttemptAt).toBeNull();
+      expect((await hub.log()).split('\n').length - before).toBeLessThan(30);
+      expect(await vm.run('pgrep -x python3 || true')).toBe('');
+    });
+
+    it('an sshd that forwards ports only is used through one', async () => {
+      await vm.configureSshd('AllowStreamLocalForwarding no');
+      await hub.post('connect');
+      await hub.until('connected');
+      await vm.configureSshd();
+    });
+
+    // B04
+    it.each([
+      ['forks', ['  ForkAfterAuthentication yes', '  StdinNull yes']],
+      ['shares connections', ['  ControlMaster auto', '  ControlPath ~/.ssh/%C', '  ControlPersist 10m']],
+      ['wants no session', ['  SessionType none']],
+      [
+        'runs something else',
+        [
+          ...['  RemoteCommand tmux new -A', '  RequestTTY force', '  PermitLocalCommand yes'],
+          ...['  LocalCommand touch ~/local-command-ran', '  LogLevel QUIET']
+        ]
+      ]
+    ])('a configuration of ssh that %s connects, and leaves nothing behind', async (_what, lines) => {
+      await vm.laptop.configure([...host(), ...lines]);
+      await hub.post('connect');
+      await hub.until('connected');
+      expect(masters()).toHaveLength(1);
+      await hub.post('disconnect');
+      await vm.laptop.configure(host());
+      await vi.waitFor(() => expect(masters()).toEqual([]), { timeout: 30_000 });
+      expect(await vm.run('ls ~')).not.toContain('local-command-ran');
+    });
+  }
+);
