@@ -55,7 +55,8 @@ def place(tmp_path: Path, sentences: list[np.ndarray]) -> Path:
     _record(place / "talk.wav", sentences)
     _record(place / "S2" / "answer.wav", sentences[:1])
     _record(place / "S2" / "written.wav", sentences[:1], pause=0.1)
-    (place / "S2" / "written.txt").write_text("Somebody has written this down.")
+    (place / "S2" / "written.txt").write_text("[Sighs] Somebody has written this down.")
+    (place / "talk.txt").write_text("Of a recording that is cut.")
     wav(place / "tone.wav", 2.0, 440, RATE)
     (place / "torn.flac").write_bytes(b"<!DOCTYPE html>")
     (place / "talk.mp3").write_bytes((place / "talk.wav").read_bytes())
@@ -77,14 +78,17 @@ def _texts(output: Path) -> dict[str, str]:
     }
 
 
-def test_recordings_become_clips_with_speakers_and_all_else_is_named(place: Path, tmp_path: Path) -> None:
+def test_recordings_become_clips_with_speakers_and_all_else_is_named(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = {file: file.read_bytes() for file in place.rglob("*.*")}
     output, ear = tmp_path / "clips", Ear()
     done, clips, left_out = _prepare(place, output, ear)
     assert (done, clips, ear.heard) == (3, 5, 4)
     texts = _texts(output)
     assert sorted(texts) == ["S2_answer_0001", "S2_written", "talk_0001", "talk_0002", "talk_0003"]
-    assert texts["S2_written"] == "[S2] Somebody has written this down."
+    assert texts["S2_written"] == "[S2] [Sighs] Somebody has written this down."
+    assert "note: talk.mp3: its text is not used" in capsys.readouterr().err
     assert texts["S2_answer_0001"].startswith("[S2] It lasts")
     assert texts["talk_0002"].startswith("[S1] It lasts")
     for name in texts:

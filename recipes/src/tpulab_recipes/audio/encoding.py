@@ -23,7 +23,7 @@ from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 #: Clips that are encoded at once.
 _TOGETHER = 4
-_KNOWN_TAG = re.compile(r"\[S[12]\]")
+KNOWN_TAG = re.compile(r"\[S[12]\]")
 
 
 def encode(
@@ -100,12 +100,12 @@ def encode(
 
 def _usable(each: Source, text_length: int, skipped: Skipped) -> bool:
     """Whether the text can be trained on; what is odd about it is printed."""
-    size = len(_KNOWN_TAG.sub("-", each.text).encode())
+    size = len(KNOWN_TAG.sub("-", each.text).encode())
     if not size or (text_length and size > text_length):
         most = f"from 1 to {text_length} fit" if text_length else "at least 1 is needed"
         skipped.add(f"{each.name}: a text of {size} bytes ({most}).")
         return False
-    odd = re.findall(r"\[[sS]\d+\]|<pad>", _KNOWN_TAG.sub("", each.text))
+    odd = re.findall(r"\[[sS]\d+\]|<pad>", KNOWN_TAG.sub("", each.text))
     if "\0" in each.text:  # of a dataset
         skipped.add(f"{each.name}: its text has a NUL character.")
         return False
@@ -114,7 +114,7 @@ def _usable(each: Source, text_length: int, skipped: Skipped) -> bool:
             f"note: {each.name}: {odd[0]} is read as plain letters; speakers are [S1] and [S2].",
             file=sys.stderr,
         )
-    if not _KNOWN_TAG.match(each.text):
+    if not KNOWN_TAG.match(each.text):
         print(f"note: {each.name}: its text does not begin with a speaker, [S1] or [S2].", file=sys.stderr)
     return True
 

@@ -8,6 +8,7 @@ preparation goes on, and texts that were corrected, or clips that were deleted, 
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulab_recipes.audio import files
+from tpulab_recipes.audio.encoding import KNOWN_TAG
 from tpulab_recipes.audio.slicing import RATE, clips_of, is_speech, speech_probabilities
 from tpulab_recipes.audio.sources import PROMPT, SOUNDS, dataset_rows
 from tpulab_recipes.audio.transcripts import Transcriber
@@ -158,6 +160,11 @@ def _cut(recording: Recording, data: bytes, sample_rate: int, seconds: float) ->
     wave, text = files.load(io.BytesIO(data), sample_rate, shown=recording.shown), recording.text().strip()
     if text and len(wave) <= seconds * sample_rate:
         return _Cut(recording, digest(data), [wave], text)
+    if text:
+        print(
+            f"note: {recording.shown}: its text is not used, because it is longer than a clip.",
+            file=sys.stderr,
+        )
     low = files.resample(wave, sample_rate, RATE)
     clips = clips_of(low, is_speech(speech_probabilities(low)), seconds)
     if not clips:
@@ -189,7 +196,7 @@ def _write(
         if not any(map(str.isalnum, text)):
             skipped.add(f"{name}: no words are heard in its {len(wave) / sample_rate:.1f} s.")
             continue
-        said[name] = text if text.startswith("[S") else f"[{recording.speaker}] {text}"
+        said[name] = text if KNOWN_TAG.match(text) else f"[{recording.speaker}] {text}"
         sound[name], clips[name] = wave, [digest(said[name]), round(len(wave) / sample_rate, 3)]
     old = {*clips, *(ledger.row(recording.name) or {}).get("clips", {})}
     results = [(folder, name + end) for folder, end in ((audio, ".wav"), (prompts, PROMPT)) for name in old]
