@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus  # noqa: E4
 from tpulab_recipes.common.errors import ConfigError  # noqa: E402
 from tpulab_recipes.dia.__main__ import main  # noqa: E402
 from tpulab_recipes.dia.config import FULL_SIZE, Config, read_train_config  # noqa: E402
-from tpulab_recipes.dia.memory import plan  # noqa: E402
+from tpulab_recipes.dia.memory import compiled_bytes, plan, refuse_too_large  # noqa: E402
 from tpulab_recipes.dia.model import tiny_model  # noqa: E402
 from tpulab_recipes.runtime import memory_plan  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
@@ -157,6 +158,36 @@ def test_memory_says_what_fits_in_words(capsys: pytest.CaptureFixture[str]) -> N
     adapters = [row for row in rows if row["way"] == "LoRA"]
     assert all(row["gradients"] < 0.1 and row["parameters"] > 6 for row in adapters)
     assert "v5p-16: full fine-tuning fits" in said
+    # Planned with one gathered layer, 14 clips fit; as the compiler gathers, 2.
+    assert re.search(
+        r"v5e-8: full fine-tuning fits with 2 to 14 clips per chip; LoRA fits with \d+ clips", said
+    )
+    assert (full["clips_compiled"], full["most_clips"]) == (2, 14)
+
+
+@pytest.mark.parametrize(("layers", "compiler"), [(2, 2.26), (4, 3.81)])
+def test_sharded_weights_need_what_the_compiler_says(layers: int, compiler: float) -> None:
+    """GiB of the TPU compiler for v5e: one clip of 1,024 rows on each of eight chips (docs/dia.md)."""
+    sizes = transformers.DiaConfig()
+    sizes.encoder_config.num_hidden_layers = sizes.decoder_config.num_hidden_layers = layers
+    found = plan(sizes, FULL_SIZE.but(shard=True), 1, 8)
+    assert compiled_bytes(found, 8) / 2**30 == pytest.approx(compiler, rel=0.05)
+    adapters = plan(sizes, FULL_SIZE.but(lora_rank=16), 1, 8)
+    assert compiled_bytes(adapters, 8) == adapters.total
+
+
+def test_a_step_that_fits_only_as_planned_is_noted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes, config = tiny_model().config, Config(audio_length=128, text_length=128, shard=True, batch_size=8)
+    found = plan(sizes, config, 1, 8)
+    backend = SimpleNamespace(
+        world=lambda: SimpleNamespace(global_devices=8), devices=lambda: [SimpleNamespace(kind="TPU v5e")]
+    )
+    for limit, noted in ((2 * compiled_bytes(found, 8), False), (found.total, True)):
+        monkeypatch.setitem(memory_plan.CHIP_GIB, "v5e", limit / 0.89 / 2**30)
+        refuse_too_large(sizes, config, backend)
+        assert ("gathers nearly all weights at once" in capsys.readouterr().err) is noted
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ refusal of what does not fit."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +19,7 @@ from tpulab_recipes.runtime.memory_plan import (
     GIB,
     MemoryPlan,
     bfloat16_on_meta,
+    chip_of,
     plan_memory,
     refuse_too_large_on,
     slice_name,
@@ -26,6 +28,9 @@ from tpulab_recipes.torch_training import add_lora, core_of
 
 CHIPS = ("v4", "v5e", "v5p", "v6e")
 _LORA_RANK = 16
+#: Bytes of each sliced parameter that the TPU compiler held whole at once, in float32 and bfloat16, for v5e
+#: with few layers (docs/dia.md). Whether it gathers fewer where memory is short was not seen.
+_COMPILED_BYTES = 6.2
 
 
 @dataclass(frozen=True)
@@ -40,9 +45,13 @@ class Need:
     plan: MemoryPlan
 
     @property
-    def most(self) -> int:
-        """Clips of each chip that fit; 0: none."""
-        room = 0.9 * CHIP_GIB[self.chip] * GIB - (self.plan.total - self.plan.activations)
+    def compiled(self) -> int:
+        """Bytes of each chip as the TPU compiler was seen to need them."""
+        return compiled_bytes(self.plan, self.count)
+
+    def clips_within(self, total: int) -> int:
+        """Clips of each chip that fit, where `total` bytes are needed for `clips`; 0: none."""
+        room = 0.9 * CHIP_GIB[self.chip] * GIB - (total - self.plan.activations)
         return max(0, int(room * self.clips / self.plan.activations))
 
     def row(self) -> dict[str, Any]:
@@ -52,9 +61,18 @@ class Need:
             "chips": slice_name(self.chip, self.count),
             "clips": self.clips,
             **{name: round(value / GIB, 2) for name, value in sizes.items()},
+            "compiled": round(self.compiled / GIB, 2),
             "of": CHIP_GIB[self.chip],
-            "most_clips": self.most,
+            "clips_compiled": self.clips_within(self.compiled),
+            "most_clips": self.clips_within(self.plan.total),
         }
+
+
+def compiled_bytes(plan: MemoryPlan, chips: int) -> int:
+    """Where parameters are in slices, the plan with nearly all of them whole at once instead of one layer."""
+    if not plan.gathered:
+        return plan.total
+    return plan.total - plan.gathered + int(_COMPILED_BYTES * plan.parameters * chips / 4)
 
 
 def table(model_config: Any, config: Config, clips: int, count: int = 8) -> list[Need]:
@@ -104,15 +122,31 @@ def plan(model_config: Any, config: Config, clips: int, count: int) -> MemoryPla
 
 
 def refuse_too_large(model_config: Any, config: Config, backend: Any) -> None:
-    """`memory_plan.refuse_too_large_on` for a step of fine-tuning on all devices of the backend."""
-    parts = config.grad_accum_steps
+    """`memory_plan.refuse_too_large_on` for a step of fine-tuning on all devices of the backend. Notes on
+    stderr a step that is planned to fit, but not as the compiler was seen to gather."""
+    parts, planned = config.grad_accum_steps, []  # type: int, list[int]
+
+    def counted(chips: int) -> MemoryPlan:
+        found = plan(model_config, config, -(-config.batch_size // (chips * parts)), chips)
+        planned.append(compiled_bytes(found, chips))
+        return found
+
     refuse_too_large_on(
         backend,
-        lambda chips: plan(model_config, config, -(-config.batch_size // (chips * parts)), chips),
+        counted,
         f"A step with {config.batch_size} clips" + (f" in {parts} parts" if parts > 1 else ""),
         "Use a smaller batch_size, more grad_accum_steps, remat, lora_rank, or shard (with --spmd) over more "
         "chips.",
     )
+    limit = CHIP_GIB.get(chip_of(backend.devices()[0].kind) or "", 0)
+    if planned and planned[0] > 0.9 * limit * GIB:
+        print(
+            "note: if the compiler gathers nearly all weights at once, as it did for fewer layers, a step "
+            f"needs {planned[0] / GIB:.1f} GiB per chip of {limit:g}; on RESOURCE_EXHAUSTED, use a "
+            "smaller batch_size, more grad_accum_steps, or lora_rank.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _batch(model_config: Any, config: Config, clips: int) -> dict[str, torch.Tensor]:
@@ -128,14 +162,15 @@ def sentences(needs: Sequence[Need]) -> list[str]:
     for chip in CHIPS:
         said = []
         for need in (each for each in needs if each.chip == chip):
-            at_most = "at most " if need.plan.gathered else ""
-            fitting = f"fits with {at_most}{need.most} clip{'s' * (need.most > 1)} per chip"
+            most, sure = need.clips_within(need.plan.total), need.clips_within(need.compiled)
+            many = f"{most} clip{'s' * (most > 1)}"
+            fitting = f"fits with {many if sure == most else f'{sure} to {many}'} per chip"
             way = need.way.split(",")[0].replace("full", "full fine-tuning")
-            said.append(f"{way} {fitting if need.most else 'does not fit'}")
+            said.append(f"{way} {fitting if most else 'does not fit'}")
         lines.append(f"{slice_name(chip, needs[0].count)}: {'; '.join(said)}.")
     if any(need.plan.gathered for need in needs):
         lines.append(
-            "At most: the plan counts one gathered layer, and the TPU compiler gathers several while "
-            "memory is free; with few layers it needed up to twice the plan (docs/dia.md)."
+            "Of two numbers of clips, the larger is planned with one gathered layer at a time, the smaller "
+            "with nearly all weights at once, as the TPU compiler gathered them for few layers (docs/dia.md)."
         )
     return lines
