@@ -178,6 +178,15 @@ describe('the token of a server', () => {
     expect(stderr()).not.toContain(TOKEN);
   });
 
+  // N5: npm's own process and its shell would show it.
+  it('given as a flag is refused under npx, with the ways that show it to nobody', async () => {
+    const started = serve(['--token', TOKEN], { npm_command: 'exec' });
+    await expect(started).rejects.toThrow(/With npx.*TPULAB_TOKEN or --token-file/);
+    await expect(started).rejects.not.toThrow(TOKEN);
+    const { url } = await serve([], { npm_command: 'exec', TPULAB_TOKEN: TOKEN });
+    expect(await status(url, TOKEN)).toBe(200);
+  });
+
   it.skipIf(process.platform !== 'linux')('given as a flag is not in the list of processes', async () => {
     const { child } = await serve(['--token', TOKEN]);
     const shown = readFileSync(`/proc/${child.pid}/cmdline`, 'utf8');

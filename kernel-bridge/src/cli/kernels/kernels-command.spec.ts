@@ -31,6 +31,19 @@ describe('tpulab kernels', () => {
     });
   });
 
+  // N9
+  it('list has one line for a kernel, whatever its notebook is called', async () => {
+    const body = { path: 'a\nb\x1b[31m.ipynb', type: 'notebook', kernel: { id: kernelId } };
+    const { body: session } = await bridge.rest('POST', '/api/sessions', { body });
+    const { stdout } = await kernels('list');
+    expect(stdout.split('\n')).toHaveLength(2);
+    expect(stdout).not.toContain('\x1b');
+    // Only the session goes: the kernel is of the other one, too.
+    await bridge.rest('PATCH', `/api/sessions/${(session as { id: string }).id}`, {
+      body: { path: 'lessons/one.ipynb' }
+    });
+  });
+
   it('show shows one, found by its notebook, and where its files are', async () => {
     const { stdout } = await kernels('show', 'lessons/one.ipynb');
     expect(stdout).toContain(path.join(bridge.folder, 'kernels', kernelId));
