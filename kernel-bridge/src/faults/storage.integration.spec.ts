@@ -1,6 +1,6 @@
 /** Faults of what the journal is written to: full, read-only, cut, changed. */
 import { execFileSync } from 'node:child_process';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { bridgeBuild } from './testing/bridge-build.js';
@@ -172,6 +172,34 @@ describe.runIf(process.platform === 'linux')('a disk that refuses every write of
     await scene.startGateway();
     const { body } = await scene.bridge.rest('GET', 'api/sessions');
     expect((body as { path: string }[]).map(each => each.path)).toEqual(CODES);
+  });
+});
+
+// F10
+describe.runIf(process.platform === 'linux')('a disk that takes every write and syncs none', () => {
+  it('is told of until what was not synced is written again, into another segment', async () => {
+    scene = await Scene.start({ program: await bridgeBuild({ refusing: true }) });
+    const { folder, journalDir } = scene;
+    const refusal = path.join(folder, 'refusal');
+    const gate = path.join(folder, 'gate');
+    const pair = await printingPair(scene, { at: waitingFor(gate, 0.5 * COUNT) });
+    await share(scene, pair, 0.4);
+    const segments = async (): Promise<number> =>
+      (await readdir(journalDir)).filter(name => name.endsWith('.seg')).length;
+    const before = await segments();
+    const keeper = scene.keeper?.pid;
+    await writeFile(refusal, 'EIO sync');
+    await writeFile(gate, '');
+    await vi.waitUntil(async () => (await atRisk(scene!))?.includes('EIO'), { timeout: 60_000 });
+    // Whoever listens has all of it meanwhile.
+    await share(scene, pair, 0.9);
+    expect(await atRisk(scene)).toContain('EIO');
+    await rm(refusal);
+    await vi.waitUntil(async () => (await atRisk(scene!)) === undefined, { timeout: 60_000 });
+    expect(await segments()).toBeGreaterThan(before);
+    for (const row of await judge(scene, pair, 'syncs fail', faultEnds(scene)))
+      expect(row).toMatchObject({ ...WHOLE, gap: 0 });
+    expect(scene.keeper?.pid).toBe(keeper);
   });
 });
 

@@ -33,7 +33,8 @@ export interface BuildOptions {
   readonly sampled?: boolean;
   /** Each sync is noted beside the state folder, for `powerLoss`. Linux only. */
   readonly syncsNoted?: boolean;
-  /** Every write to the state folder fails while the file `refusal` beside that folder holds a system error's name. Linux only. */
+  /** Every write to the state folder fails while the file `refusal` beside that folder holds a system error's name; only calls of
+   * one kind, where a part of their name follows (`EIO sync`). Linux only. */
   readonly refusing?: boolean;
 }
 
@@ -222,8 +223,8 @@ const refusalOf = target => {
   }
 };
 const check = (name, target) => {
-  const code = refusalOf(target);
-  if (code !== null) throw Object.assign(new Error(code + ': refused, ' + name), { code, syscall: name });
+  const [code = null, only = name] = refusalOf(target)?.split(' ') ?? [];
+  if (code !== null && name.includes(only)) throw Object.assign(new Error(code + ': refused, ' + name), { code, syscall: name });
 };
 const writes = flags => typeof flags === 'number' || !/^(r|rs)$/.test(flags ?? 'r');
 const isWriting = (name, given) => !name.startsWith('open') || writes(given[1]);
