@@ -10,10 +10,10 @@ import { BRIDGE_ENTRY, ENV_DIR } from './paths.js';
 import { hasEnded, serves, waitUntil } from './processes.js';
 
 export class SessionGateway {
-  static async start(): Promise<SessionGateway> {
+  static async start(env: Readonly<Record<string, string>> = {}): Promise<SessionGateway> {
     const folder = await mkdtemp(join(tmpdir(), 'tpulab-session-'));
     await mkdir(join(folder, 'notebooks'));
-    const gateway = new SessionGateway(folder, await freePort());
+    const gateway = new SessionGateway(folder, await freePort(), env);
     await gateway.restart();
     return gateway;
   }
@@ -23,7 +23,8 @@ export class SessionGateway {
 
   private constructor(
     readonly folder: string,
-    readonly port: number
+    readonly port: number,
+    private readonly env: Readonly<Record<string, string>>
   ) {}
 
   get url(): string {
@@ -42,7 +43,7 @@ export class SessionGateway {
         ...[BRIDGE_ENTRY, 'serve', '--port', String(this.port), '--state-dir', join(this.folder, 'state')],
         ...['--root-dir', join(this.folder, 'notebooks'), '--env-dir', ENV_DIR]
       ],
-      { env: { ...process.env, TPULAB_TOKEN: this.token }, stdio: 'ignore' }
+      { env: { ...process.env, ...this.env, TPULAB_TOKEN: this.token }, stdio: 'ignore' }
     );
     await waitUntil('A gateway that serves', async () =>
       (await serves(this.url, this.token)) ? true : null

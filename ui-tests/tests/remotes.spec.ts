@@ -64,7 +64,13 @@ test('the session page of the same gateway connects to the VM, knows the time an
   browser
 }) => {
   await ask(lab, 'POST', 'bridge/v1/remotes/vm/disconnect');
-  await writeNotebook(lab, 'paged.ipynb', 'tpulab-jax', 'import socket; socket.gethostname()');
+  const picture = `open('far.svg', 'w').write('<svg xmlns="http://www.w3.org/2000/svg" width="50" height="30"></svg>')
+from IPython.display import HTML
+HTML("<img src='far.svg' alt='of the VM'>")`;
+  await writeFile(
+    join(lab.rootDir, 'paged.ipynb'),
+    notebookText(['import socket; socket.gethostname()', picture], 'tpulab-jax')
+  );
   const { url, token } = await lab.reach();
   const page = await openElsewhere(browser, `${url}session/paged.ipynb#token=${token}`);
   const runtime = page.getByRole('button', { name: /^Runtime: / });
@@ -79,6 +85,10 @@ test('the session page of the same gateway connects to the VM, knows the time an
   await run(page, 0);
   await expect(page.locator('.jp-CodeCell .jp-OutputArea-output')).toHaveText("'stand-in-tpu'");
   await expect.poll(() => readFile(join(lab.rootDir, 'paged.ipynb'), 'utf8')).toContain(SPEC);
+  // Case W04: a file that only the VM has, as this gateway's folder is elsewhere.
+  await run(page, 1);
+  const width = (image: HTMLImageElement): number => image.naturalWidth;
+  await expect.poll(() => page.getByAltText('of the VM').evaluate(width)).toBe(50);
 
   await runtime.click();
   const details = page.getByRole('dialog', { name: 'Runtime' });
@@ -95,7 +105,7 @@ test('the session page of the same gateway connects to the VM, knows the time an
   const reader = await openElsewhere(browser, `${url}session/paged.ipynb#token=${share.token}`);
   await expect(reader.getByText('The kernel of this notebook is on vm.')).toBeVisible();
   await expect(reader.getByText('View only, as saved')).toBeVisible();
-  await expect(reader.locator('.jp-CodeCell .jp-OutputArea-output')).toHaveText("'stand-in-tpu'");
+  await expect(reader.locator('.jp-CodeCell .jp-OutputArea-output').first()).toHaveText("'stand-in-tpu'");
   await reader.context().close();
   await page.context().close();
 });

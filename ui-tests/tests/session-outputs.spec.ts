@@ -1,7 +1,12 @@
 /** Outputs with scripts in the session page: where they run, what they can reach there, and where they do not run. */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { FrameLocator, Locator, Page } from '@playwright/test';
-import { OTHER_PACKAGES } from '../lab/paths.js';
+import { OTHER_PACKAGES, OTHERS_PYTHON } from '../lab/paths.js';
+import { SessionGateway } from '../lab/session-gateway.js';
 import { notebookText } from './notebook-file.js';
+import { isShown, PACKAGES } from './other-packages.js';
 import { cell, expect, open, run, test } from './session-steps.js';
 
 const frame = (page: Page, at: number): FrameLocator => cell(page, at).frameLocator('.tpl-OutputFrame');
@@ -45,6 +50,8 @@ test('run in a frame that reaches nothing, and only where the notebook is truste
   await expect(frame(page, 0).locator('#found')).toHaveText(NOTHING);
   await expect(frame(page, 2).locator('#chart')).toHaveText('drawn');
   await expect(cell(page, 2).locator('.tpl-OutputFrame')).toHaveCSS('height', /^3[2-6]\d(\.\d+)?px$/);
+  // Else a library that chooses a colour scheme gets a white frame below the light text of the dark theme.
+  await expect(frame(page, 2).locator('html')).not.toHaveCSS('background-color', 'rgba(0, 0, 0, 0)');
 
   // The same browser knows these outputs again. What the file says of itself counts for nothing.
   await expect.poll(() => gateway.read('scripts.ipynb')).toContain('drawn');
@@ -217,4 +224,44 @@ test('every output has a view, and files and links of the folder work', async ({
   const [, key = ''] = /(page-[0-9a-f]{64})/.exec(found) ?? [];
   const headers = { authorization: `token ${key}` };
   expect((await fetch(new URL('api/kernels', gateway.url), { headers })).status).toBe(403);
+});
+
+test("packages of other people are shown, also after a reload, with the front ends of the kernel's environment", async ({
+  page
+}) => {
+  // Cases W02, W05, W07, W08. `npm run test:outputs` has more of them, beside JupyterLab.
+  const quick = PACKAGES.filter(({ isQuick }) => isQuick);
+  const jupyter = await mkdtemp(join(tmpdir(), 'tpulab-jupyter-'));
+  await mkdir(join(jupyter, 'kernels', 'others'), { recursive: true });
+  await writeFile(
+    join(jupyter, 'kernels', 'others', 'kernel.json'),
+    JSON.stringify({
+      argv: [OTHERS_PYTHON, '-m', 'ipykernel_launcher', '-f', '{connection_file}'],
+      display_name: 'Others',
+      language: 'python'
+    })
+  );
+  const gateway = await SessionGateway.start({ JUPYTER_PATH: jupyter });
+  try {
+    await gateway.write(
+      'others.ipynb',
+      notebookText([...quick.map(({ code }) => code), 'print("all", "was run")'], 'others')
+    );
+    await open(page, gateway, 'others.ipynb');
+    await page.getByRole('button', { name: 'Run all' }).click();
+    await expect(page.getByText('all was run')).toBeVisible();
+    const shown = async (): Promise<string[]> => {
+      const found: string[] = [];
+      for (const [at, each] of quick.entries()) if (await isShown(page, at, each)) found.push(each.name);
+      return found;
+    };
+    await expect.poll(shown).toEqual(quick.map(({ name }) => name));
+    await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
+    await page.reload();
+    await expect.poll(shown).toEqual(quick.map(({ name }) => name));
+    await expect(page.getByText('Error displaying widget')).toHaveCount(0);
+  } finally {
+    await gateway.stop();
+    await rm(jupyter, { recursive: true });
+  }
 });

@@ -15,8 +15,19 @@ export interface FrameContent {
 
 export type State = Record<string, unknown>;
 
-/** What an output says may be anything: whoever reads it makes it what it needs. */
+/** Of a widget's model, in both directions. */
+type ModelMessage =
+  | { readonly kind: 'update'; readonly id: string; readonly state: State }
+  | {
+      readonly kind: 'custom';
+      readonly id: string;
+      readonly content: unknown;
+      readonly buffers: readonly (ArrayBuffer | ArrayBufferView)[];
+    };
+
+/** What an output sends may be anything: whoever reads it makes it what it needs. */
 export type FromFrame =
+  | ModelMessage
   | { readonly kind: 'height'; readonly height: number }
   | { readonly kind: 'link'; readonly href: unknown; readonly download: unknown }
   | { readonly kind: 'missing'; readonly address: unknown }
@@ -30,13 +41,6 @@ export type FromFrame =
       readonly what: 'model' | 'file';
       readonly name: unknown;
       readonly question: number;
-    }
-  | { readonly kind: 'update'; readonly id: string; readonly state: State }
-  | {
-      readonly kind: 'custom';
-      readonly id: string;
-      readonly content: unknown;
-      readonly buffers: readonly (ArrayBuffer | ArrayBufferView)[];
     };
 
 export interface SentModel {
@@ -47,12 +51,6 @@ export interface SentModel {
 }
 
 export type ToFrame =
+  | ModelMessage
   | { readonly kind: 'answer'; readonly question: number; readonly answer: SentModel | string | null }
-  | { readonly kind: 'update'; readonly id: string; readonly state: State }
-  | {
-      readonly kind: 'custom';
-      readonly id: string;
-      readonly content: unknown;
-      readonly buffers: readonly (ArrayBuffer | ArrayBufferView)[];
-    }
   | { readonly kind: 'closed'; readonly id: string };

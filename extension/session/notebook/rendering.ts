@@ -10,7 +10,7 @@ import { hostsOutputFactory } from '../../src/slices/hosts-output.js';
 import { foldedErrorFactory } from './folded-error.js';
 import { DataOutput } from './data-output.js';
 
-const MATH = /\$|\\\(|\\\[|\\begin\{/;
+const MATH = /\$|\\[([]|\\begin\{|\\(?:eq)?ref\{/;
 const MERMAID = /^\s*(```|~~~)\s*mermaid/m;
 
 const markdownParser: IRenderMime.IMarkdownParser = {

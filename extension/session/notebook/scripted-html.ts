@@ -86,11 +86,18 @@ export function frameHtml(data: Data): string {
   ].join('\n');
 }
 
-/** What the frame takes over from the place where it stands. */
+/** What the frame takes over from the place where it stands. Its background too: a library may choose light text or dark for the frame. */
 export function frameStyle(node: Element): string {
   const { color, font } = getComputedStyle(node);
   const scheme = document.body.dataset['jpThemeLight'] === 'false' ? 'dark' : 'light';
-  return `:root { color-scheme: ${scheme}; } body { margin: 0; color: ${color}; font: ${font}; }`;
+  let background = '';
+  for (
+    let at: Element | null = node;
+    at !== null && /^($|transparent|rgba\(.*, 0\))/.test(background);
+    at = at.parentElement
+  )
+    background = getComputedStyle(at).backgroundColor;
+  return `:root { color-scheme: ${scheme}; } html { background: ${background}; } body { margin: 0; color: ${color}; font: ${font}; }`;
 }
 
 function scriptOf(data: Data): string | null {

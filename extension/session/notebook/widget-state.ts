@@ -24,6 +24,25 @@ export function hasSavedState(notebook: INotebookModel, id: string): boolean {
   return Object.hasOwn(savedModels(notebook.getMetadata('widgets')), id);
 }
 
+/** What saved widgets of ipywidgets last said, in words, which run nothing: a progress bar as it stood. '' for others. */
+export function savedText(widgets: unknown, id: string): string {
+  const saved = savedModels(widgets);
+  return [...together([id], each => saved[each]?.state)]
+    .map(each => {
+      const { description = '', value } = saved[each]?.state ?? {};
+      const isText = /^(HTML|HTMLMath|Label)Model$/.test(saved[each]?.model_name ?? '');
+      if (isText) return new DOMParser().parseFromString(String(value), 'text/html').body.textContent;
+      const isShort = typeof value === 'number' || typeof value === 'string' || typeof value === 'boolean';
+      return typeof description === 'string' && description !== '' && isShort
+        ? `${description} ${value}`
+        : '';
+    })
+    .filter(text => text.trim() !== '')
+    .join(' ')
+    .replace(/\s+/g, ' ')
+    .trim();
+}
+
 /** Ids of the models that a value refers to, however deep. */
 export function* modelsIn(value: unknown): Generator<string> {
   if (typeof value === 'string') {
@@ -36,7 +55,7 @@ export function* modelsIn(value: unknown): Generator<string> {
   }
 }
 
-/** These models, those that they refer to, and the links between them. */
+/** These models, those that they refer to, in the order in which they are shown, and the links between them. */
 export function together(
   ids: Iterable<string>,
   stateOf: (id: string) => unknown,
@@ -45,11 +64,11 @@ export function together(
   const found = new Set<string>();
   const open = [...ids];
   const add = (): void => {
-    for (let id = open.pop(); id !== undefined; id = open.pop()) {
+    for (let id = open.shift(); id !== undefined; id = open.shift()) {
       const state = found.has(id) ? undefined : stateOf(id);
       if (state === undefined) continue;
       found.add(id);
-      open.push(...modelsIn(state));
+      open.unshift(...modelsIn(state));
     }
   };
   add();

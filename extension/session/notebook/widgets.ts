@@ -1,11 +1,11 @@
 /** Widgets in outputs. What shows them is loaded with the first one that a kernel makes or a notebook shows. */
-import type { IRenderMime } from '@jupyterlab/rendermime';
+import { type IRenderMime, MimeModel } from '@jupyterlab/rendermime';
 import type { Kernel } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 import { BundleOutput, type FramedOptions } from './framed-output.js';
 import { outputLine } from './output-frame.js';
 import type { LoadedWidgets } from './widget-manager.js';
-import { hasSavedState, VIEW } from './widget-state.js';
+import { hasSavedState, savedText, VIEW } from './widget-state.js';
 import { messageOf, trans } from '../text.js';
 
 const TARGET = 'jupyter.widget';
@@ -97,7 +97,12 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
             )
           ]
         : [];
-      await this.showOther(model, ...notes);
+      const { data, metadata, trusted } = model;
+      const text = savedText(notebook.getMetadata('widgets'), id) || data['text/plain'];
+      await this.showOther(
+        new MimeModel({ data: { ...data, 'text/plain': text }, metadata, trusted }),
+        ...notes
+      );
       return;
     }
     this.empty();

@@ -85,15 +85,13 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
         })
     });
     saving.prepare = () => lazy.save();
-    // A picture that was not there when the text was set is looked for again when its cell is run.
-    NotebookActions.executed.connect((_, { notebook, cell }) => {
-      if (
-        notebook === panel.content &&
-        cell instanceof MarkdownCell &&
-        cell.node.querySelector('img[src="data:,"]')
-      ) {
-        cell.rendered = false;
-        cell.rendered = true;
+    // A picture that was not there when the text was set is looked for again once a cell was run, which may have made it.
+    NotebookActions.executed.connect((_, { notebook }) => {
+      for (const cell of notebook === panel.content ? notebook.widgets : []) {
+        if (cell instanceof MarkdownCell && cell.node.querySelector('img[src="data:,"]')) {
+          cell.rendered = false;
+          cell.rendered = true;
+        }
       }
     });
     widgets = lazy;

@@ -1,0 +1,30 @@
+// @vitest-environment jsdom
+import { expect, it } from 'vitest';
+import { savedText, STATE } from './widget-state.js';
+
+const model = (model_name: string, state: object): object => ({
+  model_name,
+  model_module: '@jupyter-widgets/controls',
+  model_module_version: '2.0.0',
+  state
+});
+
+it('says what saved widgets showed last, without their code or their markup', () => {
+  // Case W07: a bar of tqdm for somebody who does not trust it yet.
+  const widgets = {
+    [STATE]: {
+      state: {
+        bar: model('HBoxModel', { children: ['IPY_MODEL_before', 'IPY_MODEL_line', 'IPY_MODEL_after'] }),
+        before: model('HTMLModel', { value: '<b onclick=alert(1)>outer</b>: 100%' }),
+        line: model('FloatProgressModel', { value: 3, max: 3 }),
+        after: model('HTMLModel', { value: ' 3/3 [00:00&lt;00:00]' }),
+        slider: model('IntSliderModel', { description: 'seven', value: 7 }),
+        loop: model('HBoxModel', { children: ['IPY_MODEL_loop'] })
+      }
+    }
+  };
+  expect(savedText(widgets, 'bar')).toBe('outer: 100% 3/3 [00:00<00:00]');
+  expect(savedText(widgets, 'slider')).toBe('seven 7');
+  expect(savedText(widgets, 'loop')).toBe('');
+  expect(savedText(undefined, 'bar')).toBe('');
+});
