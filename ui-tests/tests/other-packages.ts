@@ -123,7 +123,8 @@ async function visible(where: Locator): Promise<boolean> {
 /** In the page, or in the frame in which the session page shows it. */
 export async function isShown(page: Page, at: number, { seen }: Shown): Promise<boolean> {
   const output = page.locator('.jp-CodeCell').nth(at).locator('.jp-OutputArea').first();
-  await output.scrollIntoViewIfNeeded();
+  // Not by Playwright, which waits for a page that stands still: frames that draw let it wait long.
+  await output.evaluate(element => element.scrollIntoView());
   const inFrame = output.locator('.tpl-OutputFrame').last().contentFrame().locator(seen);
   return Promise.any(
     [output.locator(seen), inFrame].map(async place => {

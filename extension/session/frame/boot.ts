@@ -25,7 +25,9 @@ async function start({ content, port }: Received): Promise<void> {
   style.textContent = content.css;
   head.append(style);
   body.innerHTML = content.html;
+  // Where libraries look for the theme: as in JupyterLab, and as style sheets outside of it do.
   body.dataset['jpThemeLight'] = content.isLight ?? 'true';
+  root.classList.toggle('dark', content.isLight === 'false');
   // What asks for the end of the document before it acts sees it, as in a page where the output is put into place at once.
   if (content.isStill === true) return;
   for (const script of body.querySelectorAll('script')) await run(script, copyOf(script));
@@ -43,6 +45,8 @@ function copyOf(script: HTMLScriptElement): HTMLScriptElement {
   const copy = document.createElement('script');
   for (const { name, value } of script.attributes) copy.setAttribute(name, value);
   copy.textContent = script.textContent;
+  // Modules too in the order in which they stand.
+  copy.async = script.hasAttribute('async');
   return copy;
 }
 
