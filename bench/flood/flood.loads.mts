@@ -145,6 +145,8 @@ async function measure(side: Side, cell: string, seconds: number): Promise<objec
     let interruptMs: number | null = null;
     if (chosen.isEndless) {
       const interruptedAt = Date.now();
+      // The first may close a list of completions.
+      await page.keyboard.press('Escape');
       await page.keyboard.press('Escape');
       await page.keyboard.press('i');
       await page.keyboard.press('i');
