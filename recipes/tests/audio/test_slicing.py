@@ -95,6 +95,24 @@ def test_a_folder_of_another_model_is_named(tmp_path: Path) -> None:
             load_whisper(name)
 
 
+def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers asked for every file, each with five retries."""
+    import huggingface_hub
+    from tpulab_recipes.audio.transcripts import load_whisper
+    from tpulab_recipes.common.errors import ConfigError
+
+    asked: list[tuple[str, ...]] = []
+
+    def unreachable(*names: str) -> str:
+        asked.append(names)
+        raise huggingface_hub.errors.LocalEntryNotFoundError("no\nconnection")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
+    with pytest.raises(ConfigError, match=r"'openai/whisper-small' is neither .* \(no connection\)"):
+        load_whisper("openai/whisper-small")
+    assert asked == [("openai/whisper-small", "config.json")]
+
+
 def test_whisper_of_transformers_transcribes_in_batches(tmp_path: Path) -> None:
     """With random weights, so what it says means nothing; a clip alone says what it says in a batch."""
     transformers = pytest.importorskip("transformers")

@@ -30,10 +30,20 @@ def load_whisper(name: str, language: str = "") -> Transcriber:
     refuse_lost_folder("whisper", name)
     if (Path(name) / "model.bin").is_file():
         return _ctranslate2(name, language)
+    import huggingface_hub
     import torch
     from transformers import AutoProcessor, WhisperForConditionalGeneration
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if not Path(name).is_dir():
+        try:
+            # Without the hub, transformers would ask for each of its files again and again, for minutes.
+            huggingface_hub.hf_hub_download(name, "config.json")
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise ConfigError(
+                "whisper", f"{name!r} is neither a folder here nor reachable at Hugging Face ({said})."
+            ) from error
     try:
         processor: Any = AutoProcessor.from_pretrained(name)
         model: Any = WhisperForConditionalGeneration.from_pretrained(name).eval().to(device)
