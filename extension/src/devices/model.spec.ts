@@ -2,7 +2,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import type { RuntimeDevice } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { devices } from '../events/samples.spec-data.js';
-import { isSimulated, memoryOf, summaryText, totalMemory } from './model.js';
+import { isSimulated, memoryOf, summaryText } from './model.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 const GIB = 1_024 ** 3;
@@ -35,12 +35,6 @@ describe('devices', () => {
     expect(memoryOf(tpu(0, 4))).toMatchObject({ fraction: 0.25, nearlyFull: false, text: '4.0 / 16.0 GiB' });
     expect(memoryOf(tpu(0, 15))).toMatchObject({ nearlyFull: true });
     expect(memoryOf({ ...tpu(0, 4), memoryTotalBytes: 0 })).toBeNull();
-  });
-
-  it('have a total only when each of them has', () => {
-    expect(totalMemory([tpu(0, 4), tpu(1, 8)])).toMatchObject({ fraction: 0.375, text: '12.0 / 32.0 GiB' });
-    expect(totalMemory([tpu(0, 4), ...devices(1).devices])).toBeNull();
-    expect(totalMemory([])).toBeNull();
   });
 
   it('of the CPU are called what they are: one machine, seen as several', () => {

@@ -39,24 +39,6 @@ export function memoryOf(device: RuntimeDevice): DeviceMemory | null {
   return memoryFrom(usedBytes, totalBytes);
 }
 
-/** Memory of all devices together; null when one of them does not say. */
-export function totalMemory(devices: readonly RuntimeDevice[]): DeviceMemory | null {
-  let usedBytes = 0;
-  let totalBytes = 0;
-  for (const device of devices) {
-    const memory = memoryOf(device);
-    if (!memory) {
-      return null;
-    }
-    usedBytes += memory.usedBytes;
-    totalBytes += memory.totalBytes;
-  }
-  if (totalBytes === 0) {
-    return null;
-  }
-  return memoryFrom(usedBytes, totalBytes);
-}
-
 /** Devices of the CPU share one memory and one set of cores, which surprises people who see eight of them. */
 export function isSimulated(message: DevicesMessage): boolean {
   return message.devices.length > 1 && message.devices.every(device => device.platform === 'cpu');

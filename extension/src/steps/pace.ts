@@ -51,13 +51,6 @@ export function throughputFigure(
     : { value: rate(updatesPerSecond), unit: trans.__('updates/s') };
 }
 
-/** The same in a line: `22.0 % MFU`, `5,310 samples/s`. */
-export function paceTexts(pace: PaceMessage, trans: TranslationBundle): string[] {
-  return [computeFigure(pace, trans), throughputFigure(pace, trans)].flatMap(figure =>
-    figure ? [`${figure.value} ${figure.unit}`] : []
-  );
-}
-
 function splitUnit(text: string): [string, string] {
   const [value = '', unit = ''] = text.split(' ');
   return [value, unit];

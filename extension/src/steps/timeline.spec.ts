@@ -5,7 +5,7 @@ import { run as runMessage, step, steps, T0 } from '../events/samples.spec-data.
 import { StepRing } from '../events/step-ring.js';
 import { scaleOf } from './chart-geometry.js';
 import { fileName, toCsv, toJson } from './export.js';
-import { badputName, computeFigure, paceTexts } from './pace.js';
+import { badputName, computeFigure, throughputFigure } from './pace.js';
 import { stepsPicture } from './picture.js';
 import { marksOf, positionOf } from './step-marks.js';
 import { behind, FEWEST, moved, zoomed } from './step-window.js';
@@ -165,7 +165,10 @@ describe('the pace of a run', () => {
     goodput: { productiveMs: 80, totalMs: 100, badputMs: { DATA_LOADING_SYNC: 20 } }
   } as const;
   const mfu = { flopsPerStep: 1e12, flopsPerSecond: 2e13, peakFlopsPerSecond: 1.97e14, peakType: 'bf16' };
-  const texts = (given: Parameters<typeof paceTexts>[0]) => paceTexts(given, trans);
+  const texts = (given: Parameters<typeof computeFigure>[0]) =>
+    [computeFigure(given, trans), throughputFigure(given, trans)].flatMap(figure =>
+      figure ? [`${figure.value} ${figure.unit}`] : []
+    );
 
   it('has an MFU with its source, or says that it is a lower bound', () => {
     expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'counted' } })).toEqual([
