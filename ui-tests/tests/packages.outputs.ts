@@ -31,6 +31,9 @@ async function newPage(browser: Browser): Promise<Page> {
   const page = await (await browser.newContext()).newPage();
   // Nothing from the network, wherever this runs.
   await page.route(/^https:/, route => route.abort());
+  // JupyterLab may ask which kernel a notebook gets that is run before its own has started.
+  const select = page.getByRole('dialog').getByRole('button', { name: 'Select', exact: true });
+  await page.addLocatorHandler(select, () => select.click());
   return page;
 }
 
