@@ -10,7 +10,6 @@
  */
 import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
-import { unmaskByWords } from './unmask.js';
 
 export const CLOSING = 'closing';
 
@@ -42,7 +41,6 @@ export class GatheringWebSocket extends WebSocket {
   /** The stream below the socket, once it is open. */
   writeTo(stream: Duplex): void {
     this.#stream = stream;
-    unmaskByWords(this);
   }
 
   /** Bytes that have not left, gathered ones and those that the stream still holds. */
