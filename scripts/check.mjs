@@ -10,6 +10,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { findViolations, readSources } from './check/layers.mjs';
+import { proseFindings } from './check/prose.mjs';
 import { findForbidden, findNotebookOutputs } from './check/tracked-files.mjs';
 import { TSC } from './setup/build.mjs';
 import { checkout } from './setup/checkout.mjs';
@@ -24,7 +25,7 @@ import { formatSeconds } from './setup/stage-printer.mjs';
 const HELP = `npm run check [-- NAME…] [-- --fix]
 
 Runs the checks (all, or those named): types, format, lint, scripts, lint-jupyter, styles, layers, tracked,
-python-lint, python-format, python-types. Every check is shown with its time, and a failing one with its output.
+prose, python-lint, python-format, python-types. Every check is shown with its time, and a failing one with its output.
 
   --fix      let oxfmt, oxlint, ESLint, stylelint and ruff fix what they can
   --list     name the checks
@@ -118,6 +119,7 @@ const CHECKS = [
   },
   { name: 'layers', run: async () => findings(layerFindings()) },
   { name: 'tracked', run: async () => findings(trackedFindings()) },
+  { name: 'prose', run: async () => findings(proseFindings(checkout.root, sourceFiles())) },
   {
     name: 'python-lint',
     run: () => command(tool('ruff'), ['check', '--quiet', ...(fix ? ['--fix'] : []), '.'])

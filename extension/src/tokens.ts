@@ -54,7 +54,7 @@ export type CurrentKernel =
       readonly backend: IBackend;
     };
 
-/** The kernel of the notebook or console that people look at. */
+/** The kernel of the current notebook or console. */
 export interface ICurrentKernel {
   readonly current: CurrentKernel;
   /** Its connection; null when there is no kernel. */
@@ -65,5 +65,5 @@ export interface ICurrentKernel {
 
 export const ICurrentKernel = new Token<ICurrentKernel>(
   '@tpulab/labextension:ICurrentKernel',
-  'The kernel of the notebook or console that people look at.'
+  'The kernel of the current notebook or console.'
 );

@@ -150,7 +150,7 @@ export const RunControl = Type.Object({
     description: 'what the run was started with, as far as it is numbers, booleans and text'
   }),
   log: Type.Union([Type.String(), Type.Null()], {
-    description: 'path of the log of the run (JSON lines), from the folder of the kernel'
+    description: "path of the run's log (JSON lines), relative to the kernel's folder"
   })
 });
 export type RunControl = Static<typeof RunControl>;

@@ -31,7 +31,7 @@ export const ChipSpec = Type.Object(
       description: 'peak TFLOP/s (TOP/s for integers) by type: bf16, int8, fp8'
     }),
     chipsPerHost: Type.Array(Type.Integer({ minimum: 1 })),
-    source: Type.String({ description: 'where the figures are from' }),
+    source: Type.String({ description: 'source of the values' }),
     notes: Text
   },
   { additionalProperties: false }

@@ -21,7 +21,7 @@ export const Holder = Type.Object({
   nodes: Type.Array(Type.String(), { description: 'device files that it has open' }),
   holdsLock: Type.Boolean({ description: "has libtpu's lock file" }),
   kernelId: Type.Union([Type.String(), Type.Null()], {
-    description: 'of a bridge, also when it is not one of this gateway'
+    description: 'kernel of a TPULab server, even of another one'
   }),
   kernel: Type.Union([HolderKernel, Type.Null()], {
     description: 'when it is a kernel of this gateway, which can end it'
@@ -36,7 +36,7 @@ export const LibtpuLock = Type.Object({
     [Type.Literal('none'), Type.Literal('held'), Type.Literal('left'), Type.Literal('unknown')],
     {
       description:
-        'none: no file; held: a process has it; left: its owner is gone; unknown: processes cannot be seen'
+        'none: no file; held: a process has it; left: its owner has ended; unknown: processes cannot be seen'
     }
   ),
   owner: Type.Union([Type.String(), Type.Null()], { description: 'user to whom the file belongs' }),

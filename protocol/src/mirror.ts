@@ -79,7 +79,7 @@ export const MirroredKernel = Type.Object({
     [Type.Literal('following'), Type.Literal('behind'), Type.Literal('ended'), Type.Literal('unknown')],
     {
       description:
-        'behind: there may be more at the remote; unknown: the remote has neither the kernel nor its journal, like a machine that was created again'
+        'behind: there may be more at the remote; unknown: the remote has neither the kernel nor its journal, for example a recreated machine'
     }
   ),
   endedAt: Type.Union([Type.String({ description: 'ISO 8601' }), Type.Null()]),

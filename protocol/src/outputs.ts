@@ -101,7 +101,7 @@ export type CellExecution = Static<typeof CellExecution>;
 export const CapturedOutputs = Type.Object({
   commId: Type.String({ description: "the widget's model id" }),
   msgIds: Type.Array(Type.String(), { description: 'executions whose outputs it captured' }),
-  capturing: Type.Boolean({ description: 'it goes on capturing' }),
+  capturing: Type.Boolean({ description: 'it continues capturing' }),
   changedSeq: Seq,
   outputs: Type.Array(OutputEntry),
   clearPending: Type.Boolean(),
@@ -114,7 +114,7 @@ export const OutputsPage = Type.Object({
   alive: Type.Boolean({ description: 'false: the kernel has ended, nothing more will come' }),
   until: Type.Integer({
     minimum: 0,
-    description: 'all records up to this one are taken into account; go on with `since` or `resume`'
+    description: 'all records up to this one are taken into account; continue with `since` or `resume`'
   }),
   executions: Type.Array(CellExecution, { description: 'in the order of their requests' }),
   widgets: Type.Array(CapturedOutputs),
@@ -160,8 +160,7 @@ export const OutputsQuery = Type.Object({
   ),
   history: Type.Optional(
     Type.Boolean({
-      description:
-        'include earlier executions of cells that have run again; otherwise the newest of each cell'
+      description: 'include earlier executions of cells that were rerun; otherwise the newest of each cell'
     })
   )
 });

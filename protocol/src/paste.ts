@@ -83,7 +83,7 @@ function ofSsh(words: readonly string[]): Pasted {
 }
 
 function withPort(host: string, port: string): Pasted {
-  if (!/^\d{1,5}$/.test(port)) return { refused: `${port} is no port; write ssh://USER@HOST:PORT.` };
+  if (!/^\d{1,5}$/.test(port)) return { refused: `${port} is not a port; write ssh://USER@HOST:PORT.` };
   const bare = host.replace(/^ssh:\/\//i, '').replace(/:\d+$/, '');
   if (bare.includes('[') || (bare.split('@').at(-1) ?? '').includes(':')) return bracketed();
   return destination(`ssh://${bare}:${port}`);

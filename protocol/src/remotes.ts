@@ -304,9 +304,7 @@ export type AddRemote = Static<typeof AddRemote>;
 /** `POST /bridge/v1/remotes/NAME/disconnect` */
 export const DisconnectRemote = Type.Object(
   {
-    stop: Type.Optional(
-      Type.Boolean({ description: 'ends the Colab runtime too, with all that runs there; verified' })
-    )
+    stop: Type.Optional(Type.Boolean({ description: 'ends the Colab runtime and its kernels too; verified' }))
   },
   { additionalProperties: false }
 );

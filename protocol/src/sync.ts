@@ -43,7 +43,7 @@ export const SyncChange = Type.Object({
   action: Type.Union([Type.Literal('send'), Type.Literal('receive'), Type.Literal('delete')]),
   bytes: Type.Number({ minimum: 0 }),
   newer: Type.Optional(
-    Type.Literal(true, { description: 'the file that is overwritten is newer than the one that replaces it' })
+    Type.Literal(true, { description: 'the file that is overwritten is newer than its replacement' })
   )
 });
 export type SyncChange = Static<typeof SyncChange>;

@@ -316,7 +316,7 @@ const HeldArrays = Type.Array(
 );
 const HeldBytes = Type.Object(
   { traceback: Type.Integer({ minimum: 0 }), outputs: Type.Integer({ minimum: 0 }) },
-  { description: 'what the action `free` lets go of' }
+  { description: 'what the action `free` releases' }
 );
 
 /** The device had no memory left. */
@@ -354,7 +354,7 @@ export const ProfileMessage = Type.Object({
   time: UnixMs,
   durationMs: Ms,
   folder: Type.String({
-    description: 'where the whole trace is, on the machine of the kernel, for XProf or TensorBoard'
+    description: "location of the whole trace, on the kernel's machine, for XProf or TensorBoard"
   }),
   devices: Type.Integer({
     minimum: 0,

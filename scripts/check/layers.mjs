@@ -217,7 +217,7 @@ export const RULES = [
     forbids: module => /^(jax|jaxlib|flax|torch|torch_xla)(\.|$)/.test(module)
   },
   {
-    why: 'a kernel starts also where the agent cannot: the launcher imports it inside functions',
+    why: 'a kernel starts even where the agent cannot: the launcher imports it inside functions',
     files: path => agentRoom(path) === 'launcher',
     forbids: module => /^top-level:tpulab\.agent(\.|$)/.test(module)
   },

@@ -87,7 +87,7 @@ export function findNotebookOutputs(path, text) {
     found.push({
       path,
       line: 1,
-      what: 'outputs of other code than that of the cells; run `npm run notebooks`'
+      what: "outputs of other code than the cells'; run `npm run notebooks`"
     });
   if (text.length > NOTEBOOK_LIMIT)
     found.push({ path, line: 1, what: `a notebook of more than ${NOTEBOOK_LIMIT} characters` });

@@ -21,7 +21,7 @@ export const SENTENCES = Object.freeze({
     'A package that was downloaded is not the one in the lock file; check what serves your packages (a proxy or mirror?) and start again.',
   'no-permission': `A folder cannot be written; make ${checkout.root} and your cache folders writable for you and start again.`,
   'no-network':
-    'Packages could not be downloaded; check the network (a proxy is named by HTTPS_PROXY) and start again, it goes on from here.'
+    'Packages could not be downloaded; check the network (a proxy is named by HTTPS_PROXY) and start again; it continues from here.'
 });
 
 /**

@@ -44,7 +44,7 @@ export async function findPython(signal, names = NAMES) {
   if (withoutVenv !== null) {
     throw new SetupProblem(
       'python-without-venv',
-      `Python ${withoutVenv} is there, but its module venv is not; install it (Debian, Ubuntu: apt install python${withoutVenv}-venv) and start again.`
+      `Python ${withoutVenv} is installed, but its module venv is not; install it (Debian, Ubuntu: apt install python${withoutVenv}-venv) and start again.`
     );
   }
   const what =

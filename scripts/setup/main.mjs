@@ -29,7 +29,7 @@ export async function main(work) {
       for (const line of error.details) process.stderr.write(`    ${line}\n`);
       code = 1;
     } else if (error instanceof Interrupted) {
-      process.stderr.write('\nInterrupted; the next start goes on from here.\n');
+      process.stderr.write('\nInterrupted; the next start continues from here.\n');
       code = interrupted || 130;
     } else {
       throw error;

@@ -91,7 +91,7 @@ export async function runOrExplain(doing, command, args, options = {}) {
     if (error instanceof Interrupted) throw error;
     throw new SetupProblem(
       'failed',
-      `${doing} failed: ${command} cannot be started; see whether it is there.`,
+      `${doing} failed: ${command} cannot be started; check that it is installed.`,
       {
         cause: error
       }
@@ -100,7 +100,7 @@ export async function runOrExplain(doing, command, args, options = {}) {
   if (ended.timedOut) {
     throw new SetupProblem(
       'timed-out',
-      `${doing} took too long and was ended; start again, it goes on from here.`,
+      `${doing} took too long and was ended; start again; it continues from here.`,
       {
         details: [...ended.stdout, ...ended.stderr].slice(-5)
       }

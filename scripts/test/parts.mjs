@@ -63,7 +63,7 @@ export const PARTS = [
   },
   {
     name: 'unit',
-    what: 'specs of protocol, kernel bridge, extension and scripts',
+    what: 'specs of protocol, server, extension and scripts',
     limitMin: 15,
     share: 9,
     load: 1.2,

@@ -70,7 +70,7 @@ test('a diffusion model is steered from the page, and its curve and its images a
   await panel.open();
   await runAbove(page, 'train');
   const controls = trainingControls(page);
-  await expect(controls).toContainText('No step of it is known here yet.');
+  await expect(controls).toContainText('Waiting for the first step.');
   await startCell(page, 'train');
 
   const run = await panel.section('Run');

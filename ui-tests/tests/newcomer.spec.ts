@@ -121,11 +121,11 @@ test('a TPU VM of the project is chosen in the dialog, and gets all that it lack
   const environment = stages.filter({ hasText: 'JAX environment' });
   // It is shown while it is being done, and not only when all is over.
   await expect(environment).toHaveClass(/jp-mod-running/, LONG);
-  await expect(stages.filter({ hasText: 'Node' })).toContainText('downloaded there');
+  await expect(stages.filter({ hasText: 'Node' })).toContainText('downloaded by the machine');
   await expect(dialog.getByText('Connected to my-tpu')).toBeVisible(LONG);
   await dialog.getByText('Setup details').click();
   await expect(environment).toContainText('for the CPU');
-  await expect(stages.filter({ hasText: 'uv' })).toContainText('downloaded there');
+  await expect(stages.filter({ hasText: 'uv' })).toContainText('downloaded by the machine');
   for (const stage of await stages.all()) await expect(stage).toHaveClass(/jp-mod-(done|skipped)/);
   // It is no TPU, which is said, and nothing else is.
   const remarks = dialog.getByRole('note');

@@ -102,7 +102,7 @@ async function goToCell(page: Page, id: string): Promise<void> {
 /** The widget `tpulab.TrainingControls` below its cell. */
 export function trainingControls(page: Page): Locator {
   const buttons = page.getByRole('group', { name: 'Run controls' });
-  const notBegun = page.getByText('No step of it is known here yet.');
+  const notBegun = page.getByText('Waiting for the first step.');
   return page.locator('.jp-Notebook .jp-TPULabWidget').filter({ has: buttons.or(notBegun) });
 }
 

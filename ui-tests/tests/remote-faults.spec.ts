@@ -306,7 +306,7 @@ test('it is created again with a new disk: both pages say so, and one click star
   await isAccessible(page, notices[0]!);
   await checkAccessibility(session, notices[1]!);
   for (const notice of notices) {
-    await notice.getByRole('button', { name: 'Restart and run again' }).click();
+    await notice.getByRole('button', { name: 'Restart and rerun' }).click();
     await expect(notice).toBeHidden();
   }
   for (const [again, before] of [

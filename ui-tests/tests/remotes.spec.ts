@@ -139,7 +139,7 @@ test('a folder is synced from the dialog, and a notebook in it imports a module 
   // The form has its focus as soon as it is drawn; what is typed before would land here.
   await expect(form.getByLabel('Folder here')).toBeFocused();
   await form.getByLabel('Folder there').fill('lesson');
-  await form.getByLabel('Leave out').fill('*.ckpt');
+  await form.getByLabel('Exclude').fill('*.ckpt');
   await form.getByLabel('Also delete').check();
   // Enter shows what would happen, and does not close the dialog.
   await form.getByLabel('Folder there').press('Enter');

@@ -338,7 +338,7 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await expect.poll(() => output(reader, 0).last().innerText()).not.toBe(seen);
   // What would change something cannot be moved, and says why.
   await expect(output(reader, 0).first()).toContainText(
-    'A widget, which is not live in a view: IntSlider(value=3'
+    'Widget (not interactive in a read-only view): IntSlider(value=3'
   );
   await reader.getByRole('button', { name: 'Open panel' }).click();
   const panel = reader.getByRole('complementary', { name: 'Run and devices' });

@@ -95,7 +95,7 @@ test('widgets of another host act, and training goes on after it was killed, wit
   await expect(notice).toContainText(
     'Host 1 is lost: its process was killed by SIGKILL. All hosts were ended.'
   );
-  await notice.getByRole('button', { name: 'Restart and run again' }).click();
+  await notice.getByRole('button', { name: 'Restart and rerun' }).click();
   await expect.poll(() => printedBy(page, 'training')).toContain('steps 4 to 8\n');
   expect(await printedBy(page, 'training')).toContain('loaded after 4\n');
   expect(await printedBy(page, 'hosts')).toBe('process of one of 2\n');
@@ -118,7 +118,7 @@ test('widgets of another host act, and training goes on after it was killed, wit
   await hosts.locator('.cm-content').click();
   await session.keyboard.press('Control+Enter');
   await expect(hosts).toContainText('HostLostError');
-  await session.getByRole('button', { name: 'Restart and run again' }).click();
+  await session.getByRole('button', { name: 'Restart and rerun' }).click();
   await expect(hosts).toContainText('process of one of 2');
   await session.context().close();
 });

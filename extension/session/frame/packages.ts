@@ -102,7 +102,7 @@ async function federatedModule(name: string, description: string, source: Source
     document.head.append(script);
   });
   const container = (globalThis as { _JUPYTERLAB?: Record<string, Container> })._JUPYTERLAB?.[name];
-  if (container === undefined) throw new Error(`${name} is no extension of JupyterLab`);
+  if (container === undefined) throw new Error(`${name} is not a JupyterLab extension`);
   await container.init(sharedModules());
   const plugins = (await container.get(extension))().default;
   let exports: unknown = null;

@@ -349,7 +349,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
   ),
   look(
     'notebook:toggle-output-scrolling',
-    trans.__('Scroll long output in its cell, or not'),
+    trans.__('Toggle output scrolling'),
     [[COMMAND_MODE, 'S']],
     notebook => {
       const isScrolled = notebook.activeCell instanceof CodeCell && notebook.activeCell.outputsScrolled;

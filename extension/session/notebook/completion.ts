@@ -79,7 +79,7 @@ export function addCompletion(panel: NotebookPanel, commands: CommandRegistry): 
     execute: () => manager.invoke(panel.id)
   });
   commands.addCommand('completer:select-notebook', {
-    label: trans.__('Take the completion'),
+    label: trans.__('Accept completion'),
     execute: () => manager.select(panel.id)
   });
   commands.addKeyBinding({

@@ -147,6 +147,6 @@ class DescribedWidget extends Widget implements IRenderMime.IRenderer {
     const text = data['text/plain'];
     const what = document.createElement('code');
     what.textContent = typeof text === 'string' ? text : Array.isArray(text) ? text.join('') : 'widget';
-    this.node.replaceChildren(trans.__('A widget, which is not live in a view:'), ' ', what);
+    this.node.replaceChildren(trans.__('Widget (not interactive in a read-only view):'), ' ', what);
   }
 }

@@ -81,7 +81,11 @@ function gaugesOf(machine: ReturnType<SessionPage['events']['machineOf']>): Gaug
       gauges.push({
         label: 'HBM',
         percent: (used / first.hbmTotalBytes) * 100,
-        text: trans.__('%1 of %2 GiB a chip', (used / GIB).toFixed(1), (first.hbmTotalBytes / GIB).toFixed(1))
+        text: trans.__(
+          '%1 of %2 GiB per chip',
+          (used / GIB).toFixed(1),
+          (first.hbmTotalBytes / GIB).toFixed(1)
+        )
       });
     }
   }

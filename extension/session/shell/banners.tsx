@@ -180,7 +180,7 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
             {
               id: 'connection',
               tone: 'error',
-              text: trans.__('%1 Outputs are kept, variables are gone.', text),
+              text: trans.__('%1 Outputs are saved, variables are lost.', text),
               actions: [
                 {
                   label: trans.__('Restart the kernel…'),

@@ -123,7 +123,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
             <Icon name="file" />
             <strong>{trans.__('Lessons')}</strong>
             <span>
-              {trans.__('Copies the notebooks that come with TPULab; those that are there are kept.')}
+              {trans.__('Copies the notebooks that come with TPULab; existing files stay unchanged.')}
             </span>
           </button>
           {canOpenFiles() ? (

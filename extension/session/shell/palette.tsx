@@ -105,9 +105,7 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
               {entry.keys === '' ? null : <kbd>{entry.keys}</kbd>}
             </li>
           ))}
-          {found.length === 0 ? (
-            <li className="tpl-Palette-none">{trans.__('Nothing has this name.')}</li>
-          ) : null}
+          {found.length === 0 ? <li className="tpl-Palette-none">{trans.__('No results')}</li> : null}
         </ul>
       </div>
     </div>

@@ -75,7 +75,7 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
       </div>
       <p>
         {trans.__(
-          'Whoever has the link reads this notebook and sees its outputs and training steps as they happen. They cannot run, change or stop anything.'
+          'Anyone with the link can view this notebook, its outputs and its training steps as they happen. They cannot run, change or stop anything.'
         )}
       </p>
       <div className="tpl-Share-row">
@@ -150,9 +150,9 @@ function NewLink({ link }: { readonly link: string }): JSX.Element {
         </button>
       </div>
       <p className="jp-TPULab-quiet">
-        {trans.__('The link is shown only now.')}
+        {trans.__('Copy the link now; it is not shown again.')}
         {LOOPBACK.test(new URL(link).host)
-          ? ` ${trans.__('Its address is that of this computer: others need a tunnel or proxy to this server.')}`
+          ? ` ${trans.__('It works only on this computer unless you set up a tunnel or proxy.')}`
           : ''}
       </p>
     </div>

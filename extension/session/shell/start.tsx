@@ -119,7 +119,7 @@ function TokenForm({
           <Marked
             pieces={fromBackticks(
               trans.__(
-                'Run `tpulab session` on the machine of the server: it opens this page with its token. Or paste a token here.'
+                "Run `tpulab session` on the server's machine: it opens this page with its token. Or paste a token here."
               )
             )}
           />

@@ -66,7 +66,7 @@ export function StepBar({ page, isPanelOpen, onPanel }: StepBarProps): JSX.Eleme
             <Marked
               pieces={fromBackticks(
                 trans.__(
-                  'Loops around jitted functions appear here. Add `for batch in tpulab.steps(loader)` for input waits.'
+                  'Training loops appear here automatically. Wrap the loader in `tpulab.steps(…)` to see input waits too.'
                 )
               )}
             />

@@ -119,8 +119,8 @@ test('when it is back, that is said, and the same kernel starts there and runs a
   notebook.cell('c').executionState = 'running';
   notebook.connectionStatusChanged.emit('connecting');
   await comeBack();
-  expect(scene.labels).toEqual(['Restart and run again', 'Start the kernel again']);
-  scene.click('Restart and run again');
+  expect(scene.labels).toEqual(['Restart and rerun', 'Start the kernel again']);
+  scene.click('Restart and rerun');
   await until(() => notebook.ran.length > 0);
   expect(scene.started).toEqual(['remote/my-tpu/jax']);
   expect(notebook.ran).toEqual([['a', 'c']]);

@@ -169,7 +169,7 @@ export class GoneWatch implements IDisposable {
       case 'taken':
         return {
           text: trans.__(
-            '%1 was preempted, and the kernel of this notebook with it. Its output is kept here; its variables are lost. When %1 is back, you can start the kernel again here.',
+            '%1 was preempted, and the kernel of this notebook with it. Its output is saved on this computer; its variables are lost. When %1 is back, you can restart the kernel here.',
             remote
           ),
           actions: [...choose, show]
@@ -194,12 +194,12 @@ export class GoneWatch implements IDisposable {
     const since = remotes.get(remote)?.connectedAt ?? null;
     return this._wasTaken && since !== null
       ? trans.__(
-          '%1 was preempted and has been back since %2. The kernel of this notebook went with it: its output is kept here; its variables are lost.',
+          '%1 was preempted and has been back since %2. The kernel of this notebook went with it: its output is saved on this computer; its variables are lost.',
           remote,
           momentText(since, Date.now())
         )
       : trans.__(
-          'The kernel of this notebook has ended: %1 was restarted or created again, or its processes were killed. Its output is kept here; its variables are lost.',
+          'The kernel of this notebook has ended: %1 was restarted or recreated, or its processes were killed. Its output is saved on this computer; its variables are lost.',
           remote
         );
   }
@@ -215,7 +215,7 @@ export class GoneWatch implements IDisposable {
       ? [start]
       : [
           {
-            label: trans.__('Restart and run again'),
+            label: trans.__('Restart and rerun'),
             onClick: () => void this.start(lost, start => this._runs.from(last, start))
           },
           start

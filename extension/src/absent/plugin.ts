@@ -212,7 +212,7 @@ function choiceDialog(
         ? trans.__('"%1" was last run on the machine "%2", which is not known here.', path, name)
         : isTaken
           ? trans.__(
-              '"%1" was last run on the machine "%2", which was preempted. The output of its cells is kept on this computer. Create the machine again, then connect.',
+              '"%1" was last run on the machine "%2", which was preempted. The output of its cells is saved on this computer. Recreate the machine, then connect.',
               path,
               name
             )

@@ -164,7 +164,7 @@ describe('how long an answer is waited for', () => {
     source.dispose();
     runs.dispose();
     expect(await Promise.all(asking)).toEqual([
-      'MachineError | machine.unavailable | The TPULab server did not tell about its machine (no answer); it is asked again.',
+      'MachineError | machine.unavailable | The TPULab server sent no machine status (no answer); the page retries.',
       'resolved: false'
     ]);
   });
@@ -172,7 +172,7 @@ describe('how long an answer is waited for', () => {
 
 describe('in what words it is said that there is no answer', () => {
   const machine = (what: string): string =>
-    `MachineError | machine.unavailable | The TPULab server did not tell about its machine (${what}); it is asked again.`;
+    `MachineError | machine.unavailable | The TPULab server sent no machine status (${what}); the page retries.`;
   const remote = (code: string, message: string): string => `RemotesError | ${code} | ${message}`;
   const control = (code: string, message: string): string => `ControlError | control.${code} | ${message}`;
   const said = '{"code":"remotes.busy","message":"It is busy."}';

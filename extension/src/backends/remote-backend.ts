@@ -103,13 +103,13 @@ function stateSentence(name: string, remote: Remote | null): string {
     case 'queued':
       return `${name} waits for Google Cloud; it is connected as soon as it is ready.`;
     case 'waiting':
-      return `${name} waits for an answer of yours: open the remotes.`;
+      return `${name} waits for your answer: open the list of machines.`;
     case 'reconnecting':
       return `The connection to ${name} was lost; it is being tried again.`;
     case 'preempted':
       return `${name} was preempted.`;
     case 'failed':
-      return remote.error?.message ?? `${name} cannot be connected; open the machines to see why.`;
+      return remote.error?.message ?? `${name} cannot be connected; open the list of machines to see why.`;
     default:
       return `${name} is not connected.`;
   }

@@ -60,7 +60,7 @@ export function MemoryView({ memory, onAsk, isAsking, trans }: MemoryViewProps):
         </p>
       ) : null}
       <button type="button" className="jp-TPULab-option" disabled={isAsking} onClick={onAsk}>
-        {isAsking ? trans.__('Looking…') : trans.__('Look again')}
+        {isAsking ? trans.__('Looking…') : trans.__('Refresh')}
       </button>
     </details>
   );

@@ -56,7 +56,7 @@ describe('the charts of a machine', () => {
     const sdk = { time: 0, tensorCorePercent: [60, 70], throttlePercent: [], links: [] };
     show({ devices: [deviceFigures(0), deviceFigures(1)], sdk });
     expect(headings()).toEqual([
-      'HBM of a device11.0 GiB',
+      'HBM per device11.0 GiB',
       'Duty cycle87 %',
       'TensorCore and HBM bandwidth65 % · 41 %',
       'Host CPU22 %'
@@ -96,11 +96,7 @@ describe('the charts of a machine', () => {
     });
     expect(headings()).toEqual(['Host CPU22 %']);
     click('Memory, network and disk of the host');
-    expect(headings()).toEqual([
-      'Host CPU22 %',
-      'Memory of the host4.0 GiB',
-      'Network of the host2.0 KiB/s · 512 B/s'
-    ]);
+    expect(headings()).toEqual(['Host CPU22 %', 'Host memory4.0 GiB', 'Host network2.0 KiB/s · 512 B/s']);
     click('Show fewer');
     expect(headings()).toHaveLength(1);
   });

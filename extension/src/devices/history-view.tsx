@@ -109,7 +109,7 @@ function MemoryChart(props: DeviceChartProps): JSX.Element {
   return (
     <FigureChart
       {...props}
-      title={trans.__('HBM of a device')}
+      title={trans.__('HBM per device')}
       meta={newest(machine, 'hbm.max', sizeText)}
       {...(each
         ? linesOf(each, 'hbmUsedBytes', props)

@@ -23,7 +23,7 @@ export function HostCharts(props: ChartProps): JSX.Element {
         <>
           <FigureChart
             {...props}
-            title={trans.__('Memory of the host')}
+            title={trans.__('Host memory')}
             meta={newest(machine, 'host.memoryUsedBytes', sizeText)}
             figures={['host.memoryUsedBytes']}
             series={[{ name: trans.__('in use'), colour: '--jp-brand-color1', fill: true }]}
@@ -34,7 +34,7 @@ export function HostCharts(props: ChartProps): JSX.Element {
           {isTold(host?.networkReceivedBytesPerS) ? (
             <RateChart
               {...props}
-              title={trans.__('Network of the host')}
+              title={trans.__('Host network')}
               ways={[
                 { figure: 'host.networkReceivedBytesPerS', name: trans.__('received') },
                 { figure: 'host.networkSentBytesPerS', name: trans.__('sent') }

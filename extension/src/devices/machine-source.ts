@@ -19,7 +19,7 @@ export class MachineError extends Error {
   readonly code = 'machine.unavailable';
 
   constructor(what: string, options?: ErrorOptions) {
-    super(`The TPULab server did not tell about its machine (${what}); it is asked again.`, options);
+    super(`The TPULab server sent no machine status (${what}); the page retries.`, options);
     this.name = 'MachineError';
   }
 }

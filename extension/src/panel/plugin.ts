@@ -123,7 +123,7 @@ function addCommands(app: JupyterFrontEnd, { state, events, notebooks, palette, 
     execute: () => app.shell.activateById(PANEL_ID)
   });
   commands.addCommand(CommandIDs.reconnect, {
-    label: trans.__('Reconnect to the Bridge Now'),
+    label: trans.__('Reconnect to the TPULab Server Now'),
     caption: trans.__('Retry now instead of waiting'),
     describedBy: NO_ARGUMENTS,
     execute: () => {

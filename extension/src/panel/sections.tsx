@@ -72,9 +72,7 @@ export function Sections(props: SectionsProps): JSX.Element {
         <>
           {kernel.missed > 0 ? (
             <p className="jp-TPULabPanel-missed">
-              {trans.__(
-                'The TPULab server no longer has the earliest telemetry: figures start later than the kernel.'
-              )}
+              {trans.__('Early data was discarded; charts do not start at step 0.')}
             </p>
           ) : null}
           <Announcer text={announcement(kernel, state, trans)} />

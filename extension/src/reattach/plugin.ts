@@ -13,7 +13,7 @@ import { UnplacedOutputs } from './unplaced-view.js';
 
 export const reattachPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:reattach',
-  description: 'Places outputs made while no page was open, and lets running cells go on after a reload.',
+  description: 'Places outputs made while no page was open, and keeps running cells going after a reload.',
   autoStart: true,
   requires: [IBridgeBackends, INotebookTracker],
   optional: [IBridgeEvents, IRenderMimeRegistry, ITranslator],

@@ -39,7 +39,9 @@ export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: 
       {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
       {all.length === 0 ? (
         <p className="jp-TPULab-quiet">
-          {trans.__('None yet. The kernels of a connected machine are listed next to those of this one.')}
+          {trans.__(
+            'None yet. The kernels of a connected machine are listed next to the kernels of this computer.'
+          )}
         </p>
       ) : null}
       <ul aria-label={trans.__('Remotes')}>
@@ -128,11 +130,11 @@ function Details({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.Eleme
         <dd>{sourceName(remote.source)}</dd>
         <dt>{trans.__('Environment')}</dt>
         <dd>{remote.environment}</dd>
-        <dt>{trans.__('Kept here')}</dt>
+        <dt>{trans.__('Saved locally')}</dt>
         <dd className="jp-TPULab-number">
           {trans._n('output of %1 kernel', 'output of %1 kernels', mirror.kernels)}, {sizeText(mirror.bytes)}
-          {mirror.behindBytes > 0 ? `, ${trans.__('%1 to come', sizeText(mirror.behindBytes))}` : ''}
-          {mirror.putAside ? `, ${trans.__('%1 put aside', mirror.putAside)}` : ''}
+          {mirror.behindBytes > 0 ? `, ${trans.__('%1 pending', sizeText(mirror.behindBytes))}` : ''}
+          {mirror.putAside ? `, ${trans.__('%1 archived', mirror.putAside)}` : ''}
         </dd>
       </dl>
       {notice === null ? null : <NoticeText {...{ remote, notice, trans }} />}

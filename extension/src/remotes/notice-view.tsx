@@ -27,9 +27,11 @@ export function NoticeText({ remote, notice, trans }: INoticeProps): JSX.Element
   const remedy =
     notice.kind === 'preemption'
       ? trans.__(
-          'Its disk will be deleted: save a checkpoint to a bucket, or sync it here now. Outputs are kept here.'
+          'Its disk will be deleted. Save a checkpoint to a bucket now. Output is already saved on this computer.'
         )
-      : trans.__('Take a checkpoint now: its kernels end with the machine. Outputs are kept here.');
+      : trans.__(
+          'Save a checkpoint now: its kernels end with the machine. Output is already saved on this computer.'
+        );
   return (
     <p className="jp-TPULabRemote-notice">
       <strong>

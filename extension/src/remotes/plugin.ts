@@ -114,7 +114,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
     execute: args => showConnectDialog({ actions, page, trans, name: nameIn(args) })
   });
   commands.addCommand(CommandIDs.open, {
-    label: args => textIn(args, 'label') ?? trans.__('Open a Remote'),
+    label: args => textIn(args, 'label') ?? trans.__('Open a Machine'),
     caption: args => textIn(args, 'caption') ?? '',
     icon: chipIcon,
     describedBy: {

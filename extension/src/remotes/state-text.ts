@@ -60,7 +60,7 @@ export function stateText(remote: Remote, now: number, trans: TranslationBundle)
       return {
         label: trans.__('preempted'),
         detail: trans.__(
-          'The cloud has preempted this machine. The output of its kernels is kept here. Create the machine again, then connect.'
+          'The cloud has preempted this machine. The output of its kernels is saved on this computer. Recreate the machine, then connect.'
         )
       };
     case 'disconnected':

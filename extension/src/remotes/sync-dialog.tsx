@@ -128,7 +128,7 @@ function SyncBody(props: IBodyProps): JSX.Element {
         </button>
       ) : plan === null ? (
         <button type="submit" form={FORM_ID} className="jp-TPULabButton jp-mod-primary" disabled={isBusy}>
-          {isBusy ? trans.__('Comparing…') : trans.__('See what would happen')}
+          {isBusy ? trans.__('Comparing…') : trans.__('Preview')}
         </button>
       ) : (
         <button
@@ -187,8 +187,13 @@ function SyncBody(props: IBodyProps): JSX.Element {
             <option value="from-remote">{trans.__('from the VM')}</option>
           </select>
         </label>
-        <Patterns label={trans.__('Leave out')} value={exclude} onChange={edited(setExclude)} trans={trans} />
-        <Patterns label={trans.__('But take')} value={include} onChange={edited(setInclude)} trans={trans} />
+        <Patterns label={trans.__('Exclude')} value={exclude} onChange={edited(setExclude)} trans={trans} />
+        <Patterns
+          label={trans.__('Include anyway')}
+          value={include}
+          onChange={edited(setInclude)}
+          trans={trans}
+        />
         <label className="jp-TPULabField jp-mod-check">
           <input
             type="checkbox"
@@ -257,7 +262,7 @@ export function PlanView(props: {
   const names = { send: trans.__('to'), receive: trans.__('from'), delete: trans.__('delete') };
   const hidden = files + deletions - changes.length;
   return (
-    <section aria-label={trans.__('What would happen')}>
+    <section aria-label={trans.__('Preview')}>
       <p role="status">
         {files + deletions === 0
           ? trans.__('Both folders are identical.')

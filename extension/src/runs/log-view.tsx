@@ -48,7 +48,7 @@ export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
         ))}
       </ol>
       {run.file ? (
-        <code className="jp-TPULab-quiet" title={trans.__('Run log, on the machine of the kernel')}>
+        <code className="jp-TPULab-quiet" title={trans.__("Run log, on the kernel's machine")}>
           {run.file}
         </code>
       ) : null}

@@ -94,7 +94,7 @@ export class GroupWatch implements IDisposable {
           '%1. All hosts were ended. Restart them to run this cell again, after the cells above it that had run.',
           lost.reason
         ),
-        actions: [{ label: trans.__('Restart and run again'), onClick: () => void this.runAgain() }]
+        actions: [{ label: trans.__('Restart and rerun'), onClick: () => void this.runAgain() }]
       });
     }
   }

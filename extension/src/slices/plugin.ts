@@ -12,7 +12,7 @@ import { hostsOutputFactory } from './hosts-output.js';
 export const slicesPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:slices',
   description:
-    'Shows the output of the hosts of a slice in tabs; when one is lost, offers to restart all and to run again what is needed.',
+    'Shows the output of the hosts of a slice in tabs; when one is lost, offers to restart all and to rerun the needed cells.',
   autoStart: true,
   optional: [IRenderMimeRegistry, INotebookTracker, ICommandPalette, ITranslator],
   activate: (
@@ -42,7 +42,7 @@ export const slicesPlugin: JupyterFrontEndPlugin<void> = {
     const front = (): GroupWatch | undefined =>
       tracker?.currentWidget ? watches.get(tracker.currentWidget) : undefined;
     app.commands.addCommand(CommandIDs.runAgain, {
-      label: trans.__('Restart All Hosts and Run Again'),
+      label: trans.__('Restart All Hosts and Rerun'),
       caption: trans.__('After the loss of a host: run the failed cell and those above it that had run'),
       describedBy: { args: { type: 'object', properties: {} } },
       isEnabled: () => (front()?.lost ?? null) !== null,

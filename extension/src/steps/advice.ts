@@ -138,7 +138,7 @@ function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advi
     case 'gap':
       return act(
         trans.__(
-          'The device idles %1 % of the time, while Python reads results (print, float) or does other work. Do that every few steps, not in each one.',
+          'The device is idle %1 % of the time, waiting for Python (for example print, float(loss), logging). Do that every few steps, not in each one.',
           percent
         )
       );
@@ -151,9 +151,7 @@ function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advi
         )
       );
     default:
-      return fine(
-        trans.__('No single limit: the device works %1 % of the time, the rest is spread out.', percent)
-      );
+      return fine(trans.__('No single bottleneck (device busy %1 %).', percent));
   }
 }
 

@@ -46,7 +46,7 @@ export function TraceView({ profile, trans }: TraceViewProps): JSX.Element {
         </ol>
       )}
       <p className="jp-TPULab-quiet">
-        {trans.__('Full trace for XProf or TensorBoard, on the machine of the kernel until the kernel ends:')}{' '}
+        {trans.__("Full trace for XProf or TensorBoard, on the kernel's machine until the kernel ends:")}{' '}
         <code>{folder}</code>
       </p>
     </details>

@@ -15,7 +15,7 @@ export interface StateOptions extends OutputOptions {
 
 export function ofState(command: Command, json = 'print JSON'): Command {
   return command
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', json);
 }
 

@@ -18,12 +18,12 @@ const RECENT_MS = 10 * 60_000;
 export function guardProcess(stateDir: string, log: Logger, end: () => void): Disposable {
   const faults: number[] = [];
   const onFault = (err: unknown, origin: string): void => {
-    log.error({ err, origin }, 'an unexpected error was caught; the server goes on');
+    log.error({ err, origin }, 'an unexpected error was caught; the server continues');
     faults.push(performance.now());
     if (faults.length > MOST_FAULTS) faults.shift();
     const [oldest = 0] = faults;
     if (faults.length < MOST_FAULTS || performance.now() - oldest > WITHIN_MS) return;
-    log.fatal({ err, origin }, 'server failed; kernels go on, and the next server finds them');
+    log.fatal({ err, origin }, 'server failed; kernels keep running, and the next server finds them');
     noteEnd(stateDir);
     end();
   };

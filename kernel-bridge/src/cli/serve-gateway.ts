@@ -42,7 +42,7 @@ export async function serveUntilStopped(
     void gateway.lost.then(() => stopping.abort(LOST));
     await onReady(gateway);
     await aborted(stopping.signal);
-    log.info({ signal: String(stopping.signal.reason) }, 'server stopping; kernels go on');
+    log.info({ signal: String(stopping.signal.reason) }, 'server stopping; kernels keep running');
     if (stopping.signal.reason === LOST) throw new ServeError('state_dir_in_use', `${LOST}: ${stateDir}.`);
   } finally {
     await entry?.[Symbol.asyncDispose]();

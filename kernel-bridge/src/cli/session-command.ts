@@ -33,7 +33,7 @@ export function sessionCommand(streams: Streams): Command {
     .option('--env-dir <folder>', 'folder of kernel environments, if a server is started')
     .option('--port <n>', 'port, if a server is started (default: a free one)')
     .option('--no-browser', 'print the link instead of opening a browser')
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
     .action(async (notebook: string | undefined, options: SessionOptions) => {
       const asked = notebook === undefined ? undefined : requireNotebook(notebook);

@@ -11,7 +11,7 @@ interface StopOptions extends StateOptions {
 export function statusCommand(streams: Streams): Command {
   return new Command('status')
     .description('show the server of a state folder and its kernels')
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
     .action(async (options: StateOptions) => {
       const gateway = await chosenGateway(options);
@@ -41,7 +41,7 @@ export function lingerAdvice(lingering: boolean | null): readonly string[] {
 export function stopCommand(streams: Streams): Command {
   return new Command('stop')
     .description('stop the server of a state folder; its kernels keep running unless --kernels is given')
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--kernels', 'shut all kernels down first')
     .option('--json', 'print JSON')
     .action(async (options: StopOptions) => {
@@ -52,7 +52,7 @@ export function stopCommand(streams: Streams): Command {
       const ended = options.kernels === true ? kernels.length : 0;
       const left = kernels.length - ended;
       const { pid } = gateway.record;
-      const text = `The server (pid ${pid}) has ended; ${ended} kernels were shut down, ${left} go on.`;
+      const text = `The server (pid ${pid}) has ended; ${ended} kernels were shut down, ${left} are still running.`;
       say(streams, options, { pid, kernelsShutDown: ended, kernelsLeft: left }, text);
     });
 }

@@ -121,6 +121,6 @@ export const CHIPS: readonly ChipSpec[] = [
     tflops: { bf16: 2307, fp8: 4614 },
     chipsPerHost: [4],
     source: PUBLISHED,
-    notes: 'the often quoted 4614 TFLOP/s are those of fp8; the bandwidth is approximate'
+    notes: 'the often quoted 4614 TFLOP/s are for fp8; the bandwidth is approximate'
   }
 ];

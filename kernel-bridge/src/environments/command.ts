@@ -56,8 +56,8 @@ export function envCommand(): Command {
       new Option('--progress <how>', 'lines: one line per step').choices(['auto', 'lines']).default('auto')
     )
     .option('--force', 'create it again even if it is up to date')
-    .option('--without-added', 'leave out packages that you added to the one that is replaced')
-    .option('--also <lines>', 'more packages, one a line; those that cannot be installed are left out')
+    .option('--without-added', 'leave out packages that you added to the replaced environment')
+    .option('--also <lines>', 'more packages, one per line; packages that cannot be installed are left out')
     .action((name: string, options: Create) =>
       run(options, async signal => {
         const progress =

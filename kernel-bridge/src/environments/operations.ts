@@ -204,7 +204,7 @@ export async function add(
   if (python === undefined) {
     throw new EnvironmentError(
       'env_not_usable',
-      `${folder} is no Python environment: it has no bin/python. Name the folder of a venv, conda or uv environment, or its Python.`
+      `${folder} is not a Python environment: it has no bin/python. Name the folder of a venv, conda or uv environment, or its Python.`
     );
   }
   const name = options.name ?? nameFor(folder === python ? path.dirname(path.dirname(python)) : folder);
@@ -212,7 +212,9 @@ export async function add(
   const other = known.find(info => info.name === name);
   const record = await readRecord(environmentFolder(catalog.environments, name));
   if (!NAME.test(name) || (other !== undefined && record?.python === undefined)) {
-    const why = NAME.test(name) ? 'is the name of an environment of TPULab' : 'is no name (a-z, 0-9 and -)';
+    const why = NAME.test(name)
+      ? 'is the name of an environment of TPULab'
+      : 'is not a valid name (use a-z, 0-9 and -)';
     throw new EnvironmentError('env_not_usable', `"${name}" ${why}; choose another with --name.`);
   }
   const agent = agentSource(options.agent);

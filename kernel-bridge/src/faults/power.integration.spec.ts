@@ -165,7 +165,7 @@ describe.runIf(isLinux)('a machine that loses its power', () => {
         told: [],
         cutOff: scene.givenOut - synced.length,
         catchUpMs: 0,
-        note: 'clients learn that the kernel is gone'
+        note: 'clients learn that the kernel ended'
       });
       expect(await readEnded(path.join(stateDir, 'kernels', other))).toMatchObject({ reason: SHUT_DOWN });
       await mirrorFrom(bridge, folder, { cut: 0.4, zeros: 0.7, names: 0.05 }[loss]);

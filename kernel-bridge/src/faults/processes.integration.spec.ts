@@ -94,7 +94,7 @@ describe('a machine that starts again', () => {
       told: [],
       cutOff: given - reached,
       catchUpMs: 0,
-      note: 'clients learn that the kernel is gone'
+      note: 'clients learn that the kernel ended'
     });
     expect(marksOf(reached, numbers)).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
     const { status, body } = await scene.bridge.rest('GET', `bridge/v1/kernels/${scene.kernelId}/outputs`);

@@ -62,7 +62,7 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
     '/bridge/v1/devices/lock',
     {
       schema: {
-        summary: 'Remove the lock file of libtpu, if its owner is gone',
+        summary: 'Remove the lock file of libtpu if its owner has ended',
         response: { 200: LibtpuLock, 409: failure('A process holds it, or this user may not remove it.') }
       }
     },

@@ -12,7 +12,7 @@ export const CLOSE = {
   /** The gateway stops; its kernels go on. */
   gatewayStopping: { code: 1012, reason: 'the server is restarting' },
   /** The client takes what it is sent too slowly; it gets everything when it comes back. */
-  tooSlow: { code: 1013, reason: 'this client reads too slowly; connect again to go on' },
+  tooSlow: { code: 1013, reason: 'this client reads too slowly; reconnect to continue' },
   /** Another socket with the same session_id took over. */
   replaced: { code: 4001, reason: 'replaced by a newer connection of this session' }
 } as const;

@@ -22,7 +22,8 @@ export class JournalDamagedError extends JournalError {
     readonly resumeSeq: number | null,
     why: string
   ) {
-    const after = resumeSeq === null ? 'nothing after it can be read' : `reading may go on at ${resumeSeq}`;
+    const after =
+      resumeSeq === null ? 'nothing after it can be read' : `reading can continue at ${resumeSeq}`;
     super('journal_damaged', `Record ${seq} in ${segment} at byte ${offset} is damaged (${why}); ${after}.`);
   }
 }

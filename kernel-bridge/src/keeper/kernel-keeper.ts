@@ -210,7 +210,7 @@ export class KernelKeeper {
     }
     this.#lastActivity = Date.now();
     if (header.msg_type === 'execute_request' && !this.#executed.add(header.msg_id)) {
-      this.parts.log.warn({ msgId: header.msg_id }, 'a client repeats an execution, which is not run again');
+      this.parts.log.warn({ msgId: header.msg_id }, 'a client repeats an execution, which is ignored');
       return;
     }
     // The process that runs now: a restart that is asked for next must not hand this to its successor.
@@ -426,7 +426,7 @@ export class KernelKeeper {
       this.#die(reason);
       return;
     }
-    log.warn({ ...exit, reason }, 'the kernel has ended and is started again');
+    log.warn({ ...exit, reason }, 'the kernel has ended and is restarted');
     this.#state.restarting(reason);
     this.#journal.append(...ownStatus(this.#own.status('restarting', this.#state.session)));
     this.#leaveOpen(reason);

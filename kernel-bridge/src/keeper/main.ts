@@ -63,7 +63,7 @@ if ((task !== 'start' && task !== 'adopt') || kernelDir === undefined) {
   report({
     ready: false,
     code: 'launch_invalid',
-    message: 'The command line of a keeper is: start or adopt, the folder of the kernel; or spare.'
+    message: "The command line of a keeper is: start or adopt, the kernel's folder; or spare."
   });
   process.exit(64);
 }

@@ -134,7 +134,7 @@ export class Takeover {
         }
       }
     } catch (error) {
-      log.debug({ err: error }, 'the kernel was not asked again');
+      log.debug({ err: error }, 'the kernel was not queried a second time');
     } finally {
       this.#answers = null;
     }

@@ -59,7 +59,7 @@ export function addOutputsRoutes(
         return reply.code(304).header('etag', etag).send(null);
       const gone = new AbortController();
       reply.raw.once('close', () => {
-        gone.abort(new Error('the client has gone'));
+        gone.abort(new Error('the client has disconnected'));
       });
       try {
         const page = await outputs.read(
@@ -138,7 +138,7 @@ export function addOutputsRoutes(
       const kernel = registry.find(kernelId) ?? null;
       const journalDir = await outputs.withJournal(kernelId, dir => Promise.resolve(dir));
       const gone = new AbortController();
-      reply.raw.once('close', () => gone.abort(new Error('the client has gone')));
+      reply.raw.once('close', () => gone.abort(new Error('the client has disconnected')));
       const frames = journalStream({ journalDir, kernel, from, checksum, signal: gone.signal });
       return reply
         .header('content-type', JOURNAL_STREAM_TYPE)

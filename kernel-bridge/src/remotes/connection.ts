@@ -166,7 +166,7 @@ export class RemoteConnection {
         this.#since = null;
         if (this.#link?.isOver === true) await this.#dropLink();
         if (anew.signal.aborted) {
-          this.#remote.log.add('started again');
+          this.#remote.log.add('restarted');
           continue;
         }
         if (this.#remote.prompts.current) {
@@ -335,7 +335,7 @@ export class RemoteConnection {
           name: SLICE,
           state: 'warning',
           message,
-          remedy: 'TPULab looks again by itself.'
+          remedy: 'TPULab retries automatically.'
         });
       }
       return false;

@@ -125,7 +125,7 @@ function takenBack(name: string, reason: unknown): unknown {
   if (!isAway) return reason;
   return new RemoteProblem(
     'remote_preempted',
-    `${name} was preempted as announced, and no longer answers. Create another machine, then connect again. The output of its kernels is kept here.`,
+    `${name} was preempted as announced, and no longer answers. Create another machine, then connect again. The output of its kernels is saved on this computer.`,
     { cause: reason }
   );
 }

@@ -257,7 +257,7 @@ async function openColab(remote: LinkOwner, known: Targets | null, signal: Abort
 }
 
 async function reachColab(remote: LinkOwner, signal: AbortSignal): Promise<SshTarget> {
-  if (!remote.colab) throw new TypeError(`${remote.name} is no Colab runtime`);
+  if (!remote.colab) throw new TypeError(`${remote.name} is not a Colab runtime`);
   return remote.colab.reach({
     onStage: stage => remote.report.stage(stage),
     onCheck: check => remote.report.check(check),

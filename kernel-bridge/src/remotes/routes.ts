@@ -98,7 +98,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name',
     {
       schema: {
-        summary: 'Disconnects and forgets a machine; its kernels keep running and its installation stays',
+        summary: 'Disconnects and forgets a machine; its kernels keep running and TPULab stays installed',
         params: Params,
         response: { 204: Nothing, 404: UNKNOWN }
       }
@@ -226,7 +226,7 @@ export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void 
           return await reply.code(202).send(await jobs.start(remote, request.body));
         }
         const gone = new AbortController();
-        reply.raw.once('close', () => gone.abort(new Error('the client has gone')));
+        reply.raw.once('close', () => gone.abort(new Error('the client has disconnected')));
         return await reply.code(200).send(await jobs.plan(remote, request.body, gone.signal));
       } catch (error) {
         throw new RemoteActionError(error instanceof Error ? error.message : String(error), error);

@@ -131,7 +131,7 @@ export function ConnectedScreen({
       <details className="jp-TPULabDetails">
         <summary>
           {trans.__('Setup details')}
-          {advice === 0 ? '' : ` (${trans._n('%1 to look at', '%1 to look at', advice)})`}
+          {advice === 0 ? '' : ` (${trans._n('%1 warning', '%1 warnings', advice)})`}
         </summary>
         <StagesView rows={progressOf(remote, trans).rows} {...{ remote, actions, trans }} />
         <LogView {...{ remote, actions, trans }} />

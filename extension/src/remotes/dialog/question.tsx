@@ -42,7 +42,7 @@ export function HostKeyCard({ name, hostKey, pasted, onPasted, trans }: IHostKey
       <CommandLine text={fingerprint} isFirst trans={trans} />
       {command === null ? null : (
         <>
-          <h4>{trans.__('On the VM it is shown by')}</h4>
+          <h4>{trans.__('To see the fingerprint on the VM, run')}</h4>
           <CommandLine text={command} trans={trans} />
         </>
       )}

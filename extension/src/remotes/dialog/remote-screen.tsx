@@ -48,7 +48,7 @@ function ProgressScreen({ remote, actions, trans, onClose }: IRemoteProps): JSX.
       aside={
         <span className="jp-TPULabQuiet jp-mod-small">
           {isQueued
-            ? trans.__('It is connected once it is ready, also if you close this dialog.')
+            ? trans.__('You can close this dialog; TPULab connects when the VM is ready.')
             : trans.__('Setup continues if you close this dialog.')}
         </span>
       }
@@ -221,7 +221,7 @@ function FailedScreen({ remote, actions, trans, onBack, onClose }: IRemoteProps)
       {isEnding ? (
         <p role="status">
           <span className="jp-TPULabRing" />{' '}
-          {trans.__('Colab is asked until the runtime is gone. It uses compute units until then.')}
+          {trans.__('Waiting for Colab to end the runtime. It uses compute units until then.')}
         </p>
       ) : null}
       {error === null ? null : (

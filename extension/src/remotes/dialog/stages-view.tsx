@@ -91,7 +91,7 @@ function stateName(state: IStageRow['state'], trans: TranslationBundle): string 
     done: trans.__('done'),
     skipped: trans.__('not needed'),
     failed: trans.__('failed'),
-    'to-come': trans.__('to come')
+    'to-come': trans.__('pending')
   };
   return names[state];
 }

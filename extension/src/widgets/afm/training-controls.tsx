@@ -18,7 +18,7 @@ function TrainingControls({ feed, loop, trans }: WidgetViewProps): JSX.Element {
         <p>
           <strong>{feed.awaited}</strong>
         </p>
-        <p className="jp-TPULab-quiet">{trans.__('No step of it is known here yet.')}</p>
+        <p className="jp-TPULab-quiet">{trans.__('Waiting for the first step.')}</p>
       </>
     );
   }

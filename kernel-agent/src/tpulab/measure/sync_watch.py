@@ -143,10 +143,10 @@ class SyncWatch:
             self._say(run, location)
 
     def _say(self, run: Run, location: CodeLocation | None) -> None:
-        line = f" (line {location['line']})" if location is not None and location["line"] else ""
+        line = f"Line {location['line']}" if location is not None and location["line"] else run.name
         self._adviser.say(
             "sync-each-step",
-            f"Each step of {run.name} waits for a device value{line}, so the host cannot run ahead.",
+            f"{line} reads a device value in every step. Python waits there, and the device goes idle.",
             "Record it with run.log(loss=loss), which reads it later, or read it only every hundredth step.",
             about=run.name,
             location=location,

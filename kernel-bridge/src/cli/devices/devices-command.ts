@@ -17,7 +17,7 @@ export function devicesCommand(streams: Streams, end?: AbortSignal): Command {
   return new Command('devices')
     .description("show this machine's chips, their utilisation and who holds them")
     .option('--watch', 'repeat every second until Ctrl+C')
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print one line of JSON each time')
     .action(async (options: DevicesOptions) => {
       const gateway = await chosenGateway(options);

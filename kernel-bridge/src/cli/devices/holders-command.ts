@@ -20,7 +20,7 @@ export function holdersCommand(streams: Streams): Command {
     )
     .option('--remove-lock', "remove libtpu's lock file if its owner has ended")
     .option('--machine <name>', "show the chips of a connected machine instead of this computer's")
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
     .action(async (options: HoldersOptions) => {
       const gateway = await chosenGateway(options);

@@ -23,7 +23,7 @@ export function doctorCommand(streams: Streams): Command {
     .option('--tunnel-through-iap', 'tunnel through Identity-Aware Proxy (IAP)')
     .addOption(new Option('--iap', 'the same').implies({ tunnelThroughIap: true }))
     .option('--environment <name>', 'environment to install there (default: jax)')
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--env-dir <folder>', 'folder of environments (default: the XDG data folder)')
     .option('--ssh <program>', 'OpenSSH client to use', 'ssh')
     .option('--json', 'print JSON')
@@ -95,8 +95,11 @@ function section({ place, checks }: Findings): string {
 function verdict(findings: readonly Findings[]): string {
   const all = findings.flatMap(({ checks }) => checks);
   const count = (state: RemoteCheck['state']): number => all.filter(check => check.state === state).length;
-  const [wrong, look] = [count('failed'), count('warning')];
-  if (wrong === 0 && look === 0) return 'All is well.';
-  if (wrong === 0) return `Nothing is wrong; ${look} to look at.`;
-  return `${wrong} wrong, ${look} to look at.`;
+  const [errors, warnings] = [count('failed'), count('warning')];
+  if (errors === 0 && warnings === 0) return 'No problems.';
+  return `${counted(errors, 'error')}, ${counted(warnings, 'warning').toLowerCase()}`;
+}
+
+function counted(count: number, what: string): string {
+  return `${count === 0 ? 'No' : count} ${what}${count === 1 ? '' : 's'}`;
 }

@@ -59,7 +59,7 @@ export async function checkThere(wanted: RemoteTarget): Promise<RemoteCheck[]> {
         log,
         signal
       });
-      found.push(ok('ssh', `${target.destination} lets you in`));
+      found.push(ok('ssh', `${target.destination} accepts the ssh login`));
       const shell = new SshShell({ program, controlPath, host: target.destination });
       return [...found, ...(await checkRemoteHost(shell, { environment, signal }))];
     } catch (error) {

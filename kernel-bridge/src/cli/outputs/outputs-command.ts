@@ -54,7 +54,7 @@ export function outputsCommand(
         .argParser((id: string, all: readonly string[]) => [...all, id])
         .default([], 'all of them')
     )
-    .option('--history', 'include earlier executions of cells that have run again')
+    .option('--history', 'include earlier executions of cells that were rerun')
     .option(
       '--max-bytes <number>',
       'limit for the outputs of one execution; 0 for no limit',
@@ -65,7 +65,7 @@ export function outputsCommand(
     .option('--force', 'with --into: also write into cells whose code has changed since')
     .option('--dry-run', 'with --into: only show what would be written')
     .option('--no-backup', 'with --into: keep no backup of the notebook')
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
     .action(async (asked: string, options: OutputsOptions) => {
       const stateDir = await chosenStateFolder(options.stateDir);

@@ -41,7 +41,7 @@ export function addTargetOptions(command: Command): Command {
       'Google Cloud: connect to the external address from now on (the initial default)'
     )
     .option('--tpu <type>', 'Colab: v5e1 or v6e1 (default: v5e1)')
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)");
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)");
 }
 
 export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal): Command {
@@ -54,7 +54,7 @@ export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal)
   return addTargetOptions(command)
     .option('--host-only', "slices: kernels use only the first host's chips from now on")
     .option('--no-host-only', 'slices: kernels use the chips of all hosts from now on')
-    .option('--take-over', 'stop a server of another build that runs there; its kernels keep running')
+    .option('--take-over', 'stop a server of another build on the machine; its kernels keep running')
     .option('--json', 'print each change as a line of JSON')
     .action((text: string, given: ConnectOptions) =>
       interruptible(async signal => {

@@ -14,7 +14,7 @@ export function disconnectCommand(streams: Streams): Command {
     .description('disconnect from a machine; its kernels keep running')
     .argument('<name>')
     .option('--stop', 'Colab: end the runtime too, with its kernels and files, and check that it has ended')
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
     .action(async (name: string, options: DisconnectOptions) => {
       const calls = await RemoteCalls.find(options.stateDir);

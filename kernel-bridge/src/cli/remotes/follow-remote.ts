@@ -96,7 +96,7 @@ class Progress {
     } else if (state === 'queued') {
       this.pause();
       streams.stderr.write(
-        `${name} is waiting for Google Cloud (${queue?.state ?? 'queued'}). It is connected as soon as it is ready, also after Ctrl+C here; "tpulab machine disconnect ${name}" stops that.\n`
+        `${name} is waiting for Google Cloud (${queue?.state ?? 'queued'}). TPULab connects as soon as it is ready, even after Ctrl+C; "tpulab machine disconnect ${name}" stops that.\n`
       );
     }
   }

@@ -23,7 +23,7 @@ export function statusText(remote: Remote): string {
     `  TPU          ${chipText(remote)}`,
     `  mirror       ${mirror.kernels} kernels, ${mirror.bytes} bytes, ${mirror.behindBytes} still there`,
     ...((mirror.putAside ?? 0) > 0
-      ? [`  put aside    ${mirror.putAside} journals that the machine does not have any more (journal.other)`]
+      ? [`  archived     ${mirror.putAside} journals that the machine no longer has (journal.other)`]
       : []),
     ...(notice ? [`  ${notice.kind}: ${notice.message}`] : []),
     ...remote.stages.map(stage => `  ${stageText(stage)}`),

@@ -14,8 +14,8 @@ export function sshCommand(streams: Streams, runSsh: RunSsh = onThisTerminal): C
   return new Command('ssh')
     .description('open a shell or run a command on a machine over its existing connection')
     .argument('<name>', 'the machine, as "tpulab machine ls" shows it')
-    .argument('[command...]', 'command to run there, after "--"; its exit code is returned')
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .argument('[command...]', 'command to run on the machine, after "--"; its exit code is returned')
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print the ssh command line as JSON without running it')
     .action(async (name: string, command: readonly string[], options: StateOptions) => {
       const ssh = await (await RemoteCalls.find(options.stateDir)).ssh(name);

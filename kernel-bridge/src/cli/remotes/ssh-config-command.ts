@@ -41,7 +41,7 @@ export function sshConfigCommand(streams: Streams, home = homedir()): Command {
     .description('print an ssh_config entry so that VS Code, rsync and scp reach a machine by name')
     .argument('<name>', 'the machine, as "tpulab machine ls" shows it')
     .option('--write', `write it to ~/.ssh/${OUR_FILE} and include that file in ~/.ssh/config`)
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
     .action(async (name: string, options: SshConfigOptions) => {
       const ssh = await (await RemoteCalls.find(options.stateDir)).ssh(name);

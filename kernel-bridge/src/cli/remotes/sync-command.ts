@@ -60,7 +60,7 @@ function syncCommand(
     .option('--delete', 'also delete files that the source does not have')
     .option('--dry-run', 'only show a preview')
     .option(...YES)
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
     .action(async (name: string, folder: string, options: SyncOptions) => {
       const calls = await RemoteCalls.find(options.stateDir);

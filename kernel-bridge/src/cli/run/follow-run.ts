@@ -14,7 +14,7 @@ import { pause } from '../../platform/waiting.js';
 const LOOK_MS = 500;
 /** A gateway that has just started may not know its kernels yet. */
 const UNKNOWN_MS = 20_000;
-const GONE = 'The kernel no longer exists: its machine was created again, or its journal was removed.';
+const GONE = 'The kernel no longer exists: its machine was recreated, or its journal was removed.';
 /** What the keeper says of a restart that somebody wanted. */
 const RESTARTED = /^restart/;
 const OVER = new Set<CellExecution['state']>(['ok', 'error', 'aborted', 'lost']);

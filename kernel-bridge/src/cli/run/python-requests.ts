@@ -34,7 +34,7 @@ const NAME = /^[A-Za-z_]\w*$/;
 /** papermill's cell: `name = value` a line. @throws TypeError for what is no name of Python */
 export function parametersCode(parameters: Readonly<Record<string, unknown>>): string {
   const lines = Object.entries(parameters).map(([name, value]) => {
-    if (!NAME.test(name)) throw new TypeError(`"${name}" is no name of a parameter`);
+    if (!NAME.test(name)) throw new TypeError(`"${name}" is not a valid parameter name`);
     return `${name} = ${literal(value)}`;
   });
   return ['# Parameters', ...lines].join('\n');

@@ -239,9 +239,7 @@ print("try", n)`;
     const cells = await cellsOf(file);
     expect(cells.slice(1).map(textOf)).toEqual(['try 2\n', '1\n']);
     expect(cells[1]!.outputs).toHaveLength(1);
-    expect((await run(file, '--attach')).stderr).toContain(
-      'Host 1 (a@10.0.0.0) is away: why. It was run again.'
-    );
+    expect((await run(file, '--attach')).stderr).toContain('Host 1 (a@10.0.0.0) is away: why. It was rerun.');
   });
 
   it('ends with that error when it has been run again as often as it may', async () => {

@@ -76,7 +76,7 @@ export function runCommand(
       `on a slice, maximum reruns after losing a host (default: ${RESTARTS}; 0: never); with --attach from now on`,
       count
     )
-    .option('--state-dir <folder>', "state folder of the server (default: the running one's)")
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
     .action((named: string | undefined, options: RunOptions) =>
       interruptible(async signal => {
@@ -110,7 +110,7 @@ export function runCommand(
         const tell = (text: string): void => {
           if (options.json !== true) streams.stderr.write(`${text}\n`);
         };
-        for (const { at, reason } of record.again?.losses ?? []) tell(`${at}: ${reason}. It was run again.`);
+        for (const { at, reason } of record.again?.losses ?? []) tell(`${at}: ${reason}. It was rerun.`);
         const ended =
           record.endedAt === null
             ? await followRun({ calls, file, record, signal, tell, awayLookMs })
@@ -289,7 +289,7 @@ async function endBefore(
   if (alive && executions.some(({ state }) => state === 'queued' || state === 'running')) {
     throw new CommandError(
       'run_in_progress',
-      `${notebook} is already running there, as kernel ${kernelId}. Follow it with --attach, or end it with "tpulab kernels".`
+      `${notebook} is already running on the machine, as kernel ${kernelId}. Follow it with --attach, or end it with "tpulab kernels".`
     );
   }
   await calls.end(sessionId);

@@ -33,7 +33,7 @@ const RunRecord = Type.Object({
           mayRaise: Type.Optional(Type.Boolean({ description: 'its tag raises-exception' }))
         })
       ),
-      most: Type.Integer({ description: 'so often it may be started again' }),
+      most: Type.Integer({ description: 'maximum number of restarts' }),
       losses: Type.Array(RunLoss)
     })
   ),

@@ -61,7 +61,7 @@ export function lossOf(record: RunRecord, executions: readonly CellExecution[]):
 export function lossOfMachine(record: RunRecord): GroupLoss | null {
   const isSlice = record.again?.kernelName.startsWith(SLICE_KERNELS) === true;
   if (!isSlice || !mayStartAgain(record)) return null;
-  return { reason: 'Host 0 is lost: its machine was created again', isStillAway: false };
+  return { reason: 'Host 0 is lost: its machine was recreated', isStillAway: false };
 }
 
 function isCounted({ again, kernelId }: RunRecord): boolean {

@@ -48,7 +48,7 @@ export const ON_A_VM: readonly Step[] = [
   // Its one fault: the program under test has nothing beside it that could be installed there.
   {
     line: 'tpulab doctor my-tpu',
-    shows: /my-tpu is ready[\s\S]* lets you in[\s\S]*is not built[\s\S]*1 wrong/,
+    shows: /my-tpu is ready[\s\S]* accepts the ssh login[\s\S]*is not built[\s\S]*1 error/,
     code: 1
   },
   { line: 'tpulab ssh my-tpu', typed: 'echo at-$((6 * 7)); exit 5\n', shows: /at-42/, code: 5 },

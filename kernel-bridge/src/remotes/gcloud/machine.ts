@@ -228,7 +228,7 @@ function checkInstance(source: GcloudSource, { name, state, action }: GroupInsta
   if (isEnding && action === 'RECREATING') {
     throw new RemoteProblem(
       'remote_preempted',
-      `${name} in ${source.zone} was preempted or has failed. Its disk is gone. The group ${source.name} creates it again under its name, and TPULab connects as soon as it is ready. The output of its kernels is kept here.`
+      `${name} in ${source.zone} was preempted or has failed. Its disk was deleted. The group ${source.name} recreates it under its name, and TPULab connects as soon as it is ready. The output of its kernels is saved on this computer.`
     );
   }
   if (state === 'STOPPING' || state === 'TERMINATED') {
@@ -253,7 +253,7 @@ function checkState(source: GcloudSource, described: unknown, instance?: string)
   if (state === 'PREEMPTED') {
     throw new RemoteProblem(
       'remote_preempted',
-      `${what} was preempted. Its disk is gone. Delete it and create another with the same name: TPULab connects as soon as it is ready. The output of its kernels is kept here.`,
+      `${what} was preempted. Its disk was deleted. Delete it and create another with the same name: TPULab connects as soon as it is ready. The output of its kernels is saved on this computer.`,
       {
         command: `gcloud compute tpus ${source.product === 'queued-resource' ? 'queued-resources' : 'tpu-vm'} delete ${source.name} ${where(source).join(' ')}`
       }

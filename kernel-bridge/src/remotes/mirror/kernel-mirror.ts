@@ -60,7 +60,7 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
         const aside = await journal.restart();
         log.warn(
           { kernelId, lastSeq, aside },
-          'the machine has another journal; the copy of the old one was put aside'
+          'the machine has another journal; the copy of the old one was archived'
         );
       } else if (frame.note.kind === 'standing') {
         behindBytes = frame.note.behindBytes;

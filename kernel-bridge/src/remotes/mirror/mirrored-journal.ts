@@ -74,7 +74,7 @@ export class MirroredJournal implements AsyncDisposable {
   /** Appends whole records. Those that are here already are left out; nothing is written of bytes that are not right. */
   async append(bytes: Buffer): Promise<void> {
     const range = checkRange(bytes);
-    if (typeof range === 'string') throw new StreamError(`What came is not a row of records: ${range}.`);
+    if (typeof range === 'string') throw new StreamError(`Invalid record stream: ${range}.`);
     if (range.firstSeq < this.#nextSeq) {
       throw new StreamError(`Record ${range.firstSeq} came again after record ${this.#nextSeq - 1}.`);
     }

@@ -64,7 +64,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     const first = new WatchedSetup(host, { payload, cache });
     const prepared = await first.prepare('plain');
     expect(first.ends).toEqual(DONE.map(name => `${name} done`));
-    expect(first.detailOf('node')).toContain('downloaded there');
+    expect(first.detailOf('node')).toContain('downloaded by the machine');
     expect(first.detailOf('python')).toBe('our own');
     expect(first.checks.filter(({ state }) => state === 'failed')).toEqual([]);
     const health = await ask(prepared, 'GET', '/bridge/v1/health');
@@ -243,8 +243,8 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
     await rm(path.join(host.home, '.tpulab', 'cache', 'uv'));
     const setup = new WatchedSetup(host, { payload, cache });
     const prepared = await setup.prepare('tiny');
-    expect(setup.detailOf('node')).toContain('sent from here');
-    expect(setup.detailOf('uv')).toContain('sent from here');
+    expect(setup.detailOf('node')).toContain('sent from this computer');
+    expect(setup.detailOf('uv')).toContain('sent from this computer');
     const { body } = await ask(prepared, 'GET', '/bridge/v1/environments');
     expect(body).toContainEqual(expect.objectContaining({ name: 'tiny', state: 'ready' }));
     expect(await readFile(path.join(host.home, '.tpulab/state/gateway.err'), 'utf8')).toBe('');

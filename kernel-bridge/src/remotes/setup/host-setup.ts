@@ -131,7 +131,7 @@ function checkedText({ diskFreeBytes }: HostFacts, checks: readonly RemoteCheck[
   return [
     chips?.message ?? null,
     diskFreeBytes === null ? null : `${gib(diskFreeBytes)} disk free`,
-    warnings === 0 ? null : `${warnings} to look at`
+    warnings === 0 ? null : `${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`
   ]
     .filter(part => part !== null)
     .join(', ');

@@ -54,7 +54,7 @@ async function tool(installation: Installation, name: 'node' | 'uv', mayDownload
       mayDownload,
       fetching: () => fetching(installation)
     });
-    return { value: how === 'downloaded there', detail: `${version}, ${how}` };
+    return { value: how === 'downloaded by the machine', detail: `${version}, ${how}` };
   });
 }
 
@@ -168,7 +168,7 @@ const UNPACK_MS = 10 * 60_000;
 /** Puts Node or uv on a host: fetched there where the host reaches the package index, else fetched here and sent. Says which. */
 export async function installTool(
   installation: ToolInstallation
-): Promise<'downloaded there' | 'sent from here'> {
+): Promise<'downloaded by the machine' | 'sent from this computer'> {
   const { session, tool, place } = installation;
   const wheel = await wheelOf(tool, installation.platform, installation.uv, session.signal);
   const file = `${installation.incoming}/${wheel.fileName}`;
@@ -185,7 +185,7 @@ export async function installTool(
   const end = await session.run(UNPACK_WHEEL_SCRIPT, [file, sum, place, tool.program], {
     timeoutMs: UNPACK_MS
   });
-  if (end.code === 0) return isThere ? 'downloaded there' : 'sent from here';
+  if (end.code === 0) return isThere ? 'downloaded by the machine' : 'sent from this computer';
   if (end.code === EXIT.checksum) throw checksumWrong(session, wheel.fileName);
   throw new SetupError(
     'setup_unpack_failed',

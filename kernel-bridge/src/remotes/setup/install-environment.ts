@@ -50,7 +50,7 @@ export async function installPython(
     });
   const found = (await find('')).said.get('python');
   if (found !== undefined) return { python: found, isOurs: found.startsWith(`${session.base}/python/`) };
-  stage.at(`no Python ${range} there; getting one`);
+  stage.at(`installing Python ${range} on ${session.host}`);
   const installed = await find(OWN_PYTHON);
   if (installed.code !== 0 && installed.code !== EXIT.download) throw noPython(session, range, installed);
   if (installed.code === EXIT.download) await sendPython(installation, stage);

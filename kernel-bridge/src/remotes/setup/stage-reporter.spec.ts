@@ -9,13 +9,13 @@ it('tells how much has been sent, of how much, and nothing of that once the stag
     stage.moved('sending nodejs.whl', 25, 100);
     stage.moved('downloading', 25, null);
     stage.moved('sending nothing', 0, 0);
-    return Promise.resolve({ value: null, detail: 'sent from here' });
+    return Promise.resolve({ value: null, detail: 'sent from this computer' });
   });
   expect(told.map(({ state, detail, fraction, transfer }) => [state, detail, fraction, transfer])).toEqual([
     ['running', null, null, undefined],
     ['running', 'sending nodejs.whl', 0.25, { bytes: 25, totalBytes: 100, bytesPerS: null }],
     ['running', 'downloading', null, { bytes: 25, totalBytes: null, bytesPerS: null }],
     ['running', 'sending nothing', 1, { bytes: 0, totalBytes: 0, bytesPerS: null }],
-    ['done', 'sent from here', 1, undefined]
+    ['done', 'sent from this computer', 1, undefined]
   ]);
 });

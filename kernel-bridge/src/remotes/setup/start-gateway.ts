@@ -56,7 +56,7 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
       {
         timeoutMs: START_MS,
         onSaid: key => {
-          if (key === 'replacing') stage.at('ending the server of another version; its kernels go on');
+          if (key === 'replacing') stage.at('ending the server of another version; its kernels keep running');
         }
       }
     );

@@ -259,7 +259,7 @@ function isAnother(host: ReadyHost, before: readonly ReadyHost[]): boolean {
 
 function createdAgain(hosts: readonly number[]): string {
   const [who, were, have] = hosts.length === 1 ? ['Host', 'was', 'has'] : ['Hosts', 'were', 'have'];
-  return `${who} ${hosts.join(', ')} ${were} created again and ${have} been set up. Restart its kernel to use all hosts.`;
+  return `${who} ${hosts.join(', ')} ${were} recreated and ${have} been set up. Restart its kernel to use all hosts.`;
 }
 
 /** Of the check that says how the slice is. */

@@ -35,7 +35,7 @@ function badOption(all: string): string {
   const more = lines.length > 1 ? ` (and ${lines.length - 1} more)` : '';
   const where = `line ${number} of ${plainText(file, 200)}`;
   if (option.includes('[text')) {
-    return `An Include of your ssh configuration names ${plainText(file, 200)}, which is no configuration; it may be a private key. Correct the Include: it names files like ~/.ssh/config.d/*.conf.`;
+    return `An Include of your ssh configuration names ${plainText(file, 200)}, which is not a configuration; it may be a private key. Correct the Include: it names files like ~/.ssh/config.d/*.conf.`;
   }
   if (/^\ufeff|\xef\xbb\xbf/.test(option))
     return `${where} begins with a byte order mark; save the file without one (UTF-8 without BOM).`;
@@ -67,7 +67,7 @@ const REASONS: readonly Reason[] = [
     pattern: /Host key verification failed|No \S+ host key is known for/,
     code: 'remote_host_key_unknown',
     say: ({ destination }) =>
-      `The host key of ${destination} is not known and was not accepted. Compare its fingerprint with that of the machine, then accept it: connect again, or run the command.`,
+      `The host key of ${destination} is not known and was not accepted. Compare its fingerprint with the machine's, then accept it: connect again, or run the command.`,
     command: target => commandFor(target, ['-o', 'StrictHostKeyChecking=ask'])
   },
   {
