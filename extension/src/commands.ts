@@ -2,6 +2,7 @@
 export const CommandIDs = {
   showPanel: 'tpulab:show-panel',
   reconnect: 'tpulab:reconnect',
+  documentation: 'tpulab:documentation',
   clearHistory: 'tpulab:clear-history',
   goToCell: 'tpulab:go-to-cell',
   openDashboard: 'tpulab:open-dashboard',

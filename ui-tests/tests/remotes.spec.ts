@@ -132,7 +132,7 @@ test('a folder is synced from the dialog, and a notebook in it imports a module 
   await page.goto('tree/my%20lesson?reset');
   await expect(page.getByRole('listitem', { name: /layers\.py/ })).toBeVisible();
   await page.evaluate(() => window.jupyterapp.commands.execute('tpulab:remotes').then(() => undefined));
-  await page.getByRole('button', { name: 'Sync folder…: vm' }).click();
+  await page.getByRole('button', { name: 'Copy folder…: vm' }).click();
   const dialog = page.getByRole('dialog');
   const form = dialog.locator('.jp-TPULabSync');
   await expect(form.getByLabel('Folder here')).toHaveValue('my lesson');
@@ -152,7 +152,7 @@ test('a folder is synced from the dialog, and a notebook in it imports a module 
     await setTheme(page, theme);
     await checkAccessibility(page, form);
   }
-  await dialog.getByRole('button', { name: 'Sync now' }).click();
+  await dialog.getByRole('button', { name: 'Copy now' }).click();
   await expect(form.getByText(/^Done: 2 files/)).toBeVisible();
   await checkAccessibility(page, form);
   expect(await vm.run('ls ~/lesson')).toBe('far.ipynb\nlayers.py\n');
@@ -182,7 +182,7 @@ test('a cell that does not find a file there offers to sync its folder, until it
     await setTheme(page, theme);
     await checkAccessibility(page, notice);
   }
-  await notice.getByRole('button', { name: 'Sync this folder…' }).click();
+  await notice.getByRole('button', { name: 'Copy this folder…' }).click();
   const dialog = page.getByRole('dialog');
   await expect(dialog.getByLabel('Folder here')).toHaveValue('missing');
   await expect(notice).toBeHidden();

@@ -127,6 +127,10 @@ function MoreMenu({ page, theme, keyboard, onKeyboard }: TopBarProps): JSX.Eleme
             ]),
         command('docmanager:download'),
         { label: trans.__('All notebooks'), onClick: () => window.location.assign(document.baseURI) },
+        {
+          label: trans.__('Documentation'),
+          onClick: () => void window.open(new URL('../docs/', document.baseURI), '_blank', 'noopener')
+        },
         null,
         ...(['light', 'dark', 'system'] as const).map(choice => ({
           label: {

@@ -31,7 +31,7 @@ export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: 
   return (
     <div className="jp-TPULabRemotes jp-TPULabSurface">
       <div className="jp-TPULabRemotes-head">
-        <h2>{trans.__('Remotes')}</h2>
+        <h2>{trans.__('Machines')}</h2>
         <button type="button" className="jp-TPULabButton jp-mod-primary" onClick={onAdd}>
           {trans.__('Connect to a TPU…')}
         </button>
@@ -44,7 +44,7 @@ export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: 
           )}
         </p>
       ) : null}
-      <ul aria-label={trans.__('Remotes')}>
+      <ul aria-label={trans.__('Machines')}>
         {all.map(remote => (
           <li key={remote.name} className="jp-TPULabRemotes-item">
             <RemoteRow
@@ -94,7 +94,7 @@ function RemoteRow({ remote, actions, trans, isOpen, onToggle, onSync }: IRowPro
       <span className={`jp-TPULabRemote-state jp-TPULabState-word jp-mod-${state}`}>{label}</span>
       <span className="jp-TPULab-quiet jp-TPULab-number">{figuresText(remote, trans)}</span>
       <span className="jp-TPULabRemote-buttons">
-        {state === 'connected' ? button(trans.__('Sync folder…'), () => onSync(name)) : null}
+        {state === 'connected' ? button(trans.__('Copy folder…'), () => onSync(name)) : null}
         {state === 'reconnecting' || state === 'queued'
           ? button(trans.__('Reconnect now'), () => void actions.connect(name))
           : null}

@@ -74,11 +74,26 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
     const folder = (): string => files?.model.path ?? '';
     const page = connectPage({ app, backends, notebooks, folder, trans });
     addCommands(app, { actions, page, restorer, folder, trans });
+    app.commands.addCommand(CommandIDs.documentation, {
+      label: trans.__('TPULab Documentation'),
+      caption: trans.__('Open the documentation of TPULab in a new tab'),
+      describedBy: { args: {} },
+      isEnabled: () => backends.bridge.serverSettings !== null,
+      execute: () => {
+        const settings = backends.bridge.serverSettings;
+        if (settings !== null) window.open(new URL('docs/', settings.baseUrl), '_blank', 'noopener');
+      }
+    });
     if (notebooks) {
       watchMissingFiles(notebooks, page, trans);
     }
     const category = trans.__('TPULab');
-    for (const command of [CommandIDs.connect, CommandIDs.manage, CommandIDs.sync]) {
+    for (const command of [
+      CommandIDs.connect,
+      CommandIDs.manage,
+      CommandIDs.sync,
+      CommandIDs.documentation
+    ]) {
       palette?.addItem({ command, category });
     }
     if (launcher) {
@@ -110,7 +125,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
     label: trans.__('Connect to a TPU…'),
     caption: trans.__('Run notebooks on a TPU VM or on any other machine, over ssh'),
     icon: chipIcon,
-    describedBy: NAME_ARGUMENT(trans.__('Remote to show progress for')),
+    describedBy: NAME_ARGUMENT(trans.__('Machine to show progress for')),
     execute: args => showConnectDialog({ actions, page, trans, name: nameIn(args) })
   });
   commands.addCommand(CommandIDs.open, {
@@ -121,7 +136,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
       args: {
         type: 'object',
         properties: {
-          name: { type: 'string', description: trans.__('Remote to connect to') },
+          name: { type: 'string', description: trans.__('Machine to connect to') },
           label: { type: 'string', description: trans.__('Its name and state, on a card') },
           caption: { type: 'string', description: trans.__('What the card does') }
         },
@@ -138,17 +153,17 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
     }
   });
   commands.addCommand(CommandIDs.sync, {
-    label: trans.__('Sync Folder to VM…'),
+    label: trans.__('Copy Folder…'),
     caption: trans.__('Copy a folder to or from a machine'),
     isEnabled: () => actions.remotes.all.some(({ state }) => state === 'connected'),
     describedBy: {
       args: {
         type: 'object',
         properties: {
-          name: { type: 'string', description: trans.__('Remote to sync with') },
+          name: { type: 'string', description: trans.__('Machine to copy to or from') },
           folder: {
             type: 'string',
-            description: trans.__('Folder to sync; default: the folder of the file browser')
+            description: trans.__('Folder to copy; default: the folder of the file browser')
           }
         }
       }
@@ -162,10 +177,10 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
       })
   });
   commands.addCommand(CommandIDs.manage, {
-    label: trans.__('Remotes'),
+    label: trans.__('Machines'),
     caption: trans.__('Show all machines, connect, disconnect, remove'),
     icon: chipIcon,
-    describedBy: NAME_ARGUMENT(trans.__('Remote to show in full')),
+    describedBy: NAME_ARGUMENT(trans.__('Machine to show in full')),
     execute: args => {
       // Opened anew, so that the remote that was asked for is the one that is unfolded.
       tracker.currentWidget?.dispose();
@@ -181,7 +196,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
       );
       const widget = new MainAreaWidget({ content });
       widget.id = 'tpulab-remotes';
-      widget.title.label = trans.__('Remotes');
+      widget.title.label = trans.__('Machines');
       widget.title.icon = chipIcon;
       widget.title.closable = true;
       app.shell.add(widget, 'main');
@@ -245,7 +260,7 @@ function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage, tran
       text: trans.__('%1 was not found on %2. Kernels there see only files of that machine.', path, name),
       actions: [
         {
-          label: trans.__('Sync this folder…'),
+          label: trans.__('Copy this folder…'),
           onClick: () => page.sync(name, PathExt.dirname(panel.context.path))
         }
       ]

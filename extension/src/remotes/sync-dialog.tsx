@@ -1,4 +1,4 @@
-/** The dialog "Sync Folder to VM…": what to copy, what would happen, and how it goes. Closing it stops nothing. */
+/** The dialog "Copy Folder…": what to copy, what would happen, and how it goes. Closing it stops nothing. */
 import { type FormEvent, type JSX, useEffect, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
@@ -137,7 +137,7 @@ function SyncBody(props: IBodyProps): JSX.Element {
           disabled={isBusy || plan.files + plan.deletions === 0}
           onClick={() => void start()}
         >
-          {trans.__('Sync now')}
+          {trans.__('Copy now')}
         </button>
       )}
     </>
@@ -145,7 +145,7 @@ function SyncBody(props: IBodyProps): JSX.Element {
   return (
     <Frame
       screen="sync"
-      title={trans.__('Sync a folder to a VM')}
+      title={trans.__('Copy a folder to or from a machine')}
       onClose={onClose}
       trans={trans}
       buttons={buttons}

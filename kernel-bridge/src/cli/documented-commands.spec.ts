@@ -1,4 +1,6 @@
 /** Each command in the pages about remotes is one that the program takes, and is run by a test or named here with the reason. */
+import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { type Command, CommanderError } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { programOf } from './program.js';
@@ -23,6 +25,24 @@ async function parse(argv: readonly string[]): Promise<string | null> {
   await program.parseAsync([...argv], { from: 'user' });
   return ran;
 }
+
+const DOCS = fileURLToPath(new URL('../../../docs/', import.meta.url));
+const OTHERS = readdirSync(DOCS).filter(name => name.endsWith('.md') && !PAGES.includes(name));
+
+describe('the other pages', () => {
+  it.each([...OTHERS, '../README.md'])('%s names commands that the program takes', async page => {
+    const refused = documentedCommands(page)
+      // Two spaces: an explanation follows.
+      .map(line => line.replace(/\s{2,}.*$/, ''))
+      .filter(line => /^tpulab [a-z]/.test(line))
+      .map(async line => {
+        const code = await parse(line.split(' ').slice(1)).catch((error: CommanderError) => error.code);
+        // What only names a command may lack its arguments.
+        return /unknown(Command|Option)/.test(code ?? '') ? line : null;
+      });
+    expect((await Promise.all(refused)).filter(line => line !== null)).toEqual([]);
+  });
+});
 
 describe.each(PAGES)('docs/%s', page => {
   const commands = documentedCommands(page);

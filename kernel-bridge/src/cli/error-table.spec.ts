@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import * as files from '../files/file-errors.js';
 import * as errors from '../http/errors.js';
 import * as sharing from '../sharing/share-routes.js';
+import * as docs from '../session-page/docs-routes.js';
 import * as page from '../session-page/session-page-routes.js';
 import { ERROR_TABLE } from './testing/error-table.js';
 
@@ -31,7 +32,7 @@ describe('docs/errors.md', () => {
 
 describe('error classes', () => {
   it('give each code that is sent over HTTP exactly one class', () => {
-    const classes = Object.values({ ...errors, ...files, ...page, ...sharing }).filter(
+    const classes = Object.values({ ...errors, ...files, ...page, ...docs, ...sharing }).filter(
       value => typeof value === 'function' && value.prototype instanceof errors.BridgeError
     );
     const codes = classes.map(

@@ -56,6 +56,7 @@ import { OriginPolicy } from '../http/origin-policy.js';
 import type { RemoteCheck } from '@tpulab/protocol';
 import { addFilesRoutes } from '../files/files-routes.js';
 import { RootFolder } from '../files/root-folder.js';
+import { addDocsRoutes } from '../session-page/docs-routes.js';
 import { addSessionPageRoutes } from '../session-page/session-page-routes.js';
 import { addLessonsRoutes } from '../environments/environments-routes.js';
 import { addMirrorRoutes } from '../remotes/mirror/routes.js';
@@ -318,6 +319,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     path => narrowed.stampOf(path)
   );
   addSessionPageRoutes(app, base, options.sessionPage);
+  addDocsRoutes(app, base);
   addBridgeRoutes(app, {
     registry,
     gatewayId,

@@ -57,6 +57,7 @@ export const BRIDGE_ERRORS = {
   share_not_made: 409,
   share_not_found: 404,
   session_page_missing: 404,
+  docs_missing: 404,
   internal: 500
 } as const;
 

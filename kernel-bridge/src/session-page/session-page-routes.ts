@@ -129,7 +129,8 @@ const TYPES: Readonly<Record<string, string>> = {
   '.woff2': 'font/woff2',
   '.woff': 'font/woff',
   '.ttf': 'font/ttf',
-  '.png': 'image/png'
+  '.png': 'image/png',
+  '.wav': 'audio/wav'
 };
 
 interface PageFile {
@@ -138,7 +139,7 @@ interface PageFile {
   readonly isCompressed: boolean;
 }
 
-class PageFiles {
+export class PageFiles {
   constructor(private readonly folder: string = pageFolder()) {}
 
   /** Null when the page has no such file, or was not built. */

@@ -394,7 +394,7 @@ describe('the dialog', () => {
     expect(document.activeElement).toBe(button('Open notebook on my-tpu'));
     await click('Open notebook on my-tpu');
     expect([opened, closed]).toEqual([['lessons/a.ipynb'], 1]);
-    await click('Sync this folder…');
+    await click('Copy this folder…');
     expect(synced).toEqual(['my-tpu lessons']);
   });
 

@@ -93,7 +93,7 @@ export function DoneView(props: IDoneProps): JSX.Element {
         </div>
         <button type="button" className="jp-TPULabButton" onClick={onSync}>
           <Icon name="sync" />
-          {trans.__('Sync this folder…')}
+          {trans.__('Copy this folder…')}
         </button>
       </section>
       {remote.source.kind === 'gcloud' ? (

@@ -141,10 +141,15 @@ export function documentedCommands(page: string): string[] {
     else if (language === null) running.push(line);
     else if (['', 'sh', 'bash'].includes(language)) fenced.push(line);
   }
-  const inline = [...running.join('\n').matchAll(/`((?:tpulab|colab) [^`\n]+)`/g)]
+  const inline = [...running.join('\n').matchAll(/`(?:npx )?((?:tpulab|colab) [^`\n]+)`/g)]
     .map(([, line = '']) => line)
     .filter(line => line.split(' ').length > 2);
-  const commands = [...fenced, ...inline].map(line => line.replace(/\s+#.*$/, '').trim());
+  const commands = [...fenced, ...inline].map(line =>
+    line
+      .replace(/\s+#.*$/, '')
+      .replace(/^npx (?=tpulab)/, '')
+      .trim()
+  );
   return [...new Set(commands.filter(line => PROGRAM.test(line)))];
 }
 

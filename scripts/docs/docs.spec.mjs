@@ -1,0 +1,118 @@
+// @ts-check
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { checkout } from '../setup/checkout.mjs';
+import { addressOf, CONTENTS } from './contents.mjs';
+import { notebookPage } from './notebook-page.mjs';
+import { home, withLinks } from './stage.mjs';
+
+const DOCS = path.join(checkout.root, 'docs');
+const PAGES = readdirSync(DOCS).filter(name => name.endsWith('.md') && name !== 'README.md');
+const sources = CONTENTS.flatMap(({ pages }) => pages.map(({ source }) => source));
+const textOf = (/** @type {string} */ file) => readFileSync(path.join(checkout.root, file), 'utf8');
+const withoutCode = (/** @type {string} */ text) => text.replace(/```[\s\S]*?```|`[^`\n]*`/g, '');
+
+describe('the contents of the site', () => {
+  it('have every page of docs and every notebook, once', () => {
+    expect([...PAGES].sort()).toEqual(sources.filter(source => PAGES.includes(source)).sort());
+    const notebooks = readdirSync(checkout.notebooks).filter(name => name.endsWith('.ipynb'));
+    expect(sources.filter(source => source.startsWith('notebook:')).sort()).toEqual(
+      notebooks.map(name => `notebook:${name.replace('.ipynb', '')}`).sort()
+    );
+    expect(new Set(sources.map(addressOf)).size).toBe(sources.length);
+  });
+});
+
+describe.each([
+  'README.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  ...[...PAGES, 'README.md'].map(name => `docs/${name}`)
+])('%s', file => {
+  const text = textOf(file);
+
+  it('links to files and headings that exist', () => {
+    const missing = [...withoutCode(text).matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, target = '']) => {
+      if (/^[a-z]+:/.test(target)) return [];
+      const [relative = '', anchor] = target.split('#');
+      const wanted = relative === '' ? file : path.posix.join(path.posix.dirname(file), relative);
+      if (!existsSync(path.join(checkout.root, wanted))) return [target];
+      if (anchor === undefined || !wanted.endsWith('.md')) return [];
+      return anchors(textOf(wanted)).includes(anchor) ? [] : [target];
+    });
+    expect(missing).toEqual([]);
+  });
+
+  it('names npm scripts that exist', () => {
+    const { scripts } = JSON.parse(textOf('package.json'));
+    const named = [...text.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name = '']) => name);
+    expect(named.filter(name => !Object.hasOwn(scripts, name))).toEqual([]);
+  });
+});
+
+/** As VitePress and GitHub make them. @param {string} text */
+function anchors(text) {
+  const headings = text.replace(/```[\s\S]*?```/g, '').matchAll(/^#+ (.+)$/gm);
+  return [...headings].map(([, title = '']) =>
+    title
+      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .trim()
+      .replace(/\s/g, '-')
+  );
+}
+
+describe('a page', () => {
+  it('links to pages of the site; a file that is no page is only named', () => {
+    const text =
+      '[a](steps.md#x) [b](../README.md) [c](../notebooks/06-dia.ipynb) [d](../ruff.toml) ![e](images/x.png) [f](https://x.org)';
+    expect(withLinks(text, 'docs/connect.md', 'connect')).toBe(
+      '[a](./steps.md#x) [b](./index.md) [c](./tutorials/06-dia.md) d ![e](/images/x.png) [f](https://x.org)'
+    );
+    expect(withLinks('[a](../steps.md) [b](0001-x.md)', 'docs/decisions/0002-y.md', 'decisions/0002-y')).toBe(
+      '[a](../steps.md) [b](./0001-x.md)'
+    );
+  });
+
+  it('of a notebook has its text, code, pictures and sound', () => {
+    const sound = Buffer.from('RIFF').toString('base64');
+    const { text, assets } = notebookPage('x', {
+      cells: [
+        { cell_type: 'markdown', source: '# X' },
+        {
+          cell_type: 'code',
+          source: ['print(1)\n', 'show()'],
+          outputs: [
+            { output_type: 'stream', text: '1 {{ x }}\n' },
+            { output_type: 'display_data', data: { 'image/png': sound, 'text/plain': 'figure' } },
+            {
+              output_type: 'display_data',
+              data: {
+                'text/html': `<style>p {}</style><script>x()</script><audio src="data:audio/wav;base64,${sound}"></audio>`
+              }
+            }
+          ]
+        }
+      ]
+    });
+    expect(text).toContain('```python\nprint(1)\nshow()\n```');
+    expect(text).toContain('```text\n1 {{ x }}\n```');
+    expect(text).toContain('![Output of the cell](/tutorials/x-1.png)');
+    expect(text).toContain('<audio src="/tpulab-docs-base/tutorials/x-2.wav"></audio>');
+    expect(text).not.toMatch(/<style|<script/);
+    expect(assets.map(({ name, bytes }) => [name, bytes.toString()])).toEqual([
+      ['x-1.png', 'RIFF'],
+      ['x-2.wav', 'RIFF']
+    ]);
+  });
+
+  it('home has the sentence, the command and the picture of the README, and all pages', () => {
+    const page = home(textOf('README.md'));
+    expect(page).toContain('See where the time of every training step goes');
+    expect(page).toContain('npm start');
+    expect(page).toMatch(/src: \/images\/[\w-]+\.png/);
+    for (const source of sources) expect(page).toContain(`(./${addressOf(source)}.md)`);
+  });
+});
