@@ -132,7 +132,7 @@ test('it is rebooted: the notebook says what became of its kernel, and offers an
   await expect.poll(() => textOf(page)).toBe(lines(31));
   await vm.reboot();
   const notice = page.locator('.jp-TPULabNotice');
-  await expect(notice).toContainText('has ended: vm was restarted or created again', LONG);
+  await expect(notice).toContainText('has ended: vm was restarted or recreated', LONG);
   expect(await textOf(page)).toBe(lines(31));
   await isAccessible(page, notice);
 

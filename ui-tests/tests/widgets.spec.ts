@@ -48,7 +48,7 @@ test('widgets made in a cell follow and steer the next one while it is busy', as
   await expect(shown).toHaveCount(3);
   const [devices, steps, controls] = [shown.nth(0), shown.nth(1), shown.nth(2)];
   // It is of this run, of which nothing is known before its first step begins.
-  await expect(controls).toContainText(/^shown\s*No step of it is known here yet\./);
+  await expect(controls).toContainText(/^shown\s*Waiting for the first step\./);
   await page.notebook.selectCells(1);
   await page.keyboard.press('Control+Enter');
 

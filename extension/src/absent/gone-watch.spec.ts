@@ -83,7 +83,7 @@ test('a kernel that went with its machine is told of, and a new one is a click a
   scene.kept = [ended()];
   scene.notebook.loseKernel();
   await until(() => scene.shown !== null);
-  expect(scene.shown?.text).toMatch(/has ended: my-tpu was restarted or created again/);
+  expect(scene.shown?.text).toMatch(/has ended: my-tpu was restarted or recreated/);
   // Nothing has run that could run again.
   expect(scene.labels).toEqual(['Start the kernel again']);
   scene.click('Start the kernel again');
