@@ -11,9 +11,7 @@ import { RULES } from './prose-rules.mjs';
 
 /** @typedef {{ path: string, line: number, rule: string, text: string, instead: string }} Finding */
 
-/** A later commit than this one has a subject that keeps the rules. */
-const SUBJECTS_SINCE = 'e06e90fb1093';
-const e06e90fb1093LINE = 'scripts/check/prose-baseline.json';
+const BASELINE = 'scripts/check/prose-baseline.json';
 const TITLES = /^(?:it|test|describe|expect)$/;
 const PYTHON_TITLE = /^\s*(?:async )?def test_(\w+)/;
 
@@ -122,15 +120,18 @@ export function findAll(root, files) {
   return found;
 }
 
-/** @param {string} root @returns {Finding[]} what is wrong with the subjects of new commits */
+/** @param {string} root @returns {Finding[]} what is wrong with the subjects of a branch's commits that main does not have */
 function findInSubjects(root) {
-  const run = (/** @type {string[]} */ ...args) =>
-    execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
   let subjects;
   try {
-    subjects = run('log', '--format=%h %s', `${SUBJECTS_SINCE}..HEAD`);
+    const options = /** @type {const} */ ({
+      cwd: root,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore']
+    });
+    subjects = execFileSync('git', ['log', '--format=%h %s', 'main..HEAD'], options);
   } catch {
-    return []; // A copy without history, or one that begins later.
+    return []; // A copy without a branch of this name.
   }
   return subjects
     .split('\n')
@@ -149,7 +150,7 @@ function findInSubjects(root) {
 /** @param {string} root @param {readonly string[]} files @returns {string[]} lines for people; empty: all is well */
 export function proseFindings(root, files) {
   /** @type {Record<string, number>} */
-  const before = JSON.parse(readFileSync(path.join(root, e06e90fb1093LINE), 'utf8'));
+  const before = JSON.parse(readFileSync(path.join(root, BASELINE), 'utf8'));
   const found = findAll(root, files);
   return [...compare(before, found), ...findInSubjects(root).map(lineOf)];
 }
@@ -194,7 +195,7 @@ async function main() {
       for (const finding of findings) process.stdout.write(`${lineOf(finding)}\n`);
     return;
   }
-  const target = path.join(checkout.root, e06e90fb1093LINE);
+  const target = path.join(checkout.root, BASELINE);
   /** @type {Record<string, number>} */
   const before = JSON.parse(readFileSync(target, 'utf8'));
   const lower = Object.entries(before)

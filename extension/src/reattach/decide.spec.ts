@@ -62,7 +62,7 @@ describe('an execution that has not finished', () => {
     );
   });
 
-  it('is told of when the code of its cell is another, or the cell has gone', () => {
+  it('is reported when its cell has other code or was removed', () => {
     const running = execution({ state: 'running', finishedAt: null });
     expect(decide(running, cell({ source: 'other' }), SAVED, 'k')).toBe('changed');
     expect(decide(running, undefined, SAVED, 'k')).toBe('gone');

@@ -53,7 +53,7 @@ const T2 = '2026-01-01T12:00:05Z';
 
 describe('the record that a file shows', () => {
   // E2
-  it('is the one that the page had when it took the content, not when the file was written', async () => {
+  it('belongs to the moment at which the page took the content, not to the write of the file', async () => {
     const store = storage();
     const page = new Page(store, T1);
     page.follow(5);
@@ -87,7 +87,7 @@ describe('the record that a file shows', () => {
     expect(page.mark.base).toMatchObject({ kernel: 'k', seq: 5 });
   });
 
-  it('stays as it was loaded while the kernel cannot be asked, also when something is typed and saved', () => {
+  it('stays as it was loaded while the kernel cannot be asked, even when something is typed and saved', () => {
     const store = storage();
     const page = new Page(store, T1);
     page.saveState.emit('started');
@@ -97,7 +97,7 @@ describe('the record that a file shows', () => {
     expect(new Page(store, T2).mark.base).toMatchObject({ at: Date.parse(T1) });
   });
 
-  it('does without a storage, and with what others have left there', () => {
+  it('does without a storage, and with what others have stored in it', () => {
     expect(new Page(null, T1).mark.base).toEqual({ at: Date.parse(T1) });
     expect(new Page({ getItem: () => '[1', setItem: () => undefined }, null).mark.base).toEqual({ at: null });
   });

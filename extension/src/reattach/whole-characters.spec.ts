@@ -39,7 +39,7 @@ describe('a line with an emoji', () => {
     expect(shown(new Area(), ...parts)).toBe(text);
   });
 
-  it('is what the cell goes on from after it was loaded', () => {
+  it('is where the cell continues after it was loaded', () => {
     const area = new Area();
     area.fromJSON([{ output_type: 'stream', name: 'stdout', text: ['one\n', '😀x'] }]);
     expect(shown(area, '\ry')).toBe('one\nyx');

@@ -68,7 +68,7 @@ def test_without_a_pause_the_quietest_place_is_cut() -> None:
     assert [round(end * SECOND) for _, end in clips_of(wave, np.ones(100, bool), 80 / SECOND)] == [60, 100]
 
 
-def test_silence_and_clicks_are_no_speech() -> None:
+def test_silence_and_clicks_are_not_speech() -> None:
     assert not is_speech(speech_probabilities(np.zeros(RATE, np.float32))).any()
     assert clips_of(np.zeros(RATE, np.float32), np.zeros(31, bool), 3.0) == []
     assert speech_probabilities(np.zeros(100, np.float32)).shape == (0,)

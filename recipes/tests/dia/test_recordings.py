@@ -101,7 +101,7 @@ def test_recordings_become_clips_with_speakers_and_all_else_is_named(
     assert {file: file.read_bytes() for file in place.rglob("*.*")} == before
 
 
-def test_goes_on_takes_new_recordings_and_keeps_corrections(
+def test_continues_with_new_recordings_and_keeps_corrections(
     place: Path, tmp_path: Path, sentences: list[np.ndarray], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of the kind of case D11."""

@@ -56,7 +56,7 @@ def test_its_numbers_are_the_step_clocks(new_trainer: Callable[..., Any], told: 
     assert found["throughput_samples_per_sec"] == pytest.approx(samples, rel=1e-6)
 
 
-def test_samples_and_checkpoints_within_a_step_are_no_part_of_its_batch(told: list[Any]) -> None:
+def test_samples_and_checkpoints_within_a_step_do_not_count_for_its_batch(told: list[Any]) -> None:
     profiler = InterbatchProfiler(batch_size=4)
     run = tpulab.run("with samples", log=False)
     profiler.follow(run)
@@ -127,7 +127,7 @@ def test_a_rate_that_was_changed_from_the_page_is_resumed(host: Any, tmp_path: P
     second.close()
 
 
-def test_a_run_that_is_stopped_goes_on_from_the_step_where_it_was(host: Any, tmp_path: Path) -> None:
+def test_a_run_that_is_stopped_continues_from_the_step_where_it_was(host: Any, tmp_path: Path) -> None:
     config = TINY.but(output_dir=str(tmp_path), num_epochs=3, log_interval=1)
     utterances = [made_up(each) for each in range(12)]
     trainer = EnglishTrainer(config, host, utterances, [], STATISTICS, run=open_run(config, "stopped"))
