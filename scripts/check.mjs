@@ -10,6 +10,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { findViolations, readSources } from './check/layers.mjs';
+import { pictureFindings } from './check/pictures.mjs';
 import { proseFindings } from './check/prose.mjs';
 import { findForbidden, findNotebookOutputs } from './check/tracked-files.mjs';
 import { TSC } from './setup/build.mjs';
@@ -25,7 +26,7 @@ import { formatSeconds } from './setup/stage-printer.mjs';
 const HELP = `npm run check [-- NAME…] [-- --fix]
 
 Runs the checks (all, or those named): types, format, lint, scripts, lint-jupyter, styles, layers, tracked,
-prose, python-lint, python-format, python-types. Every check is shown with its time, and a failing one with its output.
+pictures, prose, python-lint, python-format, python-types. Every check is shown with its time, and a failing one with its output.
 
   --fix      let oxfmt, oxlint, ESLint, stylelint and ruff fix what they can
   --list     name the checks
@@ -119,6 +120,7 @@ const CHECKS = [
   },
   { name: 'layers', run: async () => findings(layerFindings()) },
   { name: 'tracked', run: async () => findings(trackedFindings()) },
+  { name: 'pictures', run: async () => findings(pictureFindings(checkout.root)) },
   { name: 'prose', run: async () => findings(proseFindings(checkout.root, sourceFiles())) },
   {
     name: 'python-lint',

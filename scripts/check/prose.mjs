@@ -124,12 +124,11 @@ export function findAll(root, files) {
 function findInSubjects(root) {
   let subjects;
   try {
-    const options = /** @type {const} */ ({
+    subjects = execFileSync('git', ['log', '--format=%h %s', 'main..HEAD'], {
       cwd: root,
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore']
     });
-    subjects = execFileSync('git', ['log', '--format=%h %s', 'main..HEAD'], options);
   } catch {
     return []; // A copy without a branch of this name.
   }

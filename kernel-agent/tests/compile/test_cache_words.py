@@ -51,7 +51,7 @@ def test_a_disk_without_room_is_not_called_a_store(folder: Path, monkeypatch: py
     assert "could not be stored" in words()
 
 
-def test_a_folder_that_is_gone_or_far_away_is_no_fault(folder: Path) -> None:
+def test_a_folder_that_was_removed_or_far_away_is_not_a_fault(folder: Path) -> None:
     folder.rmdir()
     assert "could not be stored" in words()
     assert cache.is_stored("gs://bucket/cache", "train_step", 1500.0)
