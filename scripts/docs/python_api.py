@@ -1,4 +1,4 @@
-"""Prints the public Python API of `tpulab` as Markdown: signatures and docstrings of the installed package."""
+"""Prints the public Python API of `tpulab` as Markdown: signatures and docstrings."""
 
 import inspect
 import re

@@ -24,7 +24,9 @@ def kernels_folder() -> Path:
 def add(spec: SliceSpec, folder: Path | None = None) -> Path:
     """Writes the kernelspec, over one of the same name. Answers its folder."""
     if not _NAME.fullmatch(spec.name):
-        raise SliceError(f"invalid name {spec.name!r}: use lowercase letters, digits, '.', '_' and '-', 61 at most.")
+        raise SliceError(
+            f"invalid name {spec.name!r}: use at most 61 lowercase letters, digits, '.', '_', '-'"
+        )
     home = (folder or kernels_folder()) / spec.kernel
     home.mkdir(parents=True, exist_ok=True)
     spec.save(home / _SPEC_FILE)
