@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fastify } from 'fastify';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { App } from '../http/app.js';
 import { BaseUrl } from '../http/base-url.js';
 import { addDocsRoutes } from './docs-routes.js';
 
@@ -16,7 +15,7 @@ beforeAll(async () => {
   await writeFile(path.join(folder, 'index.html'), '<script src="/tpulab-docs-base/assets/app.js"></script>');
   await writeFile(path.join(folder, 'assets/app.js'), 'const base = "/tpulab-docs-base/";');
   await writeFile(path.join(folder, 'sound.wav'), Buffer.from([0xff, 0x00, 0xfe]));
-  addDocsRoutes(app as unknown as App, new BaseUrl('/user/me/'), folder);
+  addDocsRoutes(app, new BaseUrl('/user/me/'), folder);
 });
 
 afterAll(async () => {
