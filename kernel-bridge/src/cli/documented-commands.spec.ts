@@ -36,7 +36,9 @@ describe('the other pages', () => {
       .map(line => line.replace(/\s{2,}.*$/, ''))
       .filter(line => /^tpulab [a-z]/.test(line))
       .map(async line => {
-        const code = await parse(line.split(' ').slice(1)).catch((error: unknown) => (error as CommanderError).code);
+        const code = await parse(line.split(' ').slice(1)).catch(
+          (error: unknown) => (error as CommanderError).code
+        );
         // What only names a command may lack its arguments.
         return /unknown(Command|Option)/.test(code ?? '') ? line : null;
       });
