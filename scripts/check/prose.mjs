@@ -120,37 +120,44 @@ export function findAll(root, files) {
   return found;
 }
 
-/** @param {string} root @returns {Finding[]} what is wrong with the subjects of a branch's commits that main does not have */
-function findInSubjects(root) {
-  let subjects;
+/** @param {string} root @param {string[]} args @returns {string[]} none in a copy without a branch main */
+function gitLines(root, args) {
   try {
-    subjects = execFileSync('git', ['log', '--format=%h %s', 'main..HEAD'], {
-      cwd: root,
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore']
-    });
+    const stdio = /** @type {['ignore', 'pipe', 'ignore']} */ (['ignore', 'pipe', 'ignore']);
+    return execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio }).split('\n').filter(Boolean);
   } catch {
-    return []; // A copy without a branch of this name.
+    return [];
   }
-  return subjects
-    .split('\n')
-    .filter(Boolean)
-    .flatMap(line => {
-      const [hash = '', ...words] = line.split(' ');
-      const subject = words.join(' ');
-      const long =
-        subject.length > 72
-          ? [{ path: hash, line: 1, rule: 'subject', text: subject, instead: '72 characters or fewer' }]
-          : [];
-      return [...long, ...findIn(hash, subject)];
-    });
 }
 
-/** @param {string} root @param {readonly string[]} files @returns {string[]} lines for people; empty: all is well */
+/** @param {string} root @returns {Finding[]} what is wrong with the subjects of a branch's commits that main does not have */
+function findInSubjects(root) {
+  const subjects = gitLines(root, ['log', '--format=%h %s', 'main..HEAD']);
+  return subjects.flatMap(line => {
+    const [hash = '', ...words] = line.split(' ');
+    const subject = words.join(' ');
+    const long =
+      subject.length > 72
+        ? [{ path: hash, line: 1, rule: 'subject', text: subject, instead: '72 characters or fewer' }]
+        : [];
+    return [...long, ...findIn(hash, subject)];
+  });
+}
+
+/**
+ * Only of files that differ from main: who changes a file keeps its words, and main itself has nothing to compare.
+ *
+ * @param {string} root @param {readonly string[]} files @returns {string[]} lines for people; empty: all is well
+ */
 export function proseFindings(root, files) {
+  const changed = new Set(gitLines(root, ['diff', '--name-only', 'main']));
   /** @type {Record<string, number>} */
-  const before = JSON.parse(readFileSync(path.join(root, BASELINE), 'utf8'));
-  const found = findAll(root, files);
+  const all = JSON.parse(readFileSync(path.join(root, BASELINE), 'utf8'));
+  const before = Object.fromEntries(Object.entries(all).filter(([file]) => changed.has(file)));
+  const found = findAll(
+    root,
+    files.filter(file => changed.has(file))
+  );
   return [...compare(before, found), ...findInSubjects(root).map(lineOf)];
 }
 
