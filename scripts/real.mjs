@@ -32,7 +32,7 @@ function judge() {
       ...['-m', 'pytest', '-q', '-rs', '-s', '-c', path.join(checkout.root, 'recipes', 'pyproject.toml')],
       path.join(checkout.root, 'recipes', 'tests', 'real')
     ],
-    { stdio: 'inherit', env: { ...process.env, TPULAB_REAL: '1' } }
+    { stdio: 'inherit', env: { ...process.env, TPULAB_REAL: '1', OMP_NUM_THREADS: '1' } }
   );
   return status ?? 1;
 }

@@ -1,7 +1,7 @@
 /** What every command has: a description, help that works, and output for programs. */
 import type { Command } from 'commander';
 import { expect, it } from 'vitest';
-import { programOf } from './program.js';
+import { programOf, run } from './program.js';
 
 const program = await programOf({ stdout: { write: () => true }, stderr: { write: () => true } });
 
@@ -49,4 +49,16 @@ it('nothing that deletes or ends something lacks --yes', () => {
     options.some(({ long }) => long === '--yes') ? [name] : []
   );
   expect(yes.sort()).toEqual(expect.arrayContaining(['copy pull', 'copy push', 'machine clean']));
+});
+
+it.each([
+  ['run', 'execute'],
+  ['holders', 'ps'],
+  ['lessons', 'examples'],
+  ['remote', 'machine']
+])('%s, a former name, is %s', async (former, name) => {
+  let help = '';
+  const write = (text: string) => (help += text) !== '';
+  expect(await run([former, '--help'], { stdout: { write }, stderr: { write } })).toBe(0);
+  expect(help).toContain(`Usage: tpulab ${name}`);
 });

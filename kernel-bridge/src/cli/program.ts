@@ -27,8 +27,19 @@ const COMMANDS: Readonly<Record<string, (streams: Streams) => Promise<Command>>>
   examples: async streams => (await import('./lessons-command.js')).lessonsCommand(streams)
 };
 
+/** Names in older scripts and reports. Help and documentation have the new ones alone. */
+const FORMER: Readonly<Record<string, string>> = {
+  run: 'execute',
+  holders: 'ps',
+  lessons: 'examples',
+  remote: 'machine',
+  remotes: 'machine'
+};
+
 /** Runs a command line (without `node` and the script); the result is the exit code. */
-export async function run(argv: readonly string[], streams: Streams): Promise<number> {
+export async function run([first, ...rest]: readonly string[], streams: Streams): Promise<number> {
+  const name = first !== undefined && Object.hasOwn(FORMER, first) ? FORMER[first] : first;
+  const argv = name === undefined ? [] : [name, ...rest];
   const json = argv.includes('--json') ? true : undefined;
   const program = await programOf(streams, argv[0]);
   quiet(program, streams);
