@@ -141,7 +141,8 @@ function takeChunks(source: Source): void {
       }
       // What looks for its own address finds it.
       Object.defineProperty(this, 'src', { value: address });
-      void source.file(address.slice(INSTALLED.length)).then(text => {
+      // Webpack adds the version to the addresses of chunks as a query.
+      void source.file(new URL(address).pathname.slice(1)).then(text => {
         if (text === null) this.dispatchEvent(new Event('error'));
         else {
           this.textContent = text;
