@@ -144,21 +144,11 @@ function findInSubjects(root) {
   });
 }
 
-/**
- * Only of files that differ from main: who changes a file keeps its words, and main itself has nothing to compare.
- *
- * @param {string} root @param {readonly string[]} files @returns {string[]} lines for people; empty: all is well
- */
+/** @param {string} root @param {readonly string[]} files @returns {string[]} lines for people; empty: all is well */
 export function proseFindings(root, files) {
-  const changed = new Set(gitLines(root, ['diff', '--name-only', 'main']));
   /** @type {Record<string, number>} */
-  const all = JSON.parse(readFileSync(path.join(root, BASELINE), 'utf8'));
-  const before = Object.fromEntries(Object.entries(all).filter(([file]) => changed.has(file)));
-  const found = findAll(
-    root,
-    files.filter(file => changed.has(file))
-  );
-  return [...compare(before, found), ...findInSubjects(root).map(lineOf)];
+  const before = JSON.parse(readFileSync(path.join(root, BASELINE), 'utf8'));
+  return [...compare(before, findAll(root, files)), ...findInSubjects(root).map(lineOf)];
 }
 
 /** @param {Record<string, number>} before @param {ReadonlyMap<string, Finding[]>} found @returns {string[]} */

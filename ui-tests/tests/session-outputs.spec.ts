@@ -226,7 +226,7 @@ test('every output has a view, and files and links of the folder work', async ({
   expect((await fetch(new URL('api/kernels', gateway.url), { headers })).status).toBe(403);
 });
 
-test("packages of other people are shown, also after a reload, with the front ends of the kernel's environment", async ({
+test("packages of other people are shown, even after a reload, with the front ends of the kernel's environment", async ({
   page
 }) => {
   // Cases W02, W05, W07, W08. `npm run test:outputs` has more of them, beside JupyterLab.

@@ -177,7 +177,7 @@ describe.runIf(process.platform === 'linux')('a disk that refuses every write of
 
 // F10
 describe.runIf(process.platform === 'linux')('a disk that takes every write and syncs none', () => {
-  it('is told of until what was not synced is written again, into another segment', async () => {
+  it('is reported until the unsynced records are written again, into another segment', async () => {
     scene = await Scene.start({ program: await bridgeBuild({ refusing: true }) });
     const { folder, journalDir } = scene;
     const refusal = path.join(folder, 'refusal');
@@ -208,7 +208,7 @@ describe('a journal that was damaged while nobody wrote to it', () => {
     { name: 'segment cut at any byte', damage: cutTail, turns: IS_FULL ? 4 : 1 },
     { name: 'segment with flipped bits', damage: flipBits, turns: IS_FULL ? 4 : 1 }
   ];
-  it.each(damages)('$name: goes on, and what is gone is told', async ({ name, damage, turns }) => {
+  it.each(damages)('$name: continues, and what was lost is reported', async ({ name, damage, turns }) => {
     for (let turn = 0; turn < turns; turn++) {
       scene = await Scene.start();
       const gate = path.join(scene.folder, 'gate');

@@ -18,7 +18,7 @@ describe('the identity of a process', () => {
   });
 
   // In a container nobody may reap it: whoever waits for its end would wait for ever.
-  it.skipIf(process.platform !== 'linux')('is gone when it has ended and nobody has reaped it', async () => {
+  it.skipIf(process.platform !== 'linux')('counts as ended when nobody has reaped it', async () => {
     // The shell becomes a program that never asks for the end of its child.
     const parent = spawn('sh', ['-c', 'sleep 600 & echo $!; exec sleep 600'], {
       stdio: ['ignore', 'pipe', 'ignore']

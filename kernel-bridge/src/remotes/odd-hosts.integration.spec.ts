@@ -108,7 +108,7 @@ describe.skipIf(why !== null)(
       expect(nextAttemptAt).toBeNull();
     });
 
-    it('an account that may not run commands is told by its own words', async () => {
+    it('the message of an account that may not run commands is shown', async () => {
       await vm.setShell('/usr/sbin/nologin');
       const { error } = await failed();
       await vm.setShell('/bin/bash');
