@@ -13,7 +13,7 @@ const TESTS = /\.spec\.\w+$|\/(testing|tests)\/|(^|\/)(test_\w+|conftest)\.py$/;
 const PACKAGES = /** @type {const} */ ([
   ['protocol', /^protocol\/src\//],
   ['kernel-bridge', /^kernel-bridge\/src\//],
-  ['extension', /^extension\/(src\/|(?=jupyterlab_tpulab\/))/],
+  ['extension', /^extension\/(src\/|(?=(?:jupyterlab_tpulab|session|style)\/))/],
   ['kernel-agent', /^kernel-agent\/(src\/tpulab|tests)\//],
   ['recipes', /^recipes\/(src\/tpulab_recipes|tests)\//]
 ]);
@@ -54,7 +54,7 @@ export function sizesOf(files) {
 /**
  * @param {ReadonlyMap<string, Room>} now
  * @param {ReadonlyMap<string, Room>} before
- * @returns {string[]} the lines of a table: each room that is or was there, and each package as a whole
+ * @returns {string[]} the lines of a table: each room that is or was there, each package as a whole, and all packages
  */
 export function tableOf(now, before) {
   const names = [...new Set([...now.keys(), ...before.keys()])].sort();
@@ -68,6 +68,7 @@ export function tableOf(now, before) {
       lines.push(rowOf(`  ${label}`, now.get(room) ?? empty(), before.get(room) ?? empty()));
     }
   }
+  lines.push('', rowOf('all', sum(names, now), sum(names, before)));
   return lines;
 }
 

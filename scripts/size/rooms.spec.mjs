@@ -10,6 +10,8 @@ describe('the size of the house', () => {
     ['kernel-bridge/src/index.ts', 'kernel-bridge', false],
     ['extension/jupyterlab_tpulab/test_supervisor.py', 'extension/jupyterlab_tpulab', true],
     ['extension/src/steps/view.tsx', 'extension/steps', false],
+    ['extension/session/shell/app.tsx', 'extension/session', false],
+    ['extension/style/base.css', 'extension/style', false],
     ['kernel-agent/tests/test_run.py', 'kernel-agent', true],
     ['recipes/src/tpulab_recipes/audio/mel.py', 'recipes/audio', false],
     ['recipes/tests/audio/test_mel.py', 'recipes/audio', true]
@@ -40,7 +42,9 @@ describe('the size of the house', () => {
       'kernel-bridge 85 2 -45 50 1 +50',
       '. 5 1 +5 0 0',
       'gone 0 0 -30 0 0',
-      'journal 80 1 -20 50 1 +50'
+      'journal 80 1 -20 50 1 +50',
+      '',
+      'all 85 2 -45 50 1 +50'
     ]);
   });
 });
