@@ -86,7 +86,7 @@ def test_a_program_that_ends_delivers_all_to_a_keeper_that_is_busy(
     assert keeper.connections > 1, "the first connection was full"
     keeper.reads.set()
     keeper.read_all()
-    found = [message["pid"] for message in keeper.messages if len(message["pythonVersion"]) == 300]
+    found = [message["pid"] for message in keeper.of_type("hello") if len(message["pythonVersion"]) == 300]
     # Two connections are read side by side.
     assert sorted(found) == list(range(2000))
 
