@@ -27,7 +27,13 @@ const timeouts = { testTimeout: TEST_TIMEOUT_MS, hookTimeout: TEST_TIMEOUT_MS };
 /** Many wait for sockets and processes rather than compute: three at a time even on two cores, where Vitest would run one. */
 const UNIT_WORKERS = Math.max(3, availableParallelism() - 1);
 
-const ofUnits = { environment: 'node', maxWorkers: UNIT_WORKERS, ...timeouts };
+/**
+ * `@jupyter/web-components` 0.17.1 imports a file without its extension, which Node refuses and Vite resolves: all of JupyterLab
+ * that leads there goes through Vite.
+ */
+const server = { deps: { inline: [/@jupyter(lab)?\//] } };
+
+const ofUnits = { environment: 'node', maxWorkers: UNIT_WORKERS, server, ...timeouts };
 
 function unit(name: string, include: string[]) {
   return { ...shared, test: { name, include, exclude: [INTEGRATION, MOCKED], isolate: false, ...ofUnits } };
@@ -35,10 +41,7 @@ function unit(name: string, include: string[]) {
 
 function unitInThreads(name: string, include: string[]) {
   const { test, ...others } = unit(name, include);
-  // `@jupyter/web-components` 0.17.1 imports a file without its extension, which Node refuses and Vite resolves: all of
-  // JupyterLab that leads there goes through Vite.
-  const server = { deps: { inline: [/@jupyter(lab)?\//] } };
-  return { ...others, test: { ...test, server, isolate: true, pool: 'threads' as const } };
+  return { ...others, test: { ...test, isolate: true, pool: 'threads' as const } };
 }
 
 export default defineConfig({
