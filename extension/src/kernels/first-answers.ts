@@ -4,10 +4,17 @@
  */
 import type { IPageBackends } from '../backends/tokens.js';
 
-/** Resolves when each gateway has been heard of, or after `timeoutMs`: the hub says which remotes there are. */
-export async function firstAnswers(backends: IPageBackends, timeoutMs: number): Promise<void> {
+/**
+ * Resolves when each gateway has answered, or after `timeoutMs`: the hub lists the remotes. `bridgeMs` is the wait for the server on
+ * this machine alone, where that is another one.
+ */
+export async function firstAnswers(
+  backends: IPageBackends,
+  timeoutMs: number,
+  bridgeMs = timeoutMs
+): Promise<void> {
   const end = Date.now() + timeoutMs;
-  const isUp = await backends.bridge.settled(timeoutMs);
+  const isUp = await backends.bridge.settled(bridgeMs);
   if (!isUp) {
     return;
   }

@@ -141,11 +141,26 @@ test('a `tpulab-*` kernelspec that only the Jupyter server has is its own', asyn
   await installed[Symbol.asyncDispose]();
 });
 
+// A notebook whose kernelspec is in no list makes Lab ask for a kernel, and the TPULab kernels are not among the answers.
+test('the first list of a browser that remembers nothing waits for a server that starts with Lab', async () => {
+  page.jupyter.bridgeAddress = { status: 'starting', url: null, token: null, message: null };
+  const early = new Page(page.jupyter, page.bridge);
+  early.backends.bridge.start();
+  waits.firstListMs = 0;
+  const first = newClient(early).get();
+  await until(() => early.backends.bridge.lastError?.code === 'bridge.starting');
+  const { url, token } = page.bridge;
+  page.jupyter.bridgeAddress = { status: 'ready', url, token, message: null };
+  early.backends.bridge.reconnectNow();
+  expect(names(await first)).toEqual(['bridge/python3', 'python3', 'tpulab-jax']);
+  early.backends.dispose();
+});
+
 test('the manager is ready without the bridge and tells of specs that come later', async () => {
   page.jupyter.bridgeAddress = { status: 'starting', url: null, token: null, message: null };
   const late = new Page(page.jupyter, page.bridge);
   late.backends.bridge.start();
-  waits.firstListMs = 100;
+  waits.firstVisitMs = 100;
   const client = newClient(late);
   const manager = new CompositeSpecManager({
     serverSettings: client.serverSettings,

@@ -15,12 +15,17 @@ import type { IPageBackends } from '../backends/tokens.js';
 export interface ISpecWaits {
   /** How long the first list waits for gateways that have not answered yet. */
   firstListMs: number;
+  /**
+   * The same for the server of this machine in a browser that remembers none of its kernelspecs: Lab asks for a kernel for a notebook whose kernelspec is in no list,
+   * and a server that was started with Lab takes a moment. One that fails or hangs ends the wait sooner.
+   */
+  firstVisitMs: number;
   /** How long a list waits for the part of a gateway before it uses the last one. */
   gatewayListMs: number;
 }
 
 /** As for sessions: long enough for a gateway that serves, too short to be noticed with one that hangs. */
-export const SPEC_WAITS: ISpecWaits = { firstListMs: 1_200, gatewayListMs: 1_200 };
+export const SPEC_WAITS: ISpecWaits = { firstListMs: 1_200, firstVisitMs: 10_000, gatewayListMs: 1_200 };
 
 export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   readonly serverSettings: ServerConnection.ISettings;
@@ -100,7 +105,9 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   /** Never rejects. */
   private async refreshGateways(): Promise<void> {
     if (!this._waited) {
-      await firstAnswers(this.backends, this.waits.firstListMs);
+      const { firstListMs, firstVisitMs } = this.waits;
+      const isRemembered = Object.keys(this.gatewaySpecs()).length > 0;
+      await firstAnswers(this.backends, firstListMs, isRemembered ? firstListMs : firstVisitMs);
       this._waited = true;
     }
     await Promise.all([...this._gateways.values()].map(each => this.refreshOne(each)));

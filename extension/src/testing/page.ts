@@ -13,7 +13,14 @@ export const LONG_MS = 60_000;
 /** Such limits for the lists of sessions and of kernelspecs. */
 export function longWaits(): ISessionWaits & ISpecWaits {
   const ms = LONG_MS;
-  return { firstListMs: ms, bridgeListMs: ms, gatewayListMs: ms, jupyterListMs: ms, oldSessionMs: ms };
+  return {
+    firstListMs: ms,
+    firstVisitMs: ms,
+    bridgeListMs: ms,
+    gatewayListMs: ms,
+    jupyterListMs: ms,
+    oldSessionMs: ms
+  };
 }
 
 const LIMITS = { probeTimeoutMs: LONG_MS, readTimeoutMs: LONG_MS };

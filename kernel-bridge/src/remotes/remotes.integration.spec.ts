@@ -182,7 +182,7 @@ exec '${path.join(vm.laptop.bin, 'ssh')}' "$@"
     await vi.waitFor(
       async () => {
         await other.post('connect');
-        expect(await other.log()).toContain('started again');
+        expect(await other.log()).toContain('restarted');
       },
       { timeout: 60_000, interval: 500 }
     );

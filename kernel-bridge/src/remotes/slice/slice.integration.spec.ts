@@ -129,7 +129,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
       WAIT
     );
     expect(ofSlice(await hub.remote())?.message).toContain(
-      'Host 1 was created again and has been set up. Restart its kernel to use all hosts.'
+      'Host 1 was recreated and has been set up. Restart its kernel to use all hosts.'
     );
     expect(await runCell(), await hub.log()).toBe('4 6\n');
   });
