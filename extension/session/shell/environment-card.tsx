@@ -15,6 +15,9 @@ interface CardProps {
   readonly kernelName: string;
 }
 
+/** Notebooks that use the environment too and are named. */
+const NAMED_OTHERS = 3;
+
 export function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Element | null {
   const kernel = page.current.current;
   const settings = kernel.kind === 'bridge' ? kernel.backend.serverSettings : null;
@@ -43,9 +46,13 @@ export function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Elem
   if (added === null) {
     return null;
   }
+  // Those that were opened last come first.
   const others = [...page.managers.sessions.running()]
     .filter(session => session.kernel?.name === kernelName && session.path !== path)
-    .map(session => session.path);
+    .map(session => session.path)
+    .reverse();
+  const named = others.slice(0, NAMED_OTHERS).join(', ');
+  const unnamed = others.length - NAMED_OTHERS;
   return (
     <>
       <h2>{trans.__('Packages you added')}</h2>
@@ -77,7 +84,11 @@ export function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Elem
         </>
       )}
       {others.length === 0 ? null : (
-        <p className="jp-TPULab-quiet">{trans.__('Also used by %1', others.join(', '))}</p>
+        <p className="jp-TPULab-quiet">
+          {unnamed > 0
+            ? trans.__('Also used by %1 and %2 more', named, unnamed)
+            : trans.__('Also used by %1', named)}
+        </p>
       )}
     </>
   );
