@@ -158,7 +158,7 @@ def test_steps_reach_from_begin_to_begin_and_figures_stand_at_their_own(
     [end] = keeper.wait(keeper.ended_runs, "the end of the run")
     steps = keeper.steps(end["run"])
     assert [step["index"] for step in steps] == list(range(12))
-    # What follows the end of a step belongs to it. (Batches are loaded by a thread, some before the first step.)
+    # What follows the end of a step belongs to it. A thread loads the batches, some before the first step.
     assert min(step["wallMs"] for step in steps) >= 20
     for one, other in itertools.pairwise(steps):
         assert other["startTime"] - one["startTime"] == pytest.approx(one["wallMs"], abs=1)
