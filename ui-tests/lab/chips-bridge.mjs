@@ -4,7 +4,7 @@
  * of chips and of the processes that hold them is read below ROOT instead of `/`.
  */
 import { parseArgs } from 'node:util';
-import { openLog } from '../../kernel-bridge/lib/cli/logging.js';
+import { openLog } from '../../kernel-bridge/lib/cli/serve-gateway.js';
 import { gatewayOptions } from '../../kernel-bridge/lib/gateway/gateway-settings.js';
 import { resolveSettings } from '../../kernel-bridge/lib/config/resolve-settings.js';
 import { startGateway } from '../../kernel-bridge/lib/gateway/gateway.js';

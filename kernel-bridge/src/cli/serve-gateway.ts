@@ -54,7 +54,7 @@ export async function serveUntilStopped(
 const ROTATE_BYTES = 16 * 1024 * 1024;
 
 /** The server's log: all of it in `<state>/gateway.log`, errors on stderr too. */
-function openLog(stateDir: string, level: Level): Logger {
+export function openLog(stateDir: string, level: Level): Logger {
   const file = path.join(stateDir, 'gateway.log');
   rotate(file);
   // Written at once: the lines before a crash are the ones that matter.
