@@ -45,3 +45,12 @@ it('refuses a file outside the folder and names the command that builds the page
     expect((await get(`/docs/${name}`)).statusCode).not.toBe(200);
   expect((await get('/docs/none.html')).body).toContain('npm run docs');
 });
+
+it('has a page that says how to build it, where it is not built', async () => {
+  const bare = fastify();
+  addDocsRoutes(bare, new BaseUrl('/'), path.join(folder, 'assets'));
+  const page = await bare.inject({ method: 'GET', url: '/docs/' });
+  expect(page.headers['content-type']).toMatch('text/html');
+  expect(page.body).toContain('npm run docs');
+  await bare.close();
+});

@@ -25,6 +25,16 @@ const POLICY = [
   "frame-ancestors 'self'"
 ].join('; ');
 
+const NOT_BUILT = `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>TPULab documentation</title></head>
+<body style="font: 16px/1.5 sans-serif; max-width: 40em; margin: 4em auto; color-scheme: light dark">
+<h1>The documentation is not built yet</h1>
+<p>In a checkout, run <code>npm run docs</code>, then reload this page. The same text is in the folder <code>docs</code>; begin with
+<code>docs/README.md</code>.</p>
+</body>
+</html>`;
+
 export const DocsMissingError = errorWith(
   'docs_missing',
   () =>
@@ -59,6 +69,11 @@ export function addDocsRoutes(app: App, base: BaseUrl, folder?: string): void {
       const name = params['*'];
       const files = new PageFiles(folder ?? docsFolder());
       const found = await files.find(name === '' ? 'index.html' : name, false);
+      // The menus lead here: who has a checkout without a built site reads what to do.
+      if (found === null && name === '')
+        return reply
+          .headers({ 'content-security-policy': POLICY, 'content-type': 'text/html; charset=utf-8' })
+          .send(NOT_BUILT);
       if (found === null) throw new DocsMissingError();
       const { type, bytes } = found;
       return reply
