@@ -16,8 +16,8 @@ export interface ISpecWaits {
   /** How long the first list waits for gateways that have not answered yet. */
   firstListMs: number;
   /**
-   * The same for the server of this machine in a browser that remembers none of its kernelspecs: Lab asks for a kernel for a notebook whose kernelspec is in no list,
-   * and a server that was started with Lab takes a moment. One that fails or hangs ends the wait sooner.
+   * The same for the server of this machine, in a browser that remembers none of its kernelspecs: Lab shows its kernel dialog for a
+   * notebook whose kernelspec is in no list, and a server that starts with Lab takes a moment. One that fails ends the wait sooner.
    */
   firstVisitMs: number;
   /** How long a list waits for the part of a gateway before it uses the last one. */

@@ -124,7 +124,6 @@ function describe(rights: Rights | undefined): string {
   return `  may ${level}${where.join('')}`;
 }
 
-/** When a token ends: `--expires 12h`, `30d`, or a date. */
 const UNIT_MS: Readonly<Record<string, number>> = {
   m: 60_000,
   h: 3_600_000,
@@ -132,7 +131,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   w: 604_800_000
 };
 
-/** @throws TokenError `token_expiry_invalid` for what is neither, or lies in the past */
+/** When a token ends: `12h`, `30d`, or a date. @throws TokenError `token_expiry_invalid` for what is neither, or lies in the past */
 export function parseExpiry(text: string, now: Date): Date {
   const [, count, unit] = /^(\d{1,6})([mhdw])$/.exec(text) ?? [];
   const unitMs = UNIT_MS[unit ?? ''];

@@ -133,7 +133,7 @@ async function userName(uid: number, root = '/'): Promise<string> {
   return String(uid);
 }
 
-/** To which kernel a process belongs: kernels and what they start have its id in their environment. */
+/** Kernels, and what they start, have the id of the kernel in their environment. */
 const ID = /(?:^|\0)TPULAB_KERNEL_ID=([\w-]{1,64})(?:\0|$)/;
 
 /** Null for processes of others, and for what is no kernel. Nothing else of the environment is looked at. */

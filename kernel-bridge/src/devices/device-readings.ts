@@ -167,13 +167,12 @@ function merged(tables: readonly DeviceFigures[][]): DeviceFigures[] {
   });
 }
 
-/**
- * What the runtime tells beside the figures of its devices: how long it runs, how long programs and transfers take, errors
- * between hosts. Asked for when somebody wants it, not sampled: these are sums over the life of the process.
- */
 const NONE: RuntimeDetails = { uptimeS: null, errors: null, distributions: [] };
 
-/** Of the first of these servers that has them. */
+/**
+ * What the runtime reports beside the figures of its devices: its uptime, how long programs and transfers take, errors between hosts.
+ * Requested when somebody wants it, not sampled: these are sums over the life of the process. From the first server that has them.
+ */
 async function runtimeDetails(clients: readonly MetricClient[]): Promise<RuntimeDetails> {
   for (const client of clients) {
     // A runtime that cannot list its metrics is asked for all that we know.
@@ -231,8 +230,7 @@ export function quantile(of: Distribution, share: number): number | null {
   return null;
 }
 
-/** The metrics of libtpu's runtime that the sampler reads, with their units and how often they are worth asking for. */
-
+/** A metric of libtpu's runtime that the sampler reads. */
 interface MetricName {
   /** As libtpu names it. */
   readonly metric: string;

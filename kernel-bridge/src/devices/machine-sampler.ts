@@ -235,8 +235,7 @@ function saysTpu(env: SamplerOptions['env']): boolean {
   ].some(name => (env[name] ?? '') !== '');
 }
 
-/** Where processes that hold chips serve their metrics. */
-
+/** Where a process that holds chips serves its metrics. */
 const DEFAULT_PORT = 8431;
 /** A host has at most 8 chips; more ports than this are a mistake. */
 const MAX_PORTS = 64;

@@ -106,10 +106,9 @@ export class SdkHelper implements AsyncDisposable {
   }
 }
 
-/** The words of libtpu's SDK as figures. Its lists hold text: `12.5`, `tray1.chip3.ici0.int: 0`, `0-3`. */
 type Link = SdkFigures['links'][number];
 
-/** Null for a line that is none of the helper's. */
+/** A line of the helper as figures; null for any other line. The SDK's lists hold text: `12.5`, `tray1.chip3.ici0.int: 0`, `0-3`. */
 export function parseSdkLine(line: string, time: number): SdkFigures | null {
   let told: unknown;
   try {

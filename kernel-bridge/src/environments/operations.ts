@@ -343,7 +343,7 @@ function notCreated(
   return new EnvironmentError('env_unknown', `There is no environment "${name}"; ${hint}`);
 }
 
-/** Runs an environment's smoke_test.py, which prints one JSON line for each thing that it tried. */
+/** A JSON line of an environment's smoke_test.py, one for each thing that it tried. */
 const SmokeCheck = Type.Object({
   check: Type.String({ description: 'what was tried, in a few words' }),
   ok: Type.Boolean(),

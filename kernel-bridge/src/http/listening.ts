@@ -54,16 +54,16 @@ async function listenOnBoth(app: App, port: number, http: HttpLimits): Promise<L
   }
 }
 
-/**
- * The same server on `[::1]`, for a gateway on 127.0.0.1.
- *
- * A browser resolves `localhost` to `::1` first. If the gateway left that address free, another user of this machine
- * could listen there on the gateway's port and be handed the token of a page that says `localhost`.
- */
 const IPV6_LOOPBACK = '::1';
 /** There is no IPv6 on this machine, so nobody else can listen there either. */
 const NO_IPV6 = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EINVAL', 'EPROTONOSUPPORT']);
 
+/**
+ * The same server on `[::1]`, for a server on 127.0.0.1.
+ *
+ * A browser resolves `localhost` to `::1` first. If that address were free, another user of this machine could listen there on the
+ * same port and receive the token of a page that says `localhost`.
+ */
 interface LoopbackTwin {
   readonly port: number;
   close(): Promise<void>;

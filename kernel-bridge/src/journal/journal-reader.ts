@@ -250,7 +250,6 @@ function recordsBetween(chunk: ScannedChunk, from: number, to: number): JournalR
   return records;
 }
 
-/** What a reader makes of records that are gone: a gap that says how many, which, and why, and where reading goes on. */
 const WHY: Readonly<Record<TrimCode, string>> = {
   journal_quota: 'the journal of this kernel reached its quota, so its oldest records were removed',
   journal_total_quota: 'the journals of all kernels reached their quota, so the oldest were removed',

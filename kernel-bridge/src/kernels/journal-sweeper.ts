@@ -66,10 +66,6 @@ export class JournalSweeper implements AsyncDisposable {
   }
 }
 
-/**
- * Retention believes the clock only after a while. A clock that jumps ahead, of a machine that starts without the time or is
- * set wrongly, would make every journal look old in one moment; what is removed then does not come back with the right time.
- */
 interface SweepClock {
   /** Unix milliseconds; may be set. */
   now(): number;
@@ -84,6 +80,10 @@ const GRACE_MS = 60 * 60 * 1000;
 /** A clock that is being corrected drifts less; one that was set, or slept, is further off. */
 const JUMP_MS = 60_000;
 
+/**
+ * Retention believes the clock only after a while. A clock that jumps ahead, of a machine that starts without the time or is
+ * set wrongly, would make every journal look old in one moment; what is removed then does not come back with the right time.
+ */
 class ExpiryGrace {
   readonly #since = new Map<string, number>();
   #last: { readonly now: number; readonly elapsed: number } | null = null;

@@ -1,13 +1,12 @@
 /** `/docs/…`: the documentation, as `npm run docs` builds it, without a token: it is the same for everyone and knows nothing of a kernel. */
 import { Type } from '@sinclair/typebox';
-import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
 import { errorWith } from '../http/errors.js';
-import { PageFiles } from './session-page-routes.js';
+import { firstBuilt, PageFiles } from './session-page-routes.js';
 
 /** The address that the site is built for. A server behind a proxy has another one, so its own is put in when a page is sent. */
 const BUILT_FOR = '/tpulab-docs-base/';
@@ -44,13 +43,10 @@ export const DocsMissingError = errorWith(
 /** `documentation/` of the package, or what a checkout has built. */
 function docsFolder(): string {
   const own = fileURLToPath(new URL('../../', import.meta.url));
-  const places = [
+  return firstBuilt(
     path.join(own, 'documentation'),
     path.resolve(own, '../.tpulab/docs/dist'),
     path.resolve(own, '../docs/dist')
-  ];
-  return (
-    places.find(folder => existsSync(path.join(folder, 'index.html'))) ?? path.join(own, 'documentation')
   );
 }
 

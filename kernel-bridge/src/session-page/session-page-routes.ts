@@ -110,8 +110,12 @@ function safe(reply: FastifyReply, scriptPolicy = policy()): FastifyReply {
 /** `session/` of the package; beside the bundle that a checkout runs (`.tpulab/bridge`), that of the sources. */
 function pageFolder(): string {
   const own = fileURLToPath(new URL('../../', import.meta.url));
-  const places = [path.join(own, 'session'), path.resolve(own, '../../kernel-bridge/session')];
-  return places.find(folder => existsSync(path.join(folder, INDEX))) ?? path.join(own, 'session');
+  return firstBuilt(path.join(own, 'session'), path.resolve(own, '../../kernel-bridge/session'));
+}
+
+/** The first of these folders that has a page, else the first one. */
+export function firstBuilt(first: string, ...others: readonly string[]): string {
+  return [first, ...others].find(folder => existsSync(path.join(folder, INDEX))) ?? first;
 }
 
 const expanded = promisify(gunzip);

@@ -217,7 +217,7 @@ function untracked(event: KernelEvent | ClientEvent): SourcedEvent {
   return { topic: event.topic, kernelId: event.kernelId, seq: null, json: JSON.stringify(event) };
 }
 
-/** Checks what an agent sent, and says under which topic pages get it. */
+/** Under which topic pages get a message of an agent. */
 const TOPICS: Readonly<Record<TelemetryMessage['type'], TelemetryEvent['topic']>> = {
   // A hello says that a new process of the kernel reports, which matters first to who shows its devices.
   hello: 'devices',

@@ -39,7 +39,6 @@ export function devicesCommand(streams: Streams, end?: AbortSignal): Command {
     });
 }
 
-/** What `tpulab devices` shows to people: a line for the machine, one for each chip, one for each device. */
 const STATES: Readonly<Record<MetricsState['state'], string>> = {
   serving: 'in use',
   idle: 'no process uses the chips, or it serves no metrics',

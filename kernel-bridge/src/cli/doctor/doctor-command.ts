@@ -67,7 +67,6 @@ async function examine(
   ];
 }
 
-/** What `tpulab doctor` shows to people: a line for each thing looked at, and below it what to do. */
 const MARKS: Readonly<Record<RemoteCheck['state'], string>> = { ok: 'ok', warning: 'look', failed: 'WRONG' };
 const MARK_WIDTH = 7;
 

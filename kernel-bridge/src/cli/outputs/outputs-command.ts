@@ -225,7 +225,6 @@ function parseBytes(text: string): number {
   return bytes;
 }
 
-/** Outputs as text for a terminal. */
 interface ViewOptions {
   /** Colours of the output are kept; for a terminal. */
   readonly colours: boolean;
