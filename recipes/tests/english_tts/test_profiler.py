@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -54,6 +55,17 @@ def test_its_numbers_are_the_step_clocks(new_trainer: Callable[..., Any], told: 
     assert found["data_loading_total_s"] == pytest.approx(waited / 1e9, rel=1e-6)
     samples = len(told) * TINY.batch_size / (totals.wall / 1e9)
     assert found["throughput_samples_per_sec"] == pytest.approx(samples, rel=1e-6)
+
+
+def test_a_step_without_bands_lasts_exactly_its_wall_time() -> None:
+    profiler, chance = InterbatchProfiler(), random.Random(38)
+    names = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
+    for _ in range(1_000):
+        spans = [chance.randrange(10 ** chance.randrange(1, 13)) for _ in names]
+        step = dict(zip(names, [span / 1e6 for span in spans], strict=True))
+        profiler._steps = [step]
+        assert profiler.get_statistics()["total_batch_mean_ms"] == sum(spans) / 1e6
+    profiler.close()
 
 
 def test_samples_and_checkpoints_within_a_step_do_not_count_for_its_batch(told: list[Any]) -> None:
