@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -80,6 +81,29 @@ def test_nobody_passes_without_the_token_of_the_jupyter_server(bridge: Bridge) -
         assert status != 200 or "gatewayId" not in str(body)
         status, body, _ = ask(f"{server.url}tpulab/gateway/api/kernels/x", ELSEWHERE, "DELETE", Cookie="a=b")
         assert status == 403
+
+
+@pytest.mark.skipif(not REAL_BRIDGE.exists(), reason="the bridge is not built")
+def test_help_opens_the_documentation_at_the_bridge_and_through_the_proxy(bridge: Bridge) -> None:
+    with serving(
+        bridge,
+        arguments=["--ServerApp.allow_remote_access=True"],
+        environ={
+            "TPULAB_BRIDGE_COMMAND": json.dumps(["node", str(REAL_BRIDGE.parents[2] / "bin" / "tpulab.js")])
+        },
+    ) as server:
+        # A new tab sends no token.
+        status, page, _ = ask(f"{server.bridge('ready')['url']}docs/")
+        assert (status, b"<html" in page) == (200, True)
+        proxied = f"{server.url}tpulab/gateway/docs/"
+        status, page, _ = ask(proxied, ELSEWHERE, Authorization=f"token {TOKEN}")
+        assert status == 200
+        # A checkout may have no site; one that it has must load from where the page is.
+        addresses = re.findall(rb'(?:href|src)="(/[^"]*)"', page)
+        assert all(address.startswith(b"/base/tpulab/gateway/docs/") for address in addresses)
+        for address in addresses[:3]:
+            url = server.url.removesuffix("/base/") + address.decode()
+            assert ask(url, ELSEWHERE, Authorization=f"token {TOKEN}")[0] == 200
 
 
 @pytest.mark.asyncio

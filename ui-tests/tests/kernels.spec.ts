@@ -23,13 +23,23 @@ async function pythonPrefix(page: IJupyterLabPageFixture): Promise<string> {
   return (await runInKernel(page, 'import sys; print(sys.prefix)')).trim();
 }
 
-test('a card of the launcher opens a notebook on a kernel of the bridge', async ({ lab, page }) => {
+test('a card of the launcher opens a notebook on a kernel of the bridge, and Help the documentation', async ({
+  lab,
+  page
+}) => {
   await page.goto('?reset');
   await page.locator('[data-category="TPULab"]').getByText(BRIDGE_KERNEL).click();
   await expect.poll(async () => (await currentKernel(page))?.name).toBe('tpulab-jax');
   const { url } = await lab.gateway();
   expect(new URL((await currentKernel(page))?.baseUrl ?? '').port).toBe(new URL(url).port);
   expect(await runInKernel(page, 'print(6 * 7)')).toBe('42\n');
+  const opened = page.context().waitForEvent('page');
+  await page.menu.clickMenuItem('Help>TPULab Documentation');
+  const documentation = await opened;
+  // A checkout may have no built site: the page then says how to build it.
+  await expect(documentation).toHaveTitle(/^TPULab/);
+  expect(new URL(documentation.url())).toMatchObject({ port: new URL(url).port, pathname: '/docs/' });
+  await documentation.close();
 });
 
 test('a card of the launcher copies the lessons to the files, shows them, and keeps what was changed', async ({

@@ -100,6 +100,15 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await page.keyboard.press('Escape');
   await expect(dialog).toBeHidden();
 
+  // The documentation, in a tab of its own, which has no token.
+  const tab = page.context().waitForEvent('page');
+  await page.getByRole('button', { name: 'More', exact: true }).click();
+  await page.getByRole('menuitem', { name: 'Documentation' }).click();
+  const site = await tab;
+  await expect(site).toHaveTitle(/^TPULab/);
+  expect(new URL(site.url()).pathname).toBe('/docs/');
+  await site.close();
+
   // Colab's keys, and the dark theme with more contrast.
   await page.emulateMedia({ contrast: 'more', colorScheme: 'dark', reducedMotion: 'reduce' });
   await page.getByRole('button', { name: 'More', exact: true }).click();

@@ -123,6 +123,8 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly machineRoot?: string | undefined;
   /** Folder of the built session page; the package's own when absent. */
   readonly sessionPage?: string | undefined;
+  /** Folder of the built documentation; likewise. */
+  readonly documentation?: string | undefined;
   readonly keepers?: KeeperAccess;
   /** Hold a keeper ready for the next kernel. */
   readonly spareKeeper?: boolean;
@@ -319,7 +321,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     path => narrowed.stampOf(path)
   );
   addSessionPageRoutes(app, base, options.sessionPage);
-  addDocsRoutes(app, base);
+  addDocsRoutes(app, base, options.documentation);
   addBridgeRoutes(app, {
     registry,
     gatewayId,

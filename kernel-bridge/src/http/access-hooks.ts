@@ -87,8 +87,8 @@ function refusalOf(actor: ClientToken | null): BridgeError {
 }
 
 export const HEALTH = '/bridge/v1/health';
-/** The session page and its assets: a browser that opens a link can send no token, and they are the same for everybody. */
-export const SESSION_PAGE = /^\/session(\/|$)/;
+/** The session page and the documentation: a browser that opens a link can send no token, and they are the same for everybody. */
+export const PUBLIC_PAGES = /^\/(session|docs)(\/|$)/;
 /** Who sends no token, because it wants to know first to whom. */
 const NOBODY: Identity = { client: null };
 /** A file of a kernelspec, here or on a remote. */
@@ -97,7 +97,7 @@ const LOGO = /^(\/remotes\/[^/]+)?\/kernelspecs\//;
 function isPublic({ method, url = '' }: IncomingMessage): boolean {
   const path = pathOf(url);
   return (
-    (method === 'GET' && path === IDENTITY) || (/^(GET|HEAD)$/.test(method ?? '') && SESSION_PAGE.test(path))
+    (method === 'GET' && path === IDENTITY) || (/^(GET|HEAD)$/.test(method ?? '') && PUBLIC_PAGES.test(path))
   );
 }
 

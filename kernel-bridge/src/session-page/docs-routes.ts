@@ -1,12 +1,12 @@
-/** `/docs/…`: the documentation, as `npm run docs` builds it, without a token: it is the same for everyone and knows nothing of a kernel. */
+/** `/docs/…`: the documentation, as `npm run docs` builds it, without a token: it is the same for everyone and has nothing of a kernel. */
 import { Type } from '@sinclair/typebox';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import type { BaseUrl } from '../http/base-url.js';
+import { BaseUrl } from '../http/base-url.js';
 import { errorWith } from '../http/errors.js';
-import { firstBuilt, PageFiles } from './session-page-routes.js';
+import { firstBuilt, PageFiles, safe } from './session-page-routes.js';
 
 /** The address that the site is built for. A server behind a proxy has another one, so its own is put in when a page is sent. */
 const BUILT_FOR = '/tpulab-docs-base/';
@@ -61,28 +61,29 @@ export function addDocsRoutes(app: App, base: BaseUrl, folder?: string): void {
   app.get(
     '/docs/*',
     { schema: { ...schema, operationId: 'get_documentation', params: Type.Object({ '*': Type.String() }) } },
-    async ({ params }, reply) => {
+    async ({ params, headers }, reply) => {
       const name = params['*'];
+      void safe(reply, POLICY).headers({ 'cache-control': 'no-cache', vary: 'Origin, X-Forwarded-Prefix' });
       const files = new PageFiles(folder ?? docsFolder());
-      const found = await files.find(name === '' ? 'index.html' : name, false);
+      const found = await files.find(name.replace(/(^|\/)$/, '$1index.html'), false);
       // The menus lead here: who has a checkout without a built site reads what to do.
-      if (found === null && name === '')
-        return reply
-          .headers({ 'content-security-policy': POLICY, 'content-type': 'text/html; charset=utf-8' })
-          .send(NOT_BUILT);
+      if (found === null && name === '') return reply.type('text/html; charset=utf-8').send(NOT_BUILT);
       if (found === null) throw new DocsMissingError();
       const { type, bytes } = found;
+      const address = (seenThrough(headers['x-forwarded-prefix']) ?? base).full('/docs/');
       return reply
-        .headers({
-          'content-security-policy': POLICY,
-          'x-content-type-options': 'nosniff',
-          'referrer-policy': 'no-referrer',
-          'content-type': type,
-          'cache-control': 'no-cache'
-        })
-        .send(
-          HAS_ADDRESSES.test(type) ? bytes.toString('utf8').replaceAll(BUILT_FOR, base.full('/docs/')) : bytes
-        );
+        .type(type)
+        .send(HAS_ADDRESSES.test(type) ? bytes.toString('utf8').replaceAll(BUILT_FOR, () => address) : bytes);
     }
   );
+}
+
+/** Where a proxy shows this server: JupyterLab's own takes its prefix off the path. Null: there is none. */
+function seenThrough(prefix: string | string[] | undefined): BaseUrl | null {
+  if (typeof prefix !== 'string') return null;
+  try {
+    return new BaseUrl(prefix);
+  } catch {
+    return null;
+  }
 }

@@ -98,7 +98,7 @@ function inlineScripts(page: string): string[] {
   );
 }
 
-function safe(reply: FastifyReply, scriptPolicy = policy()): FastifyReply {
+export function safe(reply: FastifyReply, scriptPolicy = policy()): FastifyReply {
   return reply.headers({
     'content-security-policy': scriptPolicy,
     'x-content-type-options': 'nosniff',
@@ -170,10 +170,13 @@ export class PageFiles {
     return readFile(path.join(this.folder, ...name.split('/')));
   }
 
-  /** Looked at again at each request: in a checkout the page may be built while the gateway runs. */
+  /** Looked at again at each request: in a checkout the page may be built while the gateway runs. Hidden files are no part of a page. */
   async #listed(): Promise<ReadonlySet<string>> {
-    const names = await readdir(this.folder, { recursive: true }).catch(() => [] as string[]);
-    return new Set(names.map(name => name.split(path.sep).join('/')));
+    const found = await readdir(this.folder, { recursive: true, withFileTypes: true }).catch(() => []);
+    const names = found
+      .filter(entry => entry.isFile())
+      .map(entry => path.relative(this.folder, path.join(entry.parentPath, entry.name)));
+    return new Set(names.map(name => name.split(path.sep).join('/')).filter(name => !/(^|\/)\./.test(name)));
   }
 }
 

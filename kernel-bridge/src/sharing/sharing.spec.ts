@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { NewShare, ShareList } from '@tpulab/protocol';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
-import { SESSION_PAGE } from '../http/access-hooks.js';
+import { PUBLIC_PAGES } from '../http/access-hooks.js';
 import { IDENTITY } from '../http/gateway-proof.js';
 import { TokenStore } from '../http/token-store.js';
 import { expireSoon } from '../http/testing/expire-soon.js';
@@ -54,7 +54,7 @@ describe('the link to a notebook', () => {
     const opened = async (id: string): Promise<string[]> => {
       const found: string[] = [];
       for (const { method, url } of bridge.gateway.routes) {
-        if (url === IDENTITY || SESSION_PAGE.test(url)) continue;
+        if (url === IDENTITY || PUBLIC_PAGES.test(url)) continue;
         const answer = await read(concrete(url, id), method);
         if (answer.status !== 403) found.push(`${method} ${url}`);
         else if (method !== 'HEAD') expect(answer.body).toMatchObject({ code: 'read_only' });
