@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util';
 import { findViolations, readSources } from './check/layers.mjs';
 import { pictureFindings } from './check/pictures.mjs';
 import { proseFindings } from './check/prose.mjs';
-import { findForbidden, findNotebookOutputs } from './check/tracked-files.mjs';
+import { findForbidden, findNotebookOutputs, findPrintedSources } from './check/tracked-files.mjs';
 import { TSC } from './setup/build.mjs';
 import { checkout } from './setup/checkout.mjs';
 import { run } from './setup/run-command.mjs';
@@ -180,11 +180,18 @@ function layerFindings() {
 }
 
 function trackedFindings() {
+  const recipes = sourceFiles().filter(file => /^recipes\/src\/.*\.py$/.test(file));
+  const sources = recipes.map(textOf);
   return sourceFiles()
     .filter(file => !/\.(png|gz|npz|ico|woff2?|seg)$/.test(file))
     .flatMap(file => {
-      const text = file.endsWith('.ipynb') ? committedText(file) : textOf(file);
-      return [...findForbidden(file, text), ...findNotebookOutputs(file, text)];
+      if (!file.endsWith('.ipynb')) return findForbidden(file, textOf(file));
+      const text = committedText(file);
+      return [
+        findForbidden(file, text),
+        findNotebookOutputs(file, text),
+        findPrintedSources(file, text, sources)
+      ].flat();
     })
     .map(({ path: file, line, what }) => `${file}:${line}  ${what}`);
 }

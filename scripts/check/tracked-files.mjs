@@ -93,3 +93,37 @@ export function findNotebookOutputs(path, text) {
     found.push({ path, line: 1, what: `a notebook of more than ${NOTEBOOK_LIMIT} characters` });
   return found;
 }
+
+/**
+ * Sources that a notebook prints by `show_source` and that no recipe has today: outputs of the same cells, of older recipes.
+ *
+ * @param {string} path @param {string} text @param {readonly string[]} recipes their source files @returns {Finding[]}
+ */
+export function findPrintedSources(path, text, recipes) {
+  /** @type {{ cells?: { source: string | string[], outputs?: { data?: Record<string, string | string[]> }[] }[] }} */
+  const { cells = [] } = JSON.parse(text);
+  return cells.flatMap(({ source, outputs }, index) => {
+    const printed = /^show_source\(/m.test([source].flat().join(''))
+      ? outputs?.at(-1)?.data?.['text/plain']
+      : '';
+    return [printed ?? '']
+      .flat()
+      .join('')
+      .trimEnd()
+      .split(/\n\n(?=\S)/)
+      .filter(part => part !== '' && !recipes.some(recipe => hasBlock(recipe, part)))
+      .map(part => {
+        const what = `"${part.split('\n')[0]}" as no recipe has it today; run \`npm run notebooks\` (line = cell)`;
+        return { path, line: index + 1, what };
+      });
+  });
+}
+
+/** Whether this is a whole function or class of the file, at any depth. @param {string} file @param {string} block */
+function hasBlock(file, block) {
+  return ['', ' '.repeat(4), ' '.repeat(8)].some(indent => {
+    const [, after] = `\n${file}\n`.split(`\n${block.replaceAll(/^(?=.)/gm, indent)}\n`);
+    const next = /^ *(?=\S)/m.exec(after ?? '')?.[0] ?? '';
+    return after !== undefined && next.length <= indent.length;
+  });
+}

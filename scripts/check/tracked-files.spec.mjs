@@ -1,6 +1,12 @@
 // @ts-check
 import { describe, expect, it } from 'vitest';
-import { NOTEBOOK_LIMIT, codeHash, findForbidden, findNotebookOutputs } from './tracked-files.mjs';
+import {
+  NOTEBOOK_LIMIT,
+  codeHash,
+  findForbidden,
+  findNotebookOutputs,
+  findPrintedSources
+} from './tracked-files.mjs';
 
 describe('tracked files', () => {
   it('lets ordinary text pass', () => {
@@ -74,5 +80,45 @@ describe('tracked files', () => {
   it('finds a notebook that has become too large', () => {
     const text = 'x'.repeat(NOTEBOOK_LIMIT);
     expect(whatIsWrong({ outputs: [{ ...stream, text }] })).toEqual([expect.stringContaining('more than')]);
+  });
+
+  describe('sources that a notebook prints', () => {
+    const step = ['    @compiled', '    def step(self):', '        a = 1', '', '        return a'];
+    const recipe = [
+      'def loss(x):',
+      '    return x',
+      '',
+      'class T:',
+      ...step,
+      '',
+      '    def other(self): ...',
+      ''
+    ];
+    const printed = 'def loss(x):\n    return x\n\n@compiled\ndef step(self):\n    a = 1\n\n    return a\n';
+
+    /** @param {string} today the recipe @param {string} [source] of the cell */
+    const older = (today, source = 'show_source(loss, T.step)') => {
+      const cells = [{ source, outputs: [{ data: { 'text/plain': printed } }] }];
+      return findPrintedSources('a.ipynb', JSON.stringify({ cells }), ['other = 1\n', today]).map(
+        ({ line, what }) => `${line}: ${what.slice(0, what.indexOf(' as no'))}`
+      );
+    };
+
+    it('pass while a recipe has them, at any depth', () => {
+      expect(older(recipe.join('\n'))).toEqual([]);
+      expect(older('', 'print(loss)')).toEqual([]);
+      expect(
+        findPrintedSources('a.ipynb', JSON.stringify({ cells: [{ source: 'show_source(loss)' }] }), [])
+      ).toEqual([]);
+    });
+
+    // Notebook 05 printed a loss that did not mirror its images yet: the cells' own hash was right.
+    it.each([
+      ['a line in the middle', recipe.join('\n').replace('a = 1', 'a = 2')],
+      ['a line at the end', recipe.join('\n').replace('return a', 'return a\n        print(a)')],
+      ['a decorator', recipe.join('\n').replace('@compiled', '@eager')]
+    ])('are found when %s has changed', (_what, today) => {
+      expect(older(today)).toEqual(['1: "@compiled"']);
+    });
   });
 });
