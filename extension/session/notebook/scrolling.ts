@@ -23,4 +23,20 @@ export function scrollInView(notebook: Notebook): void {
     }
   };
   outerNode.addEventListener('scroll', onScroll, { capture: true, passive: true });
+  outerNode.addEventListener('keydown', goAtOnce);
+}
+
+/**
+ * To the beginning or the end at once. Chromium draws its own way there over half a second and ends it whatever a script sets meanwhile:
+ * a heading or a cell to which one goes right after the key would be left again.
+ */
+function goAtOnce(event: KeyboardEvent): void {
+  const { key, currentTarget, target } = event;
+  const isOfCells = target === currentTarget || (target as Element).matches('.jp-Cell, .jp-Notebook');
+  if ((key !== 'Home' && key !== 'End') || !isOfCells || event.defaultPrevented) {
+    return;
+  }
+  event.preventDefault();
+  const scroller = currentTarget as Element;
+  scroller.scrollTop = key === 'Home' ? 0 : scroller.scrollHeight;
 }
