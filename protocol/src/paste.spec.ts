@@ -37,6 +37,7 @@ it.each([
   ['me@fd00::7', { target: 'me@fd00::7' }],
   ['::1%lo', { target: '::1%lo' }],
   ['[fd00::7]', { target: 'fd00::7' }],
+  ['me@[fd00::7]', { target: 'me@fd00::7' }],
   ['gcloud:us-east5-b/my-tpu', { target: 'gcloud:us-east5-b/my-tpu' }],
   ['colab:v6e1', { target: 'colab:v6e1' }]
 ])('%j is %j', (text, expected) => {

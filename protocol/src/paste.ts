@@ -119,8 +119,8 @@ function destination(text: string): Pasted {
   if (/\]:\d+\/?$/.test(text)) return bracketed();
   const [, host, port] = /^([^:]+):(\d{1,5})$/.exec(text) ?? [];
   if (!isUrl && host !== undefined && port !== undefined) return { target: `ssh://${host}:${port}` };
-  const [, address] = /^\[([\da-f:.%\w]+)\]$/i.exec(text) ?? [];
-  return { target: address ?? text };
+  // ssh takes an IPv6 address without its brackets.
+  return { target: text.replace(/^((?:[^@]*@)*)\[([\da-f:.%\w]+)\]$/i, '$1$2') };
 }
 
 function ofGcloud(words: readonly string[]): Pasted {

@@ -7,7 +7,8 @@ import { plainText } from '../platform/plain-text.js';
 import { RemoteGateway } from './remote-gateway.js';
 import { RemoteProblem } from './remote-error.js';
 import { SshMaster } from './ssh/master.js';
-import { forwardRefused, startTcpRelay, type TcpRelay } from './ssh/tcp-relay.js';
+import { forwardRefused } from './ssh/explain.js';
+import { startTcpRelay, type TcpRelay } from './ssh/tcp-relay.js';
 import { SshShell } from './ssh/ssh-shell.js';
 import type { SshTarget } from './ssh/ssh-config.js';
 

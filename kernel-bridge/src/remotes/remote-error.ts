@@ -1,6 +1,7 @@
 /** Why a remote is not reachable: one stable code for each thing that a person can do about it. */
 import type { RemoteAction, RemoteError, RemoteQueue } from '@tpulab/protocol';
 import { CodedError } from '../platform/coded-error.js';
+import { type Cause, knownCause } from '../platform/known-causes.js';
 import { plainText } from '../platform/plain-text.js';
 
 /** Whether trying again without a person may help. */
@@ -82,7 +83,7 @@ export class RemoteProblem extends CodedError<RemoteErrorCode> {
       readonly command?: string | undefined;
       readonly action?: RemoteAction | undefined;
       /** Where it is not that of the code. */
-      readonly outlook?: Outlook;
+      readonly outlook?: Outlook | undefined;
       readonly cause?: unknown;
     } = {}
   ) {
@@ -91,6 +92,16 @@ export class RemoteProblem extends CodedError<RemoteErrorCode> {
     this.action = options.action ?? null;
     this.outlook = options.outlook ?? OUTLOOKS[code];
   }
+}
+
+/** null: the table has no cause for these lines. */
+export function explained<Facts>(
+  table: readonly Cause<RemoteErrorCode, Facts>[],
+  lines: readonly string[],
+  facts: Facts
+): RemoteProblem | null {
+  const cause = knownCause(table, lines, facts);
+  return cause && new RemoteProblem(cause.code, cause.message, cause);
 }
 
 /** The cloud has promised the machine and not handed it over yet, which may take hours. */

@@ -158,7 +158,6 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   setup_uv_missing: 'remote',
   setup_download_failed: 'remote',
   setup_checksum_wrong: 'remote',
-  setup_disk_full: 'remote',
   setup_unpack_failed: 'remote',
   setup_python_failed: 'remote',
   setup_environment_failed: 'remote',

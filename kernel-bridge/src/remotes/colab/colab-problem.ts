@@ -1,12 +1,6 @@
 /** What `colab` says when it fails, by itself or below ssh: one code for each thing that can be done about it. */
-import { RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
-
-interface Reason {
-  readonly pattern: RegExp;
-  readonly code: RemoteErrorCode;
-  readonly say: string;
-  readonly command?: string;
-}
+import type { Cause } from '../../platform/known-causes.js';
+import { explained, RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
 
 export const MANAGE_SESSIONS =
   'in Colab (https://colab.research.google.com), under Runtime > Manage sessions';
@@ -15,7 +9,7 @@ const ADC_LOGIN =
   'gcloud auth application-default login --scopes=openid,https://www.googleapis.com/auth/cloud-platform,https://www.googleapis.com/auth/userinfo.email,https://www.googleapis.com/auth/colaboratory';
 
 /** In this order: a message about 403 names 404 too, and a time-out names the connection. */
-const REASONS: readonly Reason[] = [
+const CAUSES: readonly Cause<RemoteErrorCode>[] = [
   {
     pattern: /No such command 'ssh'/,
     code: 'colab_outdated',
@@ -98,12 +92,7 @@ const REASONS: readonly Reason[] = [
 
 /** Null: these are no words of `colab` that are known. Its login address is never repeated: it belongs to one login. */
 export function explainColab(lines: readonly string[]): RemoteProblem | null {
-  const all = lines.join('\n');
-  const reason = REASONS.find(({ pattern }) => pattern.test(all));
-  if (!reason) return null;
-  return new RemoteProblem(reason.code, reason.say, {
-    ...(reason.command === undefined ? {} : { command: reason.command })
-  });
+  return explained(CAUSES, lines, undefined);
 }
 
 /** Of a call that failed, whatever it said. */

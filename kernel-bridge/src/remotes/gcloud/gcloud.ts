@@ -1,7 +1,8 @@
 /** Asks the user's own gcloud. It is never told to change anything but to make the user's key known to a machine. */
 import { spawn } from 'node:child_process';
 import { deadline } from '../../platform/waiting.js';
-import { type RemoteErrorCode, RemoteProblem } from '../remote-error.js';
+import type { Cause } from '../../platform/known-causes.js';
+import { explained, type RemoteErrorCode, RemoteProblem } from '../remote-error.js';
 
 /** gcloud starts slowly, and makes a key the first time; adding a key to all hosts of a node takes it minutes. */
 const ANSWER_MS = 120_000;
@@ -110,13 +111,6 @@ export const LISTS = {
   'instance-group': 'instance-groups managed list'
 } as const;
 
-interface Reason {
-  readonly pattern: RegExp;
-  readonly code: RemoteErrorCode;
-  readonly remedy: string;
-  readonly command?: (asked: Asked, words: string) => string;
-}
-
 /**
  * Tested before all others: gcloud's advice after a failed refresh is to log in, also where only the network is away.
  * The words are those of requests, urllib3 and the C library below it.
@@ -127,55 +121,54 @@ export const OFFLINE =
 export const LOGIN =
   /do not currently have an active account|does not have any valid credentials|Reauthentication|refreshing your current auth tokens|invalid_grant|could not find default credentials|UNAUTHENTICATED|gcloud auth login/i;
 
-const REASONS: readonly Reason[] = [
+/** The error itself is in front of what is said here. */
+const CAUSES: readonly Cause<RemoteErrorCode, Asked>[] = [
   {
     pattern: OFFLINE,
     code: 'gcloud_offline',
-    remedy: 'Check that this computer is online.'
+    say: 'Check that this computer is online.'
   },
   {
     // IAP to TPU VMs is an alpha command, and that part of gcloud is not in every installation.
     pattern:
       /command group installed\.\s+Using it\s+requires the installation of components: \[alpha\]|Invalid choice: 'alpha'/,
     code: 'gcloud_alpha_missing',
-    remedy:
-      'IAP to a TPU VM needs the alpha commands of gcloud. Install them, then connect again. If gcloud came from a package manager (apt, dnf), install the current google-cloud-cli package instead.',
-    command: () => 'gcloud components install alpha'
+    say: 'IAP to a TPU VM needs the alpha commands of gcloud. Install them, then connect again. If gcloud came from a package manager (apt, dnf), install the current google-cloud-cli package instead.',
+    command: 'gcloud components install alpha'
   },
   {
     pattern: LOGIN,
     code: 'gcloud_login',
-    remedy: 'Log in, then try again.',
-    command: () => 'gcloud auth login'
+    say: 'Log in, then try again.',
+    command: 'gcloud auth login'
   },
   {
     pattern: /SERVICE_DISABLED|has not been used in project|API \[[^\]]+\] (is )?not enabled|it is disabled/i,
     code: 'gcloud_api_disabled',
-    remedy: 'Enable the API in the project, wait a minute, then try again.',
-    command: ({ project }, words) =>
-      `gcloud services enable ${/\b((?:tpu|compute|iap)\.googleapis\.com)\b/.exec(words)?.[1] ?? 'tpu.googleapis.com'}${project === undefined ? '' : ` --project=${project}`}`
+    say: 'Enable the API in the project, wait a minute, then try again.',
+    command: ({ facts: { project }, lines }) =>
+      `gcloud services enable ${/\b((?:tpu|compute|iap)\.googleapis\.com)\b/.exec(lines.join('\n'))?.[1] ?? 'tpu.googleapis.com'}${project === undefined ? '' : ` --project=${project}`}`
   },
   {
     pattern:
       /required property \[project\]|Failed to find attribute \[project\]|project property is set to the empty|Project .*(not found|does not exist)|Invalid project|CONSUMER_INVALID|Failed to find project|not a valid project/i,
     code: 'gcloud_project',
-    remedy: 'Name the project with --project, or make it the default.',
-    command: ({ project }) => `gcloud config set project ${project ?? 'PROJECT'}`
+    say: 'Name the project with --project, or make it the default.',
+    command: ({ facts: { project } }) => `gcloud config set project ${project ?? 'PROJECT'}`
   },
   {
     pattern:
       /PERMISSION_DENIED|Permission '[\w.]+' denied|does not have permission|Required '[\w.]+' permission|forbidden|HTTPError 403/i,
     code: 'gcloud_permission',
-    remedy:
-      'Your account has no permission for this in the project. Ask an owner of the project to run the command.',
-    command: ({ project, product }) => grantCommand(project, roleFor(product))
+    say: 'Your account has no permission for this in the project. Ask an owner of the project to run the command.',
+    command: ({ facts: { project, product } }) => grantCommand(project, roleFor(product))
   },
   {
     pattern:
       /NOT_FOUND|was not found|could not fetch resource|Unknown zone|Invalid value for field 'zone'|Location .* (is not|was not)|invalid location|HTTPError 404/i,
     code: 'gcloud_not_found',
-    remedy: 'Check the name, the zone and the project.',
-    command: ({ project, product = 'tpu-vm' }) =>
+    say: 'Check the name, the zone and the project.',
+    command: ({ facts: { project, product = 'tpu-vm' } }) =>
       `gcloud compute ${LISTS[product]}${project === undefined ? '' : ` --project=${project}`}`
   }
 ];
@@ -217,11 +210,10 @@ export async function withNames(problem: unknown, gcloud: Gcloud, signal: AbortS
 /** What gcloud says when it does not do what it was asked, in its own words and with what to do. */
 export function explainGcloud(stderr: string, asked: Asked): RemoteProblem {
   const words = shortened(stderr);
-  for (const { pattern, code, remedy, command } of REASONS) {
-    if (!pattern.test(stderr)) continue;
-    return new RemoteProblem(code, `gcloud says: ${words} ${remedy}`, {
-      ...(command ? { command: command(asked, stderr) } : {})
-    });
+  const cause = explained(CAUSES, stderr.split('\n'), asked);
+  if (cause !== null) {
+    const command = cause.command ?? undefined;
+    return new RemoteProblem(cause.code, `gcloud says: ${words} ${cause.message}`, { command });
   }
   return new RemoteProblem(
     'gcloud_failed',

@@ -1,5 +1,6 @@
 /** Runs our scripts on one host and says in typed errors why one ended. */
 import type { RemoteShell } from '../contracts.js';
+import { explainHost } from '../ssh/explain.js';
 import { EXIT, LIST_SCRIPT } from './host-scripts.js';
 import { type RunningStage, SetupError } from './stage-reporter.js';
 import { stat } from 'node:fs/promises';
@@ -76,13 +77,8 @@ export class HostSession {
         `Another setup has been running on ${this.host} for an hour; end it there, or wait and connect again.`
       );
     }
-    if (code !== 0 && lines.some(line => /no space left on device|disk quota exceeded/i.test(line))) {
-      throw new SetupError(
-        'setup_disk_full',
-        `The disk of ${this.host} is full; free some space below ${this.base} or in the home folder, or give the VM a larger disk.`,
-        { command: `ssh ${this.host} df -h` }
-      );
-    }
+    const cause = code === 0 ? null : explainHost(this.host, lines.join('\n'));
+    if (cause !== null) throw cause;
     return { code, said, lines };
   }
 

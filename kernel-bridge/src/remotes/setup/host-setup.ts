@@ -2,6 +2,7 @@
 import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
 import { ChipTable } from '../../devices/index.js';
 import { plainText } from '../../platform/plain-text.js';
+import { explainHost } from '../ssh/explain.js';
 import { shown } from '../ssh/ssh-config.js';
 import { variantOf } from '../../environments/definition.js';
 import { pythonOf } from '../../environments/folders.js';
@@ -229,6 +230,8 @@ command -v tpulab > /dev/null || exit 3`;
  * Exit 4: it does not start; why is on standard error.
  */
 const SERVE = `${USER_PATH}
+# One that cannot be run says so at once.
+version=$(tpulab --version) || exit 4
 state="\${TPULAB_STATE_DIR:-\${XDG_STATE_HOME:-$HOME/.local/state}/tpulab}"
 umask 077
 mkdir -p "$state/run" || { echo "the state folder $state cannot be made" >&2; exit 4; }
@@ -258,7 +261,7 @@ if ! serves; then
     sleep 0.2
   done
 fi
-tpulab --version
+echo "$version"
 tr -d '\\n' < "$state/gateway.json"; echo
 cat "$state/token"`;
 
@@ -313,13 +316,10 @@ function stages(onStage: (stage: RemoteStage) => void) {
 
 function notStarted(host: string, words: string): RemoteProblem {
   const why = words.trim().split('\n').slice(-3).join(' ');
-  if (/No space left|ENOSPC|Disk quota/i.test(words)) {
-    return new RemoteProblem(
-      'remote_disk_full',
-      `The disk of ${host} is full (${why}); free some space there, then connect again.`
-    );
-  }
-  return new RemoteProblem('remote_bridge_failed', `The server on ${host} does not start: ${why}`);
+  return (
+    explainHost(host, words) ??
+    new RemoteProblem('remote_bridge_failed', `The server on ${host} does not start: ${why}`)
+  );
 }
 
 /** The last three lines; a login shell may have said something before. */

@@ -17,6 +17,7 @@ import {
 } from './host-scripts.js';
 import { type HostSession, QUICK_MS, type ScriptEnd, sendFile, sendFiles } from './host-session.js';
 import { sha256Of, tar } from './payload.js';
+import { RemoteProblem } from '../remote-error.js';
 import { type RunningStage, SetupError } from './stage-reporter.js';
 
 export interface EnvironmentInstallation {
@@ -99,7 +100,7 @@ export async function installEnvironment(
   }
   if (end.code === 0) return;
   const { code, message } = failureOf(end);
-  if (code === 'env_disk_full') throw new SetupError('setup_disk_full', `${session.host}: ${message}`);
+  if (code === 'env_disk_full') throw new RemoteProblem('remote_disk_full', `${session.host}: ${message}`);
   throw new SetupError(
     'setup_environment_failed',
     `The environment "${definition.name}" could not be created on ${session.host}: ${message}`

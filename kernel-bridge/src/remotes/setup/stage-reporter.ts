@@ -77,7 +77,6 @@ export type SetupErrorCode =
   | 'setup_uv_missing'
   | 'setup_download_failed'
   | 'setup_checksum_wrong'
-  | 'setup_disk_full'
   | 'setup_unpack_failed'
   | 'setup_python_failed'
   | 'setup_environment_failed'

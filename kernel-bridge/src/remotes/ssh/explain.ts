@@ -1,31 +1,49 @@
 /**
- * What went wrong, from what ssh wrote before it ended. Its messages are not translated.
+ * What went wrong, from what ssh, a tunnel below it or the host wrote. Their messages are not translated; all that we know of them is in the tables
+ * of this file.
  *
  * ssh also prints what whoever answered says: a farewell, which may come before any host key was checked, and a banner. Such words can
  * be shown, as words of the other side; which command helps is told from the typed target alone.
  */
-import { explainTunnel } from '../gcloud/tunnel.js';
-import { type Outlook, RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
+import type { Cause } from '../../platform/known-causes.js';
 import { plainText } from '../../platform/plain-text.js';
+import { LOGIN, OFFLINE } from '../gcloud/gcloud.js';
+import { explained, RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
 import { commandFor, shown, type SshTarget } from './ssh-config.js';
-import { FAREWELL, isProxied } from './ssh-process.js';
-
-interface Reason {
-  readonly pattern: RegExp;
-  readonly code: RemoteErrorCode;
-  /** Where it is not that of the code. */
-  readonly outlook?: Outlook;
-  readonly say: (target: SshTarget, words: string, all: string) => string;
-  readonly command?: (target: SshTarget, configured: string) => string;
-}
+import { BYTE_ORDER_MARK, FAREWELL, isProxied } from './ssh-process.js';
 
 const SHOWN_CHARACTERS = 300;
+
+interface Asked {
+  readonly target: SshTarget;
+  /** What this computer's ssh makes of the target (`ssh -G`); '' when it could not be asked. */
+  readonly configured: string;
+}
+
+/** `vm`, or where the words are those of a host on the way to it: that one. */
+function placeIn(words: string, { target: { destination }, configured }: Asked): string {
+  const named =
+    /Could not resolve hostname (.+?):|^([^\s:]+): Permission denied|connect to host (\S+) port/.exec(words);
+  const name = (named?.[1] ?? named?.[2] ?? named?.[3] ?? '').replace(/^.*@/, '');
+  const own = [hostOf(destination), valueIn(configured, 'hostname')];
+  if (!PROXIED.test(configured) || name === '' || own.includes(name)) return destination;
+  return `${name}, on the way to ${destination}`;
+}
+
+const PROXIED = /^proxy(command|jump) (?!none$)/m;
+/** Of a proxy that has ended, ssh knows only that. */
+const PROXY_ENDED = /^(kex_exchange_identification: |Connection closed by UNKNOWN port 65535)/m;
+
+/** The host is reached through a command or a host that the user's own files name. */
+function isProxiedByUser({ target, configured }: Asked): boolean {
+  return !isProxied(target) && PROXIED.test(configured);
+}
 
 const BAD_OPTION = /^(.+?)(?:: line | line )(\d+):? (Bad configuration option: (.+)|.*)$/;
 
 /** The first line that ssh could not read, where it is, and what settles it. */
-function badOption(all: string): string {
-  const lines = all.split('\n').flatMap(line => {
+function badOption(all: readonly string[]): string {
+  const lines = all.flatMap(line => {
     const [, file = '', number = '', words = '', option = ''] = BAD_OPTION.exec(line) ?? [];
     return file === '' ? [] : [{ file, number, words, option }];
   });
@@ -37,60 +55,161 @@ function badOption(all: string): string {
   if (option.includes('[text')) {
     return `An Include of your ssh configuration names ${plainText(file, 200)}, which is not a configuration; it may be a private key. Correct the Include: it names files like ~/.ssh/config.d/*.conf.`;
   }
-  if (/^\ufeff|\xef\xbb\xbf/.test(option))
-    return `${where} begins with a byte order mark; save the file without one (UTF-8 without BOM).`;
+  if (option === BYTE_ORDER_MARK)
+    return `${where} begins with a byte order mark (BOM), which ssh cannot read. Save the file as UTF-8 without one.`;
   if (option.endsWith(':'))
     return `ssh cannot read ${where}: ${option}${more}. Remove the colon after the name of the option.`;
   if (option !== '') {
     return `ssh on this computer does not know the option ${option} in ${where}${more}. Remove it, or put "IgnoreUnknown ${option}" at the top of the file, or update OpenSSH.`;
   }
-  return `ssh cannot read ${where}${more}: ${plainText(words, 200)}. Correct that line.`;
+  return `ssh cannot read ${where}${more}: ${plainText(words, 200).replace(/\.$/, '')}. Correct that line.`;
 }
 
 /** In this order: a changed key also says that verification failed. */
-const REASONS: readonly Reason[] = [
+const OF_SSH: readonly Cause<RemoteErrorCode, Asked>[] = [
   {
     pattern:
       /terminating, \d+ bad configuration option|Bad configuration option|^\S.* line \d+: (no argument|unsupported option|Bad |missing|invalid|keyword )/m,
     code: 'remote_ssh_failed',
     outlook: 'person',
-    say: ({ destination }, _words, all) => `ssh to ${destination} was not started. ${badOption(all)}`
+    say: ({ facts: { target }, lines }) => `ssh to ${target.destination} was not started. ${badOption(lines)}`
   },
   {
     pattern: /REMOTE HOST IDENTIFICATION HAS CHANGED/,
     code: 'remote_host_key_changed',
-    say: ({ destination }, _words, all) =>
-      `The host key of ${destination} differs from the one on record${fingerprint(all)}. Either the machine was recreated, or someone is intercepting the connection. Nothing was sent. If you know why the key changed, remove the old one and connect again.`,
-    command: (target, configured) => removeKey(target, configured)
+    say: ({ facts: { target }, lines }) =>
+      `The host key of ${target.destination} differs from the one on record${fingerprint(lines.join('\n'))}. Either the machine was recreated, or someone is intercepting the connection. Nothing was sent. If you know why the key changed, remove the old one and connect again.`,
+    command: ({ facts }) => removeKey(facts)
   },
   {
     pattern: /Host key verification failed|No \S+ host key is known for/,
     code: 'remote_host_key_unknown',
-    say: ({ destination }) =>
-      `The host key of ${destination} is not known and was not accepted. Compare its fingerprint with the machine's, then accept it: connect again, or run the command.`,
-    command: target => commandFor(target, ['-o', 'StrictHostKeyChecking=ask'])
+    say: ({ facts: { target } }) =>
+      `The host key of ${target.destination} is not known and was not accepted. Compare its fingerprint with the machine's, then accept it: connect again, or run the command.`,
+    command: ({ facts: { target } }) => commandFor(target, ['-o', 'StrictHostKeyChecking=ask'])
   },
   {
-    pattern: /Permission denied|Too many authentication failures|No more authentication methods/,
+    pattern: /Permission denied \(|Too many authentication failures|No more authentication methods/,
     code: 'remote_auth_refused',
-    say: ({ destination }, words) =>
-      `${destination} rejected the user or the key (${words}). Try the command in a terminal; once it logs in without a prompt, connect again.`,
-    command: target => commandFor(target)
+    say: ({ facts, words }) =>
+      `${placeIn(words, facts)} rejected the user or the key (${words}). Try the command in a terminal; once it logs in without a prompt, connect again.`,
+    command: ({ facts: { target } }) => commandFor(target)
   },
   {
     pattern: /Could not resolve hostname|Name or service not known/,
     code: 'remote_name_unknown',
-    say: ({ destination }) =>
-      `No machine has the host name in ${destination}, or this computer is offline. Check the name and the network.`
+    say: ({ facts, words }) =>
+      `No machine has the host name in ${placeIn(words, facts)}, or this computer is offline. Check the name and the network.`
+  },
+  {
+    pattern: PROXY_ENDED,
+    applies: isProxiedByUser,
+    code: 'remote_unreachable',
+    say: ({ facts: { target, configured }, lines }) =>
+      `${target.destination} cannot be reached: ${proxyIn(configured)} of your ssh configuration ended (${proxyWords(lines)}). Correct it in ~/.ssh/config, or check what it connects to.`,
+    command: ({ facts: { target } }) => commandFor(target)
+  },
+  {
+    pattern: /^(kex|ssh)_exchange_identification: (Connection closed by remote host|read: Connection reset)/m,
+    applies: ({ target }) => !isProxied(target),
+    code: 'remote_unreachable',
+    say: ({ facts: { target }, words }) =>
+      `${target.destination} ended the connection before its sshd said anything (${words}). Too many logins may be open there at once (MaxStartups in its sshd_config), or it blocks this address after failed logins. Wait a minute, then connect again; else ask its administrator.`
   },
   {
     pattern:
       /timed out|No route to host|Network is unreachable|Connection refused|Host is down|Connection (closed|reset)|kex_exchange_identification|failed to connect to backend|UNKNOWN port 65535/i,
     code: 'remote_unreachable',
-    say: ({ destination }, words) =>
-      `${destination} cannot be reached (${words}). Check that the machine is running, that its firewall allows ssh, and that this computer is online.`
+    say: ({ facts: { target }, words }) =>
+      `${target.destination} cannot be reached (${words}). Check that the machine is running, that its firewall allows ssh, and that this computer is online.`
   }
 ];
+
+function proxyIn(configured: string): string {
+  return /^proxyjump (?!none$)/m.test(configured) ? 'the ProxyJump' : 'the ProxyCommand';
+}
+
+/** What it wrote last. */
+function proxyWords(lines: readonly string[]): string {
+  const end = lines.findIndex(line => PROXY_ENDED.test(line));
+  const last = lines.slice(0, end).findLast(line => line.trim() !== '');
+  return last === undefined ? 'without a word' : plainText(last.trim(), SHOWN_CHARACTERS);
+}
+
+/** Close codes of the relay, and the forms around them of `iap_tunnel_websocket.py`, as `gcloud compute start-iap-tunnel` writes them. */
+const OF_TUNNEL: readonly Cause<RemoteErrorCode>[] = [
+  {
+    pattern: OFFLINE,
+    code: 'gcloud_offline',
+    say: 'The IAP tunnel did not open: gcloud cannot reach Google. Check that this computer is online.'
+  },
+  {
+    pattern: LOGIN,
+    code: 'gcloud_login',
+    say: 'The IAP tunnel did not open: gcloud is not logged in. Log in, then connect again.',
+    command: 'gcloud auth login'
+  },
+  {
+    pattern: /Error while connecting \[(4033|Handshake status 40[013])|missing permissions|not authorized/,
+    code: 'gcloud_permission',
+    say: 'Identity-Aware Proxy does not admit your account. Ask an owner of the project to run the command.'
+  },
+  {
+    pattern: /Error while connecting \[4003|failed to connect to backend/,
+    code: 'remote_iap_blocked',
+    say: 'Identity-Aware Proxy cannot reach port 22 of the machine. Either it is still booting, or no firewall rule lets IAP in; the command adds one.'
+  },
+  {
+    pattern: /Error while connecting \[4047|Failed to lookup instance/,
+    code: 'remote_unreachable',
+    say: 'Identity-Aware Proxy finds no running machine of this name. Check that the machine is running.'
+  }
+];
+
+/** From here on ssh speaks itself, or repeats what the other side sent. */
+const SSH_SPEAKS =
+  /^(kex_exchange_identification|ssh_exchange_identification|Connection (closed|reset|to )|Received disconnect|Disconnected|banner|client_loop|ssh: )/;
+
+/** null: nothing is known against the tunnel. */
+function explainTunnel(lines: readonly string[]): RemoteProblem | null {
+  const end = lines.findIndex(line => SSH_SPEAKS.test(line));
+  const words = lines.slice(0, end < 0 ? lines.length : end);
+  return words.some(line => line.startsWith('ERROR: ')) ? explained(OF_TUNNEL, words, undefined) : null;
+}
+
+/** What programs on a host that has let us in say, and ssh when it starts one there. */
+const OF_HOST: readonly Cause<RemoteErrorCode, string | null>[] = [
+  {
+    pattern: /No space left|ENOSPC|os error 28\b|Disk quota|EDQUOT|os error 122\b/i,
+    code: 'remote_disk_full',
+    say: ({ facts: host, words }) =>
+      `The disk of ${host ?? 'this computer'} is full, or has no room for more files (${words}). Free some space there ("df -h" and "df -i" show how much there is), then try again.`,
+    command: ({ facts: host }) => (host === null ? 'df -h; df -i' : `ssh ${shown(host)} 'df -h; df -i'`)
+  },
+  {
+    pattern: /(failed to (execute|run command)|cannot execute|tpulab: ).*Permission denied/,
+    code: 'remote_bridge_failed',
+    outlook: 'person',
+    say: ({ facts: host, words }) =>
+      `${host} may not run the server from where it is (${words}). Its file system is mounted noexec, or the program lacks the right to be executed; "findmnt -T ~" there shows the first. Ask for the mount option exec, or install TPULab on another disk.`
+  },
+  {
+    pattern: /Session open refused by peer/,
+    code: 'remote_command_refused',
+    say: ({ facts: host }) =>
+      `The sshd of ${host} let us in and starts no program: MaxSessions in its sshd_config allows no further session of one connection. Ask its administrator for a larger number (TPULab needs 2, the default is 10).`
+  }
+];
+
+/**
+ * null: they say nothing that is known.
+ *
+ * @param host null: this computer
+ * @param words of a program there, or of the ssh that was to start it
+ */
+export function explainHost(host: string | null, words: string): RemoteProblem | null {
+  return explained(OF_HOST, words.split('\n'), host);
+}
 
 /**
  * @param lines what ssh wrote to standard error, oldest first
@@ -106,21 +225,12 @@ export function explainSsh(
   // Their words count for one thing only, which needs no trust: they do not let us in.
   const theirs = end < 0 ? '' : (REFUSED.exec(lines[end] ?? '')?.[0] ?? '');
   const own = [...(end < 0 ? lines : lines.slice(0, end)), theirs];
-  const beneath = target.explain?.(own);
-  if (beneath) return beneath;
   // The command of a proxy speaks before ssh, which then knows only that its proxy has gone.
-  const tunnel = isProxied(target) ? explainTunnel(own) : null;
-  if (tunnel !== null) return tunnel;
-  const all = own.join('\n');
-  for (const { pattern, code: reason, outlook, say, command } of REASONS) {
-    if (!pattern.test(all)) continue;
-    const words = plainText(own.findLast(line => pattern.test(line))?.trim() ?? '', SHOWN_CHARACTERS);
-    const settles = command?.(target, configured);
-    return new RemoteProblem(reason, say(target, words, all), {
-      command: settles,
-      ...(outlook === undefined ? {} : { outlook })
-    });
-  }
+  const cause =
+    target.explain?.(own) ??
+    (isProxied(target) ? explainTunnel(own) : null) ??
+    explained(OF_SSH, own, { target, configured });
+  if (cause) return cause;
   if (code === 0) {
     return new RemoteProblem(
       'remote_ssh_failed',
@@ -139,18 +249,47 @@ export function explainSsh(
 
 const REFUSED = /Too many authentication failures|No more authentication methods/;
 
+/** What ssh says of a connection that sshd does not forward; of a socket that nobody listens on it says "Connection refused". */
+const FORWARD_REFUSED =
+  /channel \d+: open failed: (administratively prohibited|unknown channel type|connect failed: open failed)/;
+
+export function isRefusal(line: string): boolean {
+  return FORWARD_REFUSED.test(line);
+}
+
+export function forwardRefused(host: string): RemoteProblem {
+  return new RemoteProblem(
+    'remote_forward_failed',
+    `The sshd of ${host} forwards no connections, and TPULab needs one to reach its server there, which is running. Ask the administrator to allow it for your account: AllowStreamLocalForwarding or AllowTcpForwarding in sshd_config, or no "no-port-forwarding" before your key in authorized_keys.`,
+    { outlook: 'person' }
+  );
+}
+
+/** A connection that stood says little when it ends: it was ended there, or it fell silent. */
+export function lostProblem(
+  target: SshTarget,
+  errors: readonly string[],
+  code: number | null
+): RemoteProblem {
+  const words = errors.findLast(line => /timeout|closed|reset|broken|disconnect/i.test(line))?.trim();
+  return new RemoteProblem(
+    'remote_lost',
+    `The connection to ${target.destination} has ended (${words ?? `ssh ended with ${code ?? 'a signal'}`}).`
+  );
+}
+
 /** As ssh itself advises it, made from what the user has typed and configured. */
-function removeKey({ destination }: SshTarget, configured: string): string {
-  const values = new Map<string, string>();
-  for (const line of configured.split('\n')) {
-    const [keyword = '', ...words] = line.trim().split(' ');
-    values.set(keyword, words.join(' '));
-  }
-  const host = values.get('hostkeyalias') ?? values.get('hostname') ?? hostOf(destination);
-  const port = values.get('port') ?? /:(\d+)$/.exec(destination)?.[1] ?? '22';
-  const name = port === '22' || values.has('hostkeyalias') ? host : `[${host}]:${port}`;
-  const [file] = (values.get('userknownhostsfile') ?? '').split(' ');
+function removeKey({ target: { destination }, configured }: Asked): string {
+  const alias = valueIn(configured, 'hostkeyalias');
+  const host = alias ?? valueIn(configured, 'hostname') ?? hostOf(destination);
+  const port = valueIn(configured, 'port') ?? /:(\d+)$/.exec(destination)?.[1] ?? '22';
+  const name = port === '22' || alias !== undefined ? host : `[${host}]:${port}`;
+  const [file] = (valueIn(configured, 'userknownhostsfile') ?? '').split(' ');
   return ['ssh-keygen', ...(file ? ['-f', file] : []), '-R', name].map(shown).join(' ');
+}
+
+function valueIn(configured: string, keyword: string): string | undefined {
+  return new RegExp(`^${keyword} (.*)$`, 'm').exec(configured)?.[1];
 }
 
 function fingerprint(all: string): string {

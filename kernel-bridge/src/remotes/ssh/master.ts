@@ -6,9 +6,8 @@ import { rm } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { RemoteProblem } from '../remote-error.js';
-import { isRefusal } from './tcp-relay.js';
 import { masterArguments, socketForward, sshEnvironment, SshProcess, viaMaster } from './ssh-process.js';
-import { explainSsh } from './explain.js';
+import { explainSsh, isRefusal, lostProblem } from './explain.js';
 import type { SshTarget } from './ssh-config.js';
 
 const LOOK_MS = 25;
@@ -149,15 +148,6 @@ async function endStale(program: string, controlPath: string): Promise<void> {
   await ssh.ended;
   clearTimeout(timer);
   await rm(controlPath, { force: true });
-}
-
-/** A connection that stood says little when it ends: it was ended there, or it fell silent. */
-function lostProblem(target: SshTarget, errors: readonly string[], code: number | null): RemoteProblem {
-  const words = errors.findLast(line => /timeout|closed|reset|broken|disconnect/i.test(line))?.trim();
-  return new RemoteProblem(
-    'remote_lost',
-    `The connection to ${target.destination} has ended (${words ?? `ssh ended with ${code ?? 'a signal'}`}).`
-  );
 }
 
 /** What this computer's ssh makes of a target, a keyword and its value in each line. Nothing is sent anywhere. */

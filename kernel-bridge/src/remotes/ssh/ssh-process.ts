@@ -127,6 +127,7 @@ function passed(names: RegExp): NodeJS.ProcessEnv {
 }
 
 const NO_OPTION = '[text that is no option]';
+export const BYTE_ORDER_MARK = '[byte order mark]';
 
 /** ssh repeats what it does not understand in a configuration. Where that is no name of an option, it may be a line of a private key. */
 function withoutWords(line: string, keys: Set<string>): string {
@@ -135,6 +136,8 @@ function withoutWords(line: string, keys: Set<string>): string {
       line
     ) ?? [];
   if (begin === undefined) return line;
+  // As ssh prints it: its bytes in octal.
+  if (/^(\\357\\273\\277|\ufeff)/.test(word) && line.includes(' line 1:')) return begin + BYTE_ORDER_MARK;
   if (!/^"?[a-z]{2,40}:?"?\.?$/i.test(word)) keys.add(file);
   return keys.has(file) ? begin + NO_OPTION : line;
 }
@@ -191,10 +194,17 @@ export function masterArguments(
     ...option('ForwardX11', 'no'),
     // Or its reasons stay unsaid where the user's file has `LogLevel QUIET`.
     ...option('LogLevel', 'INFO'),
+    ...withoutScope(target.destination),
     ...target.options,
     '--',
     target.destination
   ];
+}
+
+/** The C library resolves no scope of an address that has none: of IPv6, only `fe80:…` does. */
+function withoutScope(destination: string): string[] {
+  const [, address] = /^(?:.*@)?([\da-f]*:[\da-f:.]*)%\w+$/i.exec(destination) ?? [];
+  return address === undefined || /^fe[89ab]/i.test(address) ? [] : option('HostName', address);
 }
 
 export function isProxied({ options }: SshTarget): boolean {

@@ -9,6 +9,7 @@ import { StringDecoder } from 'node:string_decoder';
 import type { RemoteShell, ShellOptions, ShellResult } from '../contracts.js';
 import { plainText } from '../../platform/plain-text.js';
 import { RemoteProblem } from '../remote-error.js';
+import { explainHost } from './explain.js';
 import { shown } from './ssh-config.js';
 import { SshProcess, viaMaster } from './ssh-process.js';
 
@@ -188,9 +189,12 @@ export class SshShell implements RemoteShell {
       }
       // 255 is ssh's own: the connection has ended, or could not be used.
       if (code === null || code === 255) {
-        throw new RemoteProblem(
-          'remote_lost',
-          `The connection to ${this.host} ended while a command ran there (${stderr.trim().slice(-300) || 'no reason given'}).`
+        throw (
+          (code === 255 ? explainHost(this.host, stderr) : null) ??
+          new RemoteProblem(
+            'remote_lost',
+            `The connection to ${this.host} ended while a command ran there (${stderr.trim().slice(-300) || 'no reason given'}).`
+          )
         );
       }
       if (!(await answer.begun)) throw notRun(this.host, code, answer.noise || stderr);
@@ -200,16 +204,10 @@ export class SshShell implements RemoteShell {
   }
 
   #notUploaded(file: string, words: string): RemoteProblem {
-    const why = words.trim().split('\n').at(-1) ?? '';
-    if (/No space left|Disk quota exceeded/i.test(words)) {
-      return new RemoteProblem(
-        'remote_disk_full',
-        `The disk of ${this.host} is full (${why}); free some space there, then connect again.`
-      );
-    }
-    return new RemoteProblem(
-      'remote_upload_failed',
-      `${file} could not be written on ${this.host} (${why || 'no reason given'}).`
+    const why = words.trim().split('\n').at(-1) || 'no reason given';
+    return (
+      explainHost(this.host, words) ??
+      new RemoteProblem('remote_upload_failed', `${file} could not be written on ${this.host} (${why}).`)
     );
   }
 }

@@ -10,22 +10,6 @@ import { SshProcess, viaMaster } from './ssh-process.js';
 
 const START_MS = 30_000;
 
-/** What ssh says of a connection that sshd does not forward; of a socket that nobody listens on it says "Connection refused". */
-const REFUSED =
-  /channel \d+: open failed: (administratively prohibited|unknown channel type|connect failed: open failed)/;
-
-export function isRefusal(line: string): boolean {
-  return REFUSED.test(line);
-}
-
-export function forwardRefused(host: string): RemoteProblem {
-  return new RemoteProblem(
-    'remote_forward_failed',
-    `The sshd of ${host} forwards no connections, and TPULab needs one to reach its server there, which is running. Ask the administrator to allow it for your account: AllowStreamLocalForwarding or AllowTcpForwarding in sshd_config, or no "no-port-forwarding" before your key in authorized_keys.`,
-    { outlook: 'person' }
-  );
-}
-
 export interface TcpRelay extends AsyncDisposable {
   /** On the loopback interface of the host. */
   readonly port: number;

@@ -19,7 +19,8 @@ import {
   rsyncArguments,
   type SyncFolders
 } from './rsync-arguments.js';
-import { copyByTar, planTar } from './tar-sync.js';
+import { explainHost } from '../ssh/explain.js';
+import { copyByTar, copyProblem, planTar } from './tar-sync.js';
 
 const LISTED = 1_000;
 /** Of those that are not copied. */
@@ -133,7 +134,7 @@ export async function runSync(run: SyncRun): Promise<void> {
   if (request.direction === 'to-remote') {
     // rsync makes a folder only if the one above it exists.
     const made = await shell.run('mkdir -p -- "$1"', [folders.remote], { signal, timeoutMs: SMALL_STEP_MS });
-    if (made.code !== 0) throw syncProblem(made.code, made.stderr, shell.host);
+    if (made.code !== 0) throw copyProblem(made.stderr, shell.host, shell.host);
   }
   await rsync({ ...run, dryRun: false });
 }
@@ -225,29 +226,27 @@ async function rsync(run: RsyncRun): Promise<void> {
     const failures = code === 23 ? failuresIn(words, folders) : [];
     for (const one of failures) onLeftOut(one);
     if (code !== 0 && code !== 24 && !isNew && failures.length === 0)
-      throw syncProblem(code, words, shell.host);
+      throw rsyncProblem(code, words, shell.host, way === 'to-remote' ? shell.host : null);
   } finally {
     signal.removeEventListener('abort', end);
   }
 }
 
-/** What rsync or the way to the remote has said, with what to do about it. */
-export function syncProblem(code: number | null, words: string, host: string): RemoteProblem {
+/** What rsync or the connection wrote, with what to do about it. */
+function rsyncProblem(
+  code: number | null,
+  words: string,
+  host: string,
+  writer: string | null
+): RemoteProblem {
   const last = words.trim().split('\n').slice(-2).join(' ').slice(-400);
-  if (/No space left|Disk quota/i.test(words)) {
-    return new RemoteProblem(
-      'remote_disk_full',
-      `A disk is full (${last}); free some space, then sync again.`
-    );
-  }
+  const cause = explainHost(writer, words);
+  if (cause !== null) return cause;
   if (code === 12 || code === 30 || code === 255) {
     return new RemoteProblem(
       'remote_lost',
       `The connection to ${host} ended while files were copied (${last}); sync again; files already copied are kept.`
     );
   }
-  return new RemoteProblem(
-    'sync_failed',
-    `rsync ended with ${code ?? 'a signal'}: ${last || 'no reason given'}`
-  );
+  return copyProblem(last && `rsync ended with ${code ?? 'a signal'}: ${last}`, host, writer);
 }

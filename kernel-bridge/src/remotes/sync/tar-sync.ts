@@ -11,6 +11,7 @@ import { createInterface } from 'node:readline';
 import type { SyncChange, SyncLeftOut, SyncRequest } from '@tpulab/protocol';
 import { plainText } from '../../platform/plain-text.js';
 import { RemoteProblem } from '../remote-error.js';
+import { explainHost } from '../ssh/explain.js';
 import type { SshShell } from '../ssh/ssh-shell.js';
 import {
   leftOutBecause,
@@ -138,7 +139,7 @@ async function send(
     onLine: next
   });
   const { code, words } = await tar.ended();
-  if (result.code !== 0) throw tarProblem(result.stderr, shell.host);
+  if (result.code !== 0) throw copyProblem(result.stderr, shell.host, shell.host);
   return missedIn(code, words, shell.host);
 }
 
@@ -175,7 +176,7 @@ async function receive(
       ...(tar.child.stdin ? { into: tar.child.stdin } : {})
     });
     const { code, words } = await tar.ended();
-    if (code !== 0) throw tarProblem(words, shell.host);
+    if (code !== 0) throw copyProblem(words, shell.host, null);
     const missed = missedIn(result.code, result.stderr, shell.host);
     const known = new Set(missed.map(one => one.path));
     for (const name of names) {
@@ -197,7 +198,7 @@ function missedIn(code: number | null, words: string, host: string): SyncLeftOut
       failed: true
     })
   );
-  if (code !== 0 && code !== 1 && (code !== 2 || missed.length === 0)) throw tarProblem(words, host);
+  if (code !== 0 && code !== 1 && (code !== 2 || missed.length === 0)) throw copyProblem(words, host, null);
   return missed;
 }
 
@@ -246,7 +247,7 @@ const DELETE_MS = 5 * 60_000;
 async function deleteThere({ folders, shell, signal }: TarSync, changes: readonly TarChange[]) {
   const stdin = listOf(changes.map(({ name }) => name));
   const { code, stderr } = await shell.run(DELETE, [folders.remote], { signal, timeoutMs: DELETE_MS, stdin });
-  if (code !== 0) throw tarProblem(stderr, shell.host);
+  if (code !== 0) throw copyProblem(stderr, shell.host, shell.host);
 }
 
 async function deleteHere({ folders: { local }, signal }: TarSync, changes: readonly TarChange[]) {
@@ -297,13 +298,11 @@ async function startTar(args: readonly string[], signal: AbortSignal): Promise<R
   };
 }
 
-function tarProblem(words: string, host: string): RemoteProblem {
+/** @param writer the host that was to write; null: this computer */
+export function copyProblem(words: string, host: string, writer: string | null): RemoteProblem {
   const last = words.trim().split('\n').slice(-2).join(' ').slice(-400);
-  if (/No space left|Disk quota/i.test(words)) {
-    return new RemoteProblem(
-      'remote_disk_full',
-      `A disk is full (${last}); free some space, then sync again.`
-    );
-  }
-  return new RemoteProblem('sync_failed', `Copying to or from ${host} failed: ${last || 'no reason given'}`);
+  return (
+    explainHost(writer, words) ??
+    new RemoteProblem('sync_failed', `Copying to or from ${host} failed: ${last || 'no reason given'}`)
+  );
 }
