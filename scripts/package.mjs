@@ -1,13 +1,14 @@
 // @ts-check
 /** `npm run package`: makes what people install into `dist/`. */
 import { createHash } from 'node:crypto';
-import { cp, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { makeBridgeBundle } from './package/bridge-bundle.mjs';
 import { makeLabWheel } from './package/lab-wheel.mjs';
 import { build } from './setup/build.mjs';
 import { checkout, shown } from './setup/checkout.mjs';
+import { jaxEnvironment } from './setup/kernel-environment.mjs';
 import { main } from './setup/main.mjs';
 import { npmPackages } from './setup/npm-packages.mjs';
 import { sessionPage } from './setup/session-page.mjs';
@@ -19,10 +20,11 @@ import { uvTool } from './setup/tools.mjs';
 const HELP = `npm run package [-- --out FOLDER]
 
 Builds the packages that people install:
-  jupyterlab_tpulab-*.whl          JupyterLab's extension, the kernel bridge, the command tpulab; Node comes as a dependency
-  tpulab-*.whl, tpulab_recipes-*.whl   the packages inside kernels
-  tpulab-kernel-bridge-*.tgz       the bridge alone, for npm: npx tpulab serve
-  bridge/                          the same as a folder
+  tpulab-*.whl   for pip and uvx: the server, JupyterLab's extension, the command tpulab; Node comes as a dependency
+  tpulab-*.tgz   for npm: the server, the session page and the command
+  bridge/        the same as a folder
+
+Both have the documentation, the lessons, and the packages that are installed into kernels.
 
 The same sources give the same files. SOURCE_DATE_EPOCH sets the time in the wheels.
 
@@ -37,18 +39,23 @@ await main(async signal => {
   }
   const out = path.resolve(values.out ?? path.join(checkout.root, 'dist'));
   const printer = new StagePrinter();
-  await setUp({ stages: [npmPackages, uvTool, build, sessionPage], signal, printer });
+  await setUp({ stages: [npmPackages, uvTool, build, sessionPage, jaxEnvironment], signal, printer });
   await mkdir(out, { recursive: true });
   for (const old of await readdir(out)) {
     if (/^(tpulab|jupyterlab_tpulab).*\.(whl|tgz)$/.test(old)) await rm(path.join(out, old));
   }
   const bridge = path.join(out, 'bridge');
-  await step(printer, 'bridge', detail => makeBridgeBundle(bridge, { signal, lessons: true, detail }));
-  await step(printer, 'wheels', async () => {
-    for (const wheel of await readdir(path.join(bridge, 'wheels')))
-      await cp(path.join(bridge, 'wheels', wheel), path.join(out, wheel));
-    await makeLabWheel(bridge, out, signal);
-  });
+  await step(printer, 'documentation', () =>
+    runOrExplain(
+      'building the documentation',
+      process.execPath,
+      [path.join(checkout.root, 'scripts', 'docs.mjs')],
+      { cwd: checkout.root, signal, timeoutMs: 900_000 }
+    )
+  );
+  const documentation = path.join(checkout.root, '.tpulab', 'docs', 'dist');
+  await step(printer, 'bridge', detail => makeBridgeBundle(bridge, { signal, documentation, detail }));
+  await step(printer, 'wheel', () => makeLabWheel(bridge, out, signal));
   await step(printer, 'npm package', () =>
     runOrExplain('packing the bridge', 'npm', ['pack', '--silent', '--pack-destination', out, bridge], {
       cwd: out,

@@ -57,7 +57,7 @@ def main() -> int:
         if script is None:
             raise BridgeError(
                 "bridge.noCommand",
-                "The kernel bridge is not in this installation; install jupyterlab_tpulab again.",
+                "The kernel bridge is not in this installation; install tpulab again.",
             )
         node = find_node(os.environ)
     except BridgeError as error:

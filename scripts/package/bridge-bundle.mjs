@@ -22,10 +22,10 @@ const TOOL_LOCKS = ['host', 'fetch'];
  * Makes the folder beside its place and renames it into it.
  *
  * @param {string} place
- * @param {{ signal?: AbortSignal, detail?: (text: string) => void, lessons?: boolean }} [options] `lessons`: with them and the
- *   session page, for what people install; a checkout has both, and hosts need none
+ * @param {{ signal?: AbortSignal, detail?: (text: string) => void, documentation?: string }} [options] `documentation`: the
+ *   folder of the built site, for what people install, which then has the lessons and the session page too; hosts need none of them
  */
-export async function makeBridgeBundle(place, { signal, detail = () => undefined, lessons = false } = {}) {
+export async function makeBridgeBundle(place, { signal, detail = () => undefined, documentation } = {}) {
   const building = `${place}.building-${process.pid}`;
   const replaced = `${place}.replaced-${process.pid}`;
   try {
@@ -43,8 +43,9 @@ export async function makeBridgeBundle(place, { signal, detail = () => undefined
     await requireReferencedFiles(building);
     await writePayloadRecord(building);
     // After the record: a lesson or a page that changes is no other bridge for the hosts that have one, which need neither.
-    if (lessons) {
+    if (documentation !== undefined) {
       await copyLessons(building);
+      await cp(documentation, path.join(building, 'documentation'), { recursive: true });
       await cp(SESSION_PAGE, path.join(building, 'session'), { recursive: true });
     }
     if (existsSync(place)) await rename(place, replaced);
@@ -65,11 +66,11 @@ async function copyLessons(folder) {
 
 /** @param {string} folder */
 async function copyData(folder) {
-  const { name, version, description, license, engines, bin } = JSON.parse(
+  const { version, description, license, engines, bin } = JSON.parse(
     await readFile(path.join(SOURCES, 'package.json'), 'utf8')
   );
-  // Without dependencies: all of them are in the bundle.
-  const manifest = { name, version, description, license, type: 'module', engines, bin };
+  // Called as people type it, `npx tpulab`. Without dependencies: all of them are in the bundle.
+  const manifest = { name: 'tpulab', version, description, license, type: 'module', engines, bin };
   await writeFile(path.join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
   for (const part of ['bin', 'proto'])
     await cp(path.join(SOURCES, part), path.join(folder, part), { recursive: true });

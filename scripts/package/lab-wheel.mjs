@@ -1,5 +1,5 @@
 // @ts-check
-/** The wheel `jupyterlab_tpulab`: the built labextension, the server extension, and the bridge with its data. */
+/** The wheel `tpulab`: the built labextension, the server extension, the bridge with its data, and what kernels import. */
 import { existsSync } from 'node:fs';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -23,8 +23,11 @@ export async function makeLabWheel(bridge, folder, signal) {
   const stage = await mkdtemp(path.join(tmpdir(), 'tpulab-wheel-'));
   try {
     const extension = path.join(stage, 'extension');
-    for (const part of ['pyproject.toml', 'install.json', 'jupyterlab_tpulab']) {
-      await cp(path.join(checkout.extension, part), path.join(extension, part), {
+    const copied = ['pyproject.toml', 'install.json', 'jupyterlab_tpulab'].map(part =>
+      path.join(checkout.extension, part)
+    );
+    for (const part of [...copied, path.join(checkout.root, 'kernel-agent', 'src', 'tpulab')]) {
+      await cp(part, path.join(extension, path.basename(part)), {
         recursive: true,
         filter: file => !/__pycache__|\.pyc$/.test(file)
       });

@@ -6,7 +6,7 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -31,7 +31,13 @@ beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tpulab-packages-'));
   if (!SET_UP) return;
   cache = (await run(checkout.uv, ['cache', 'dir'])).stdout[0] ?? '';
-  await makeBridgeBundle(inFolder('bridge'), { lessons: true });
+  await mkdir(inFolder('site'));
+  // In the place of what `npm run docs` builds, which takes a minute.
+  await writeFile(
+    inFolder('site', 'index.html'),
+    '<title>TPULab</title><a href="/tpulab-docs-base/connect.html">'
+  );
+  await makeBridgeBundle(inFolder('bridge'), { documentation: inFolder('site') });
   await mkdir(inFolder('wheels'));
   await makeLabWheel(inFolder('bridge'), inFolder('wheels'));
 });
@@ -84,7 +90,7 @@ async function digestOf(file) {
 
 describe.runIf(SET_UP)('the packages', () => {
   it('are the same when they are made again', async () => {
-    await makeBridgeBundle(inFolder('again', 'bridge'), { lessons: true });
+    await makeBridgeBundle(inFolder('again', 'bridge'), { documentation: inFolder('site') });
     await makeLabWheel(inFolder('again', 'bridge'), inFolder('again'));
     const [wheel = ''] = await readdir(inFolder('wheels'));
     expect(await digestOf(inFolder('again', wheel))).toBe(await digestOf(inFolder('wheels', wheel)));
@@ -149,6 +155,10 @@ describe.runIf(SET_UP)('the packages', () => {
       expect(answer.status).toBe(201);
       const code = 'import jax.numpy as jnp, tpulab, sys; print("sum", int(jnp.arange(5).sum()), sys.prefix)';
       expect(await execute(bridge, id, code)).toContain(`sum 10 ${home}/.local/share/tpulab/envs/jax`);
+      // A kernel of JupyterLab's own finds the package too.
+      const own = await run(path.join(venv, 'bin', 'python'), ['-c', 'import tpulab; print(tpulab.steps)']);
+      expect(own.stdout.join('\n')).toContain('function');
+      await expectDocumentation(bridge.url);
       // The page finds the extension where JupyterLab looks.
       const page = await (await fetch(lab.url('lab'), { headers: lab.headers })).text();
       expect(page).toContain('@tpulab/labextension');
@@ -157,7 +167,7 @@ describe.runIf(SET_UP)('the packages', () => {
     }
   });
 
-  it('have a bridge for npm: npx tpulab serve', async () => {
+  it('show a page in an empty folder with an empty home, by npx tpulab', async () => {
     const place = inFolder('npm');
     await mkdir(place);
     await runOrExplain(
@@ -172,21 +182,26 @@ describe.runIf(SET_UP)('the packages', () => {
     await runOrExplain('npm', 'npm', ['install', '--offline', '--no-audit', path.join(place, tarball)], {
       cwd: place
     });
-    const child = spawn(
-      'npx',
-      ['--no-install', 'tpulab', 'serve', '--port', '0', '--state-dir', inFolder('state')],
-      {
-        cwd: place,
-        detached: true
-      }
-    );
+    const { dependencies } = JSON.parse(await readFile(path.join(place, 'package.json'), 'utf8'));
+    expect(Object.keys(dependencies)).toEqual(['tpulab']);
+    const [work, home] = [path.join(place, 'empty'), inFolder('home-of-npx')];
+    for (const made of [work, home]) await mkdir(made);
+    const child = spawn('npx', ['--no-install', 'tpulab', '--no-browser', '--json'], {
+      cwd: work,
+      env: { PATH: process.env['PATH'], HOME: home, LANG: 'C.UTF-8' },
+      detached: true
+    });
     let output = '';
     child.stdout.on('data', chunk => (output += String(chunk)));
     try {
       const ready = await vi.waitFor(() => JSON.parse(output), WAIT);
-      const token = (await readFile(inFolder('state', 'token'), 'utf8')).trim();
+      expect(ready.url).toContain('/session/#code=');
+      expect(await (await fetch(ready.url)).text()).toContain('<base href="/session/">');
+      await expectDocumentation(ready.url);
+      const state = path.join(home, '.local', 'state', 'tpulab');
+      const token = (await readFile(path.join(state, 'token'), 'utf8')).trim();
       const headers = { Authorization: `token ${token}` };
-      const answer = await fetch(new URL('bridge/v1/environments', ready.url), { headers });
+      const answer = await fetch(new URL('/bridge/v1/environments', ready.url), { headers });
       const names = /** @type {{ name: string }[]} */ (await answer.json()).map(({ name }) => name);
       expect(names).toContain('jax');
     } finally {
@@ -196,6 +211,15 @@ describe.runIf(SET_UP)('the packages', () => {
     }
   });
 });
+
+/** As Help opens it. @param {string} server */
+async function expectDocumentation(server) {
+  const answer = await fetch(new URL('/docs/', server));
+  expect([answer.status, await answer.text()]).toEqual([
+    200,
+    '<title>TPULab</title><a href="/docs/connect.html">'
+  ]);
+}
 
 /**
  * @param {string} jupyter

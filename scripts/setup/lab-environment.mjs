@@ -58,7 +58,7 @@ export async function isLinked(environment) {
   const right = await Promise.all(
     links.map(async ([place, target]) => (await readlink(place).catch(() => null)) === target)
   );
-  return right.every(Boolean) && (await hasPackage(environment, 'jupyterlab_tpulab'));
+  return right.every(Boolean) && (await hasPackage(environment, 'tpulab'));
 }
 
 /**

@@ -46,7 +46,7 @@ export async function askAddress(
   if (status === 404) {
     throw new BackendError(
       'bridge.noServerExtension',
-      'The Jupyter server has no TPULab part; install jupyterlab_tpulab into its environment and restart it.'
+      'The Jupyter server has no TPULab part; install tpulab into its environment and restart it.'
     );
   }
   const answer = status === 200 ? asBridgeAddress(body) : null;

@@ -36,10 +36,14 @@ const FORMER: Readonly<Record<string, string>> = {
   remotes: 'machine'
 };
 
+/** Options of the program itself; other options without a command are those of `session`. */
+const OF_PROGRAM = /^(-h|--help|-V|--version)$/;
+
 /** Runs a command line (without `node` and the script); the result is the exit code. */
-export async function run([first, ...rest]: readonly string[], streams: Streams): Promise<number> {
-  const name = first !== undefined && Object.hasOwn(FORMER, first) ? FORMER[first] : first;
-  const argv = name === undefined ? [] : [name, ...rest];
+export async function run(words: readonly string[], streams: Streams): Promise<number> {
+  const [first = '--', ...rest] = words;
+  const known = (Object.hasOwn(FORMER, first) ? FORMER[first] : undefined) ?? first;
+  const argv = known.startsWith('-') && !OF_PROGRAM.test(known) ? ['session', ...words] : [known, ...rest];
   const json = argv.includes('--json') ? true : undefined;
   const program = await programOf(streams, argv[0]);
   quiet(program, streams);
@@ -58,6 +62,10 @@ export async function programOf(streams: Streams, name?: string): Promise<Comman
   const program = new Command('tpulab')
     .description('serve Jupyter kernels, save everything they print, and manage their environments')
     .version(BRIDGE_VERSION)
+    .addHelpText(
+      'after',
+      '\nWithout a command: "tpulab session", which opens the notebooks of this folder in a browser.'
+    )
     .showHelpAfterError('Run "tpulab COMMAND --help" for options.');
   const asked = name !== undefined && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   for (const make of asked ? [asked] : Object.values(COMMANDS)) program.addCommand(await make(streams));

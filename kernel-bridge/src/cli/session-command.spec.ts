@@ -26,7 +26,17 @@ describe('tpulab session', () => {
   const session = async (...args: string[]): Promise<unknown> => {
     let out = '';
     const streams = { stdout: { write: (text: string) => (out += text) }, stderr: { write: () => true } };
-    await run(['session', ...args, '--no-browser', '--json', '--state-dir', bridge.folder], streams);
+    // Without a command: what `uvx tpulab` and `npx tpulab` do.
+    await run(
+      [
+        ...(args.length > 0 ? ['session', ...args] : []),
+        '--no-browser',
+        '--json',
+        '--state-dir',
+        bridge.folder
+      ],
+      streams
+    );
     return JSON.parse(out);
   };
 

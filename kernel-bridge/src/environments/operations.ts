@@ -220,6 +220,15 @@ export async function add(
   const agent = agentSource(options.agent);
   if (agent === null) throw agentMissing();
   progress.stage('installing ipykernel and the agent');
+  // The whole of TPULab has the agent, and the wheel of the agent alone, of the same name, would replace it.
+  const isWhole = await runProgram({
+    command: python,
+    args: ['-c', 'import jupyterlab_tpulab, tpulab.launcher'],
+    env: pythonFreeEnv(process.env),
+    cwd: '/',
+    signal,
+    timeoutMs: 120_000
+  }).then(({ exitCode }) => exitCode === 0);
   const uv = findUv();
   // A system's own Python refuses, which uv explains.
   const result = await runUv({
@@ -230,8 +239,7 @@ export async function add(
       '--python',
       python,
       'ipykernel>=7',
-      ...(agent.editable ? ['--editable'] : []),
-      agent.path
+      ...(isWhole ? [] : agent.editable ? ['--editable', agent.path] : [agent.path])
     ],
     signal,
     onLine: line => progress.detail(line.trim())

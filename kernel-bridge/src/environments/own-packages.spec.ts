@@ -146,6 +146,18 @@ describe('an environment of the user', () => {
     expect((await catalog.list()).find(({ name }) => name === 'link')).toMatchObject({ state: 'broken' });
   });
 
+  it('in which the whole of TPULab is installed keeps it', async () => {
+    const own = path.join(wheels, 'whole');
+    await run(findUv(), ['venv', own]);
+    await wheel('ipykernel', '7.4.0', { 'ipykernel/__init__.py': '' });
+    const modules = { 'tpulab/__init__.py': '', 'tpulab/launcher/__init__.py': '' };
+    await install(own, await wheel('tpulab', '0.1.0', { ...modules, 'jupyterlab_tpulab/__init__.py': '' }));
+    const agent = await wheel('tpulab', '0.1.0', modules);
+    await mkdir(path.join(folders.definitions, 'jax'));
+    await add(catalog, own, { name: null, agent, progress: silentProgress, signal });
+    await run(python(own), ['-c', 'import jupyterlab_tpulab']);
+  });
+
   it('is refused with a sentence where there is none, or its name is taken', async () => {
     const nothing = await failure(add(catalog, wheels, { name: null, progress: silentProgress, signal }));
     expect(nothing.message).toContain('it has no bin/python');

@@ -200,7 +200,7 @@ const jupyter: Check = async ({ signal, env }) => {
     return warning(
       'JupyterLab',
       'not found',
-      'Install it with the extension: "pip install jupyterlab_tpulab". The server itself works without it.'
+      'Install it with the extension: "pip install tpulab". The server itself works without it.'
     );
   }
   const line = words.split('\n').find(each => each.includes('@tpulab/labextension'));
@@ -208,7 +208,7 @@ const jupyter: Check = async ({ signal, env }) => {
     return warning(
       'JupyterLab',
       'its extension is not installed',
-      'Run "pip install jupyterlab_tpulab" in the environment of JupyterLab.'
+      'Run "pip install tpulab" in the environment of JupyterLab.'
     );
   return /enabled/i.test(line) && /ok/i.test(line)
     ? ok('JupyterLab', 'its extension is enabled')

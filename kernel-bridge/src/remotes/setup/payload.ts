@@ -50,7 +50,7 @@ export async function readPayload(folder?: string, env: Env = process.env): Prom
   if (found === undefined) {
     throw new SetupError(
       'setup_payload_missing',
-      'The server that would be copied to the host is not built; run "npm run package" in the checkout, or install the wheel of jupyterlab_tpulab.',
+      'The server that would be copied to the host is not built; run "npm run package" in the checkout, or install the wheel of tpulab.',
       { command: 'npm run package' }
     );
   }
