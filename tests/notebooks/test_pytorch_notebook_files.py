@@ -63,9 +63,7 @@ def test_it_says_what_usually_goes_wrong(notebook: Any) -> None:
 def test_its_code_uses_no_name_that_is_gone_and_no_framework_of_a_device(notebook: Any) -> None:
     for code in sources(notebook, "code"):
         assert not DEAD.search(code), code
-    # The labelled legacy section starts processes, which is torch_xla's own.
-    plain = [code for code in sources(notebook, "code") if "older_way" not in code]
-    assert not [code for code in plain if re.search(r"import torch_(xla|tpu)", code)]
+        assert not re.search(r"import torch_(xla|tpu)", code), code
 
 
 def test_links_to_files_lead_somewhere(notebook: Any) -> None:

@@ -27,7 +27,7 @@ class TestGettingStarted:
     @pytest.fixture(scope="class")
     @classmethod
     def lesson(cls, execute: Execute) -> Executed:
-        names = ("compiled", "numbers", "tensors", "factors")
+        names = ("compiled", "numbers", "tensors", "factors", "made", "refused")
         ask = {**{name: name for name in names}, "convolved": "convolved[7, 5, 10].item()"}
         return execute("00-getting-started-pytorch.ipynb", ask, COMPILE_LESS)
 
@@ -65,6 +65,12 @@ class TestGettingStarted:
     ) -> None:
         values = lesson.values
         assert (values["numbers"], values["tensors"], values["factors"]) == (3, 0, 0)
+
+    def test_a_branch_on_a_value_breaks_a_graph_and_a_new_shape_is_a_new_one_or_refused(
+        self, lesson: Executed
+    ) -> None:
+        assert lesson.values["made"] == {"whole": 1, "whole again": 0, "broken": 2, "shape": 1}
+        assert "recompile" in lesson.values["refused"].lower()
 
 
 class TestSingleCore:
@@ -139,7 +145,20 @@ class TestMultiCore:
 
     def test_scaling_is_measured_for_each_number_of_parts(self, lesson: Executed) -> None:
         assert lesson.values["parts"] == [1, 8]
-        assert "left out: older_way is False" in lesson.text("older")
+
+    def test_two_processes_hold_all_parameters_or_half_of_them_and_compute_the_same(
+        self, lesson: Executed
+    ) -> None:
+        found = [
+            re.fullmatch(r"(\w+): loss ([\d.]+ to [\d.]+), ([\d,]+) parameters in each of 2", line)
+            for line in lesson.lines("processes")
+        ]
+        (ddp, all_losses, whole), (fsdp, own_losses, slices) = (each.groups() for each in found if each)
+        assert (ddp, fsdp, all_losses) == ("DDP", "FSDP", own_losses)
+        first, last = map(float, all_losses.split(" to "))
+        assert last < 0.9 * first
+        # A bias of an odd length is not divided evenly: the first process has the longer part.
+        assert int(slices.replace(",", "")) == pytest.approx(int(whole.replace(",", "")) / 2, rel=0.01)
 
 
 class TestProfiling:
@@ -188,6 +207,15 @@ class TestProfiling:
         for cell in ("summary", "slow-input"):
             rows = [line.split()[0] for line in lesson.lines(cell)[1:6]]
             assert rows == ["input", "compile", "execute", "gap", "between"]
+
+    def test_each_loop_prints_the_split_that_the_panel_shows(self, lesson: Executed) -> None:
+        panel = [line.split("the panel: ")[1] for line in lesson.lines("mistakes") if "the panel: " in line]
+        assert len(panel) == 4
+        assert all(re.fullmatch(r"[\d.e+]+ ms/step \(.*\)", line) for line in panel)
+        shares = [{name: int(share) for name, share in re.findall(r"(\w+) (\d+) %", line)} for line in panel]
+        inputs = [each.get("input", 0) for each in shares]
+        assert inputs[1] == max(inputs)
+        assert ["compile" in each for each in shares] == [False, False, False, True]
 
     def test_the_panel_says_which_loop_waits_for_a_value_in_each_step(self, lesson: Executed) -> None:
         assert lesson.values["advised"] == ["sync-each-step"]

@@ -1,6 +1,7 @@
 /**
  * Notebooks 04 and 06 to 08 in the page, on PyTorch/XLA: trained with their widgets, and stopped; panel and notebook agree. They need the
- * environment `torch-xla`, so they are in the part `torch` of `npm test`: `TPULAB_TORCH_PAGES=1` has Playwright run them and no others.
+ * environment `torch-xla`, so they are in the part `torch` of `npm test`, which runs the first, and in `npm run test:torch`: `TPULAB_TORCH_PAGES=1` has Playwright run
+ * them and no others.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -128,39 +128,6 @@ def test_two_devices_train_as_one_does_and_their_replicas_are_equal() -> None:
     assert (two["equal"], two["devices"], two["shards"], two["parts"]) == (True, 2, 2, [1, 2])
 
 
-@pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
-def test_the_older_way_of_one_process_for_each_device_trains_and_counts_every_image(tmp_path: Path) -> None:
-    # With two or more devices on two cores, torch_xla 2.9's processes time out in their rendezvous; one is
-    # what can be run.
-    program = f"""
-import os
-os.environ["CPU_NUM_DEVICES"] = "1"
-os.environ["XDG_CACHE_HOME"] = {str(tmp_path)!r}
-os.environ["PJRT_DEVICE"] = "CPU"
-import torch_xla
-from tpulab_recipes.fashion_mnist.config import Config
-from tpulab_recipes.fashion_mnist.data import synthetic_folder
-from tpulab_recipes.fashion_mnist.processes import train_in_process
-if __name__ == "__main__":
-    folder = synthetic_folder(train=40, test=21)
-    config = Config(width=0.125, batch_size=8, epochs=1)
-    torch_xla.launch(train_in_process, args=(folder, {str(tmp_path / "report.json")!r}, config))
-"""
-    (tmp_path / "launch.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "launch.py")],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert (report["processes"], report["read"]) == (1, 21)
-    assert report["accuracy"] * 21 == pytest.approx(round(report["accuracy"] * 21))
-    assert np.isfinite(report["loss"])
-
-
 def test_shares_of_processes_cover_every_row_and_differ_between_epochs() -> None:
     from tpulab_recipes.fashion_mnist.processes import rows_of_process
     from tpulab_recipes.runtime import World

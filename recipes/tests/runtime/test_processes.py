@@ -1,7 +1,5 @@
 """Two real processes, brought together over loopback: torch.distributed with gloo, and JAX's own. torch_xla's
-processes do not find each other on a processor (docs/runtime.md), so its way is run with one process only
-(`fashion_mnist/test_trainer.py`).
-"""
+processes do not find each other on a processor (docs/runtime.md)."""
 
 from __future__ import annotations
 

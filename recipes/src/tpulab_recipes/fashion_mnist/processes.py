@@ -1,21 +1,14 @@
-"""The older way to use many cores with PyTorch/XLA: one process for each device, gradients averaged between
-them.
-
-One program over all devices (notebook 02) is simpler and is what a notebook should use; this is here for code
-that still works so. Each process reads its own rows, as a `DistributedSampler` says.
-"""
+"""What one of several processes reads: its own rows to train on, as `DistributedSampler` divides them,
+and its own share of the test. Notebook 02 starts two; `runtime` averages their gradients."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
-from tpulab_recipes import runtime
 from tpulab_recipes.fashion_mnist.config import Config
-from tpulab_recipes.fashion_mnist.data import Batch, Images, load
+from tpulab_recipes.fashion_mnist.data import Batch, Images
 from tpulab_recipes.fashion_mnist.trainer import Trainer
 from tpulab_recipes.runtime import World
 
@@ -51,22 +44,3 @@ def correct_of_process(trainer: Trainer, images: Images, world: World) -> tuple[
     share = Images(images.pixels[mine], images.labels[mine])
     found = trainer.evaluate(share)
     return int((found.predicted == share.labels).sum()), len(share)
-
-
-def train_in_process(index: int, folder: str, report: str, config: Config) -> None:
-    """What each process does: train, evaluate its share, and let the main one write the figures of all to
-    `report`."""
-    backend = runtime.use("torch_xla")
-    world = backend.world()
-    trainer, train = Trainer(config, backend), load(folder, "train")
-    losses = []
-    for epoch in range(config.epochs):
-        for batch in backend.batches(batches_of_process(train, config, world, epoch)):
-            losses.append(trainer.train_step(batch))
-    backend.sync()
-    correct, read = correct_of_process(trainer, load(folder, "test"), world)
-    sums = backend.reduce_metrics({"correct": correct, "read": read}, how="sum")
-    loss = backend.reduce_metrics({"loss": losses[-1]})["loss"]
-    if world.is_main:
-        figures = {"processes": world.process_count, "accuracy": sums["correct"] / sums["read"], "loss": loss}
-        Path(report).write_text(json.dumps({**figures, "index": index, "read": sums["read"]}))

@@ -62,11 +62,11 @@ class Scaling:
 class Trainer(Resumable):
     """Owns model and optimizer. Seeds everything, so that equal settings give equal first weights."""
 
-    def __init__(self, config: Config, backend: Backend) -> None:
+    def __init__(self, config: Config, backend: Backend, *, shard: bool = False) -> None:
         self.config, self.backend, self.steps_done = config, backend, 0
         backend.seed(config.seed)
         self.model: Any = backend.prepare(  # type: ignore[attr-defined]
-            AlexNet(len(CLASS_NAMES), width=config.width, dropout=config.dropout)
+            AlexNet(len(CLASS_NAMES), width=config.width, dropout=config.dropout), shard=shard
         )
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.learning_rate)
         use_tensor_learning_rate(backend, self.optimizer)
