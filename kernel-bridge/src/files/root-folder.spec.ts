@@ -1,4 +1,5 @@
 import {
+  link,
   mkdtemp,
   mkdir,
   readdir,
@@ -7,6 +8,7 @@ import {
   rm,
   stat,
   symlink,
+  utimes,
   writeFile,
   chmod
 } from 'node:fs/promises';
@@ -141,12 +143,88 @@ describe('writing', () => {
     expect((await readdir(root)).sort()).toEqual(['a.ipynb', 'sub']);
   });
 
+  // F22: a rename would give the other name the old content.
+  it('keeps the other names of a file, and its old content where it cannot be written', async () => {
+    const other = path.join(around, 'other-name');
+    await link(path.join(root, 'a.ipynb'), other);
+    const { etag } = await files.entry('a.ipynb');
+    const { entry } = await files.write('a.ipynb', text('longer than before'), { etag: etag! });
+    expect(await readFile(other, 'utf8')).toBe('longer than before');
+    expect(entry.etag).toBe((await files.entry('a.ipynb')).etag);
+    await files.write('a.ipynb', text('2'), { etag: entry.etag! });
+    expect(await readFile(other, 'utf8')).toBe('2');
+    await expect(files.write('a.ipynb', text('3'), { etag: entry.etag! })).rejects.toMatchObject({
+      code: 'file_changed'
+    });
+  });
+
+  // F16: a program that is killed between draft and rename.
+  it('removes old drafts that a killed program has left, and nothing else', async () => {
+    const [old, fresh] = ['0123456789ab', 'ba9876543210'].map(
+      end => `.01234567-89ab-cdef-0123-${end}.tpulab-draft`
+    ) as [string, string];
+    for (const name of [old, fresh, '.mine.tpulab-draft']) await writeFile(path.join(root, name), 'draft');
+    for (const name of [old, '.mine.tpulab-draft']) await utimes(path.join(root, name), 1, 1);
+    await files.write('new.ipynb', text('x'), 'absent');
+    expect((await readdir(root)).sort()).toEqual(
+      [fresh, '.mine.tpulab-draft', 'a.ipynb', 'new.ipynb', 'sub'].sort()
+    );
+  });
+
+  // F17: whoever may write in the root exchanges a folder for a link out of it, again and again.
+  it.skipIf(process.platform !== 'linux')('leads nowhere else while its folder is exchanged', async () => {
+    const outside = path.join(around, 'outside');
+    await mkdir(outside);
+    await symlink(outside, path.join(root, 'link'));
+    const ended = new AbortController();
+    const exchanging = (async () => {
+      const [sub, away, bait] = ['sub', 'away', 'link'].map(name => path.join(root, name)) as [
+        string,
+        string,
+        string
+      ];
+      while (!ended.signal.aborted) {
+        await rename(sub, away);
+        await rename(bait, sub);
+        await rename(sub, bait);
+        await rename(away, sub);
+      }
+    })();
+    for (let at = 0; at < 300; at += 1) {
+      const name = `sub/n${at}`;
+      await writeFile(path.join(root, `m${at}`), '');
+      const works = [
+        files.write(name, text('x'), 'absent'),
+        files.makeFolder(`${name}f`),
+        files.move(`m${at}`, `${name}m`)
+      ];
+      await Promise.allSettled(works);
+    }
+    ended.abort();
+    await exchanging;
+    expect(await readdir(outside)).toEqual([]);
+    expect((await files.write('sub/last', text('x'), 'absent')).isNew).toBe(true);
+  });
+
+  it('of two new files of one name one wins', async () => {
+    const done = await Promise.allSettled(
+      ['1', '2', '3'].map(words => files.write('same.ipynb', text(words), 'absent'))
+    );
+    expect(done.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected', 'rejected']);
+    for (const one of done)
+      if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'file_exists' });
+  });
+
   it('a rename replaces nothing', async () => {
     await writeFile(path.join(root, 'b.ipynb'), 'other');
     await expect(files.move('a.ipynb', 'b.ipynb')).rejects.toMatchObject({ code: 'file_exists' });
     await expect(files.move('sub', 'sub/deeper')).rejects.toMatchObject({ code: 'file_wrong_kind' });
     await files.move('a.ipynb', 'sub/c.ipynb');
     expect(await readFile(path.join(root, 'sub/c.ipynb'), 'utf8')).toBe('one');
+    await mkdir(path.join(root, 'taken'));
+    await expect(files.move('sub', 'taken')).rejects.toMatchObject({ code: 'file_exists' });
+    await files.move('sub', 'Sub');
+    expect((await readdir(path.join(root, 'Sub'))).sort()).toEqual(['c.ipynb']);
   });
 
   it('what is deleted lies in the trash under its old path, which no client reaches', async () => {

@@ -1,22 +1,19 @@
 /**
- * The files below one folder. A link may point to another place below the root, never out of it: what a path resolves to is looked
- * at, and looked at again through the opened file, so that a link that is swapped meanwhile leads nowhere.
+ * The files below one folder. A link may point to another place below the root, never out of it: what a path resolves to is checked
+ * and opened, and then used through what was opened, so that a link that is swapped meanwhile leads nowhere.
  */
-import { randomUUID } from 'node:crypto';
 import { constants, type BigIntStats } from 'node:fs';
 import {
   access,
   type FileHandle,
-  link,
   lstat,
   mkdir,
   open,
   readdir,
+  readlink,
   realpath,
   rename,
-  rm,
-  stat,
-  unlink
+  stat
 } from 'node:fs/promises';
 import path from 'node:path';
 import {
@@ -38,6 +35,7 @@ import {
   FileVersionMissingError
 } from './file-errors.js';
 import { fileNamesOf, namesOf } from './file-path.js';
+import { looked, moveWithoutReplacing, removeOldDrafts, replaceFile } from './file-steps.js';
 import {
   emptyTrash,
   findInTrash,
@@ -49,7 +47,10 @@ import {
 } from './trash.js';
 
 const MAX_LISTED = 2_000;
-/** A pipe must not be waited for, and a link that has taken the file's place not be followed. */
+const LOOKED_AT_ONCE = 16;
+const MOST_TIDIED = 1_000;
+/** A pipe must not be waited for, and a link that has taken the place not be followed. */
+const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
 
 export interface FileContent {
@@ -82,11 +83,14 @@ export class RootFolder {
       const folder = await this.#folder(namesOf(asked), asked);
       const names = (await readdir(folder)).filter(name => isPlainName(name)).sort(byName);
       const entries: FileEntry[] = [];
-      for (const name of names.slice(0, this.limits.listed)) {
-        const at = asked === '' ? name : `${asked}/${name}`;
+      const shown = names.slice(0, this.limits.listed);
+      for (let first = 0; first < shown.length; first += LOOKED_AT_ONCE) {
+        const some = shown
+          .slice(first, first + LOOKED_AT_ONCE)
+          .map(name => (asked === '' ? name : `${asked}/${name}`));
         // What has gone meanwhile, leads out of the root, or is neither file nor folder is not listed.
-        const entry = await this.entry(at).catch(() => null);
-        if (entry !== null) entries.push(entry);
+        const found = await Promise.all(some.map(at => this.entry(at).catch(() => null)));
+        entries.push(...found.filter(entry => entry !== null));
       }
       entries.sort((a, b) => Number(b.kind === 'folder') - Number(a.kind === 'folder'));
       return { path: asked, entries, isCut: names.length > this.limits.listed };
@@ -105,41 +109,47 @@ export class RootFolder {
     });
   }
 
-  /** Replaces a file as a whole, or makes one. One write of a file at a time, so that of two that know one version one is refused. */
+  /** Replaces a file as a whole, or makes one. Of two writes that know one version one is refused. */
   async write(
     asked: string,
     bytes: Uint8Array,
     expected: Expected
   ): Promise<{ entry: FileEntry; isNew: boolean }> {
     if (bytes.byteLength > this.limits.fileBytes) throw new FileTooLargeError(asked, this.limits.fileBytes);
-    return this.#inTurn(() =>
-      guarded(asked, async () => {
-        const [folder, name] = fileNamesOf(asked);
-        const parent = await this.#folder(folder, asked);
-        const real = await this.#existing(parent, name, asked);
-        const now = real === null ? null : await stat(real, { bigint: true });
+    return this.#afterSaveOf(asked, async () => {
+      const [folder, name] = fileNamesOf(asked);
+      const parent = await this.#folder(folder, asked);
+      const target = (await this.#existing(parent, name, asked)) ?? path.join(parent, name);
+      return this.#in(path.dirname(target), asked, async at => {
+        await this.#removeDrafts(at);
+        const file = path.join(at, path.basename(target));
+        const now = await looked(file);
         if (now !== null && !now.isFile()) throw new FileKindError(asked, 'file');
         requireExpected(asked, now, expected);
-        const target = real ?? path.join(parent, name);
-        await replaceFile(target, bytes, now === null ? null : Number(now.mode & 0o7777n), async () => {
-          // Changed by another program while the draft was written.
-          const latest = await stat(target, { bigint: true }).catch(() => null);
-          if ((latest === null ? null : etagOf(latest)) !== (now === null ? null : etagOf(now)))
-            throw new FileChangedError(asked);
-        });
-        const entry = await entryOf(asked, target, await stat(target, { bigint: true }));
+        // A large draft on a slow disk holds up no other save: only the last step is one at a time.
+        await replaceFile(file, bytes, now, replace =>
+          this.#inTurn(async () => {
+            const latest = await looked(file);
+            requireExpected(asked, latest, expected);
+            if (now !== null && (latest === null || etagOf(latest) !== etagOf(now)))
+              throw new FileChangedError(asked);
+            await replace();
+          })
+        );
+        const entry = await entryOf(asked, file, await lstat(file, { bigint: true }));
         return { entry, isNew: now === null };
-      })
-    );
+      });
+    });
   }
 
   async makeFolder(asked: string): Promise<FileEntry> {
     return guarded(asked, async () => {
       const [folder, name] = fileNamesOf(asked);
-      const parent = await this.#folder(folder, asked);
-      const made = path.join(parent, name);
-      await mkdir(made);
-      return entryOf(asked, made, await stat(made, { bigint: true }));
+      return this.#in(await this.#folder(folder, asked), asked, async at => {
+        const made = path.join(at, name);
+        await mkdir(made);
+        return entryOf(asked, made, await lstat(made, { bigint: true }));
+      });
     });
   }
 
@@ -149,13 +159,18 @@ export class RootFolder {
       guarded(asked, async () => {
         const [folder, name] = fileNamesOf(asked);
         const [newFolder, newName] = fileNamesOf(to);
-        const from = path.join(await this.#folder(folder, asked), name);
-        const found = await lstat(from);
+        const from = await this.#folder(folder, asked);
         await this.#resolve([...folder, name], asked);
-        const target = path.join(await this.#folder(newFolder, to), newName);
-        if (target.startsWith(from + path.sep)) throw new FileKindError(to, 'folder');
-        await moveWithoutReplacing(from, target, found.isFile(), to);
-        return entryOf(to, target, await stat(target, { bigint: true }));
+        const target = await this.#folder(newFolder, to);
+        if (path.join(target, newName).startsWith(path.join(from, name) + path.sep))
+          throw new FileKindError(to, 'folder');
+        return this.#in(from, asked, there =>
+          this.#in(target, to, async at => {
+            const moved = path.join(at, newName);
+            await moveWithoutReplacing(path.join(there, name), moved, to);
+            return entryOf(to, moved, await stat(moved, { bigint: true }));
+          })
+        );
       })
     );
   }
@@ -165,11 +180,15 @@ export class RootFolder {
     return this.#inTurn(() =>
       guarded(asked, async () => {
         const [folder, name] = fileNamesOf(asked);
-        const from = path.join(await this.#folder(folder, asked), name);
-        await lstat(from);
-        const { id, at } = await placeInTrash(await this.#bin(), [...folder, name], now);
-        await rename(from, at);
-        return { path: asked, id, trashed: [TRASH, id, ...folder, name].join('/') };
+        return this.#in(await this.#folder(folder, asked), asked, async there => {
+          const from = path.join(there, name);
+          await lstat(from);
+          const { id, at } = await placeInTrash(await this.#bin(), [...folder, name], now);
+          await rename(from, at);
+          await syncFolder(path.dirname(at));
+          await syncFolder(there);
+          return { path: asked, id, trashed: [TRASH, id, ...folder, name].join('/') };
+        });
       })
     );
   }
@@ -183,13 +202,15 @@ export class RootFolder {
     return this.#inTurn(() =>
       guarded(id, async () => {
         const bin = await this.#bin();
-        const { at, path: asked, isFile } = await findInTrash(bin, id);
+        const { at, path: asked } = await findInTrash(bin, id);
         return guarded(asked, async () => {
           const [folder, name] = fileNamesOf(asked);
-          const target = path.join(await this.#folderMade(folder, asked), name);
-          await moveWithoutReplacing(at, target, isFile, asked);
-          await tidyTrash(bin, at);
-          return entryOf(asked, target, await stat(target, { bigint: true }));
+          return this.#in(await this.#folderMade(folder, asked), asked, async there => {
+            const target = path.join(there, name);
+            await moveWithoutReplacing(at, target, asked);
+            await tidyTrash(bin, at);
+            return entryOf(asked, target, await lstat(target, { bigint: true }));
+          });
         });
       })
     );
@@ -236,6 +257,27 @@ export class RootFolder {
     return real;
   }
 
+  /**
+   * Runs the work with a path of the folder that stays that of this folder, whatever takes its place meanwhile: Linux has one for what a program
+   * has open. Elsewhere the folder is checked once more.
+   */
+  async #in<T>(real: string, asked: string, work: (at: string) => Promise<T>): Promise<T> {
+    await using handle = await open(real, FOLDER);
+    const at = `/proc/self/fd/${handle.fd}`;
+    const opened = await readlink(at).catch(() => null);
+    if ((opened ?? (await realpath(real))) !== real) throw new FileNotFoundError(asked);
+    return await work(opened === null ? real : at);
+  }
+
+  /** Once for each folder: what a program that was killed has left. */
+  async #removeDrafts(at: string): Promise<void> {
+    const folder = await realpath(at);
+    if (this.#tidied.has(folder)) return;
+    if (this.#tidied.size >= MOST_TIDIED) this.#tidied.clear();
+    this.#tidied.add(folder);
+    await removeOldDrafts(at);
+  }
+
   /** What a name in a real folder leads to; null when there is nothing. A link that leads nowhere is something. */
   async #existing(parent: string, name: string, asked: string): Promise<string | null> {
     const found = await lstat(path.join(parent, name)).catch((error: unknown) => {
@@ -266,6 +308,16 @@ export class RootFolder {
     return this.#open(real, asked, tries - 1);
   }
 
+  /** Saves of one file follow each other in the order in which they came. */
+  async #afterSaveOf<T>(asked: string, work: () => Promise<T>): Promise<T> {
+    const saved = (this.#saves.get(asked) ?? Promise.resolve()).then(() => guarded(asked, work));
+    const ended = saved.catch(() => undefined);
+    this.#saves.set(asked, ended);
+    await ended;
+    if (this.#saves.get(asked) === ended) this.#saves.delete(asked);
+    return saved;
+  }
+
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#last.then(work);
     this.#last = done.catch(() => undefined);
@@ -273,6 +325,8 @@ export class RootFolder {
   }
 
   #last: Promise<unknown> = Promise.resolve();
+  readonly #saves = new Map<string, Promise<unknown>>();
+  readonly #tidied = new Set<string>();
 }
 
 export function etagOf({ mtimeNs, size, ino }: BigIntStats): string {
@@ -324,57 +378,6 @@ async function readWhole(handle: FileHandle, size: number, limit: number, asked:
   }
   if (at > limit) throw new FileTooLargeError(asked, limit);
   return bytes.subarray(0, at);
-}
-
-/** Draft, sync, rename: whenever this ends, the file has its old content or its new one. */
-async function replaceFile(
-  target: string,
-  bytes: Uint8Array,
-  mode: number | null,
-  beforeRename: () => Promise<void>
-): Promise<void> {
-  const draft = path.join(path.dirname(target), `.${randomUUID()}.tpulab-draft`);
-  try {
-    const handle = await open(draft, 'wx', mode ?? 0o666);
-    try {
-      if (mode !== null) await handle.chmod(mode);
-      await handle.writeFile(bytes);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await beforeRename();
-    await rename(draft, target);
-    await syncFolder(path.dirname(target));
-  } catch (error) {
-    await rm(draft, { force: true });
-    throw error;
-  }
-}
-
-/** Of a file the system itself refuses to replace another; of a folder nothing better than a look is portable. */
-async function moveWithoutReplacing(
-  from: string,
-  target: string,
-  isFile: boolean,
-  to: string
-): Promise<void> {
-  if (isFile) {
-    try {
-      await link(from, target);
-      await unlink(from);
-      return;
-    } catch (error) {
-      // Some file systems have no hard links.
-      if (!['EPERM', 'ENOTSUP', 'EMLINK'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-    }
-  }
-  const isTaken = await lstat(target).then(
-    () => true,
-    () => false
-  );
-  if (isTaken) throw new FileExistsError(to);
-  await rename(from, target);
 }
 
 function isPlainName(name: string): boolean {

@@ -1,0 +1,124 @@
+/** The steps that replace and rename a file below the root folder, in folders that were checked: what is there is old or new, and nothing is lost. */
+import { randomUUID } from 'node:crypto';
+import { constants, type BigIntStats } from 'node:fs';
+import { access, link, lstat, mkdir, open, readdir, rename, rm, rmdir, unlink } from 'node:fs/promises';
+import path from 'node:path';
+import { syncFolder } from '../platform/write-atomically.js';
+import { FileExistsError } from './file-errors.js';
+
+const DRAFT = /^\.[\da-f-]{36}\.tpulab-draft$/;
+/** A draft is that old only when the program that wrote it was killed. */
+const DRAFT_MS = 60 * 60_000;
+
+/** Those that a program that was killed has left in a folder. */
+export async function removeOldDrafts(folder: string): Promise<void> {
+  for (const name of (await readdir(folder)).filter(each => DRAFT.test(each))) {
+    const found = await lstat(path.join(folder, name)).catch(() => null);
+    if (found !== null && Date.now() - found.mtimeMs > DRAFT_MS)
+      await rm(path.join(folder, name), { force: true }).catch(() => undefined);
+  }
+}
+
+/** null: there is nothing of that name. */
+export async function looked(file: string): Promise<BigIntStats | null> {
+  return lstat(file, { bigint: true }).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  });
+}
+
+/**
+ * Draft, sync, rename: whenever this ends, the file has its old content or its new one. A file with further names (hard links), or in a folder
+ * that may not be written, keeps them: it is written in place, and gets its old content back when that fails.
+ *
+ * @param last runs the step that replaces the file, or refuses it
+ */
+export async function replaceFile(
+  target: string,
+  bytes: Uint8Array,
+  now: BigIntStats | null,
+  last: (replace: () => Promise<void>) => Promise<void>
+): Promise<void> {
+  if (now !== null && (now.nlink > 1n || (await isOnlyFileWritable(target))))
+    return last(() => writeInPlace(target, bytes));
+  const draft = path.join(path.dirname(target), `.${randomUUID()}.tpulab-draft`);
+  const mode = now === null ? null : Number(now.mode & 0o7777n);
+  try {
+    const handle = await open(draft, 'wx', mode ?? 0o666);
+    try {
+      if (mode !== null) await handle.chmod(mode);
+      await handle.writeFile(bytes);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await last(() => rename(draft, target));
+    await syncFolder(path.dirname(target));
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+}
+
+async function isOnlyFileWritable(target: string): Promise<boolean> {
+  const may = (at: string): Promise<boolean> =>
+    access(at, constants.W_OK).then(
+      () => true,
+      () => false
+    );
+  return !(await may(path.dirname(target))) && (await may(target));
+}
+
+async function writeInPlace(target: string, bytes: Uint8Array): Promise<void> {
+  await using handle = await open(target, constants.O_RDWR | constants.O_NOFOLLOW);
+  const old = await handle.readFile();
+  const write = async (content: Uint8Array): Promise<void> => {
+    for (let at = 0; at < content.length;)
+      at += (await handle.write(content, at, content.length - at, at)).bytesWritten;
+    await handle.truncate(content.length);
+    await handle.sync();
+  };
+  try {
+    await write(bytes);
+  } catch (error) {
+    await write(old);
+    throw error;
+  }
+}
+
+/** The system itself refuses to replace another: the new name is made first, as a link or as an empty place that is then replaced. */
+export async function moveWithoutReplacing(from: string, target: string, to: string): Promise<void> {
+  const found = await lstat(from);
+  try {
+    if (found.isFile() && (await isLinked(from, target))) await unlink(from).catch(undo);
+    else {
+      await (found.isDirectory() ? mkdir(target) : open(target, 'wx').then(handle => handle.close()));
+      await rename(from, target).catch(undo);
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    // Where names are the same in upper and lower case, the place is taken by what is moved.
+    const there = await lstat(target);
+    const names = await readdir(path.dirname(target));
+    const isItself = there.ino === found.ino && there.dev === found.dev;
+    if (!isItself || names.includes(path.basename(target))) throw new FileExistsError(to);
+    await rename(from, target);
+  }
+  for (const folder of new Set([target, from].map(file => path.dirname(file)))) await syncFolder(folder);
+
+  async function undo(error: unknown): Promise<never> {
+    await (found.isDirectory() ? rmdir(target) : unlink(target)).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** False: the file system has no hard links. */
+async function isLinked(from: string, target: string): Promise<boolean> {
+  try {
+    await link(from, target);
+    return true;
+  } catch (error) {
+    if (!['EPERM', 'ENOTSUP', 'EMLINK'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    return false;
+  }
+}

@@ -1,0 +1,41 @@
+/** Names that differ only by their case are one, as in the default file system of macOS. */
+import { readdirSync } from 'node:fs';
+import type * as Files from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, it, vi } from 'vitest';
+import { RootFolder } from './root-folder.js';
+
+vi.mock('node:fs/promises', async original => {
+  const real = await original<typeof Files>();
+  /** The name as it stands in its folder. */
+  const stored = (file: string): string => {
+    const [folder, name] = [path.dirname(file), path.basename(file)];
+    const found = readdirSync(folder).find(each => each.toLowerCase() === name.toLowerCase());
+    return path.join(folder, found ?? name);
+  };
+  return {
+    ...real,
+    link: (from: string, to: string) => real.link(stored(from), stored(to)),
+    lstat: (file: string, options?: object) => real.lstat(stored(file), options),
+    mkdir: (file: string, options?: object) => real.mkdir(stored(file), options),
+    unlink: (file: string) => real.unlink(stored(file)),
+    rename: (from: string, to: string) => real.rename(stored(from), to)
+  };
+});
+
+// F16
+it('a rename changes the case of a name, and replaces nothing', async () => {
+  const root = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  const files = new RootFolder(root);
+  await writeFile(path.join(root, 'Foo.ipynb'), 'one');
+  await writeFile(path.join(root, 'bar.ipynb'), 'two');
+  await mkdir(path.join(root, 'Data'));
+  await files.move('Foo.ipynb', 'foo.ipynb');
+  await files.move('Data', 'data');
+  await expect(files.move('bar.ipynb', 'FOO.ipynb')).rejects.toMatchObject({ code: 'file_exists' });
+  expect((await readdir(root)).sort()).toEqual(['bar.ipynb', 'data', 'foo.ipynb']);
+  expect(await readFile(path.join(root, 'foo.ipynb'), 'utf8')).toBe('one');
+  await rm(root, { recursive: true });
+});
