@@ -1,8 +1,8 @@
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
-import { deadline } from './waiting.js';
+import { aborted, deadline, orAborted } from './waiting.js';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -24,4 +24,20 @@ it('a deadline fires with the signal that it was made from, also one that has fi
   expect(limit.signal.reason).toMatchObject({ message: 'over' });
   using late = deadline(60_000, controller.signal);
   expect(late.signal.aborted).toBe(true);
+});
+
+// A connection that was lost and came back eleven times made Node warn of a leak.
+it('waits that are over leave no listener on a signal that lives on', async () => {
+  const controller = new AbortController();
+  const { signal } = controller;
+  for (let count = 0; count < 20; count += 1) {
+    expect(await orAborted(Promise.resolve(count), signal)).toBe(count);
+    const over = new AbortController();
+    void aborted(signal, over.signal);
+    over.abort();
+  }
+  expect(getEventListeners(signal, 'abort')).toEqual([]);
+  const never = orAborted(new Promise<number>(() => undefined), signal);
+  controller.abort();
+  expect(await never).toBeUndefined();
 });

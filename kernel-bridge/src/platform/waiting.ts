@@ -28,9 +28,21 @@ export function deadline(ms: number, signal?: AbortSignal): { readonly signal: A
   };
 }
 
-export function aborted(signal: AbortSignal): Promise<void> {
+/** @param until ends the wait, which then never resolves: a signal that lives long would collect its listeners */
+export function aborted(signal: AbortSignal, until?: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
-  return new Promise(resolve => signal.addEventListener('abort', () => resolve(), { once: true }));
+  const how = { once: true, ...(until && { signal: until }) };
+  return new Promise(resolve => signal.addEventListener('abort', () => resolve(), how));
+}
+
+/** The result; undefined when it is no longer to be waited for. */
+export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  const over = new AbortController();
+  try {
+    return (await Promise.race([work, aborted(signal, over.signal)])) ?? undefined;
+  } finally {
+    over.abort();
+  }
 }
 
 /** Long enough to get on, and short enough that others on the event loop do not notice. */

@@ -22,7 +22,7 @@ import type { RemoteReport } from './remote-report.js';
 import { setsUpAllHosts } from './resolve-source.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
 import { CHECK as SLICE, lostHosts, type ReadyHost, SliceSetup } from './slice/slice-setup.js';
-import { aborted, pause } from '../platform/waiting.js';
+import { aborted, orAborted, pause } from '../platform/waiting.js';
 
 /** A stage that takes longer than this is something being installed, and not merely looked at. */
 const SETTING_UP_MS = 1_500;
@@ -171,7 +171,7 @@ export class RemoteConnection {
         }
         if (this.#remote.prompts.current) {
           // ssh has given up waiting; the person has not, and the answer is for the next attempt.
-          await Promise.race([this.#remote.prompts.settled(), aborted(signal)]);
+          await orAborted(this.#remote.prompts.settled(), signal);
           if (!this.#remote.prompts.wasRefused) continue;
         } else if (this.#cameTooLate(error)) continue;
         failures++;
@@ -383,7 +383,9 @@ export class RemoteConnection {
         if (isSilent) await this.#dropLink();
         return problem;
       });
-      const stopped = aborted(signal).then(() => new RemoteProblem('remote_interrupted', 'Not wanted now.'));
+      const stopped = aborted(signal, over.signal).then(
+        () => new RemoteProblem('remote_interrupted', 'Not wanted now.')
+      );
       return await Promise.race([link.lost, failed, stopped]);
     } finally {
       over.abort();

@@ -1,7 +1,7 @@
 /** Questions of ssh about one remote, and the answers of a person. Answers stay in memory, while the remote is wanted. */
 import { randomUUID } from 'node:crypto';
 import type { RemoteConsent, RemotePrompt, HostKeyQuestion } from '@tpulab/protocol';
-import { aborted } from '../platform/waiting.js';
+import { orAborted } from '../platform/waiting.js';
 import { consentText } from './colab/consent.js';
 import type { Answerer, Question as SshQuestion } from './ssh/askpass.js';
 
@@ -65,7 +65,7 @@ export class Prompts {
     if (held !== undefined) return held;
     this.#held.delete(question.text);
     const { answered } = this.#opened(question);
-    return Promise.race([answered, aborted(signal).then(() => null)]);
+    return (await orAborted(answered, signal)) ?? null;
   };
 
   /** For the other hosts of the same remote: what the person has answered for the first one; nobody is asked. */
@@ -74,7 +74,7 @@ export class Prompts {
   /** Whether the person agrees; false also when the question is withdrawn. It is never answered from memory. */
   async agree(consent: RemoteConsent, signal: AbortSignal): Promise<boolean> {
     const { answered } = this.#opened({ kind: 'consent', text: consentText(consent), consent });
-    return (await Promise.race([answered, aborted(signal)])) === 'yes';
+    return (await orAborted(answered, signal)) === 'yes';
   }
 
   /** False: there is no such question, or no longer. */
