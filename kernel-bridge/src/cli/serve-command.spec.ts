@@ -211,6 +211,26 @@ describe('tpulab serve --unix-socket', () => {
     expect(existsSync(path.join(stateDir, 'run', 'gateway.sock'))).toBe(false);
   });
 
+  // In a container without an init nobody reaps it: its pid stays, and its name.
+  it.skipIf(process.platform !== 'linux')(
+    'stop does not wait for a server that has become a zombie',
+    async () => {
+      const args = [ENTRY, 'serve', '--unix-socket', '--state-dir', stateDir, '--env-dir', folder];
+      const words = [process.execPath, ...args].map(word => `'${word}'`).join(' ');
+      const parent = spawn('sh', ['-c', `${words} & exec sleep 600`], {
+        env: environment({}),
+        stdio: ['ignore', 'pipe', 'ignore']
+      });
+      running.push(parent);
+      await once(createInterface(parent.stdout), 'line');
+      const shown = await tpulab('status', '--state-dir', stateDir, '--json');
+      const { pid } = JSON.parse(shown.stdout) as { pid: number };
+      expect(await tpulab('stop', '--state-dir', stateDir)).toMatchObject({ code: 0 });
+      expect(readFileSync(`/proc/${pid}/stat`, 'utf8')).toMatch(/\) Z /);
+      expect((await tpulab('stop', '--state-dir', stateDir, '--json')).stdout).toContain('no_gateway');
+    }
+  );
+
   it('takes the place of one that was killed', async () => {
     const { child } = await serve(['--unix-socket']);
     const ended = once(child, 'exit');

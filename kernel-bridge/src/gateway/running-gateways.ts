@@ -8,7 +8,13 @@ import { hostname, userInfo } from 'node:os';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { canSignal, type Presence, presenceOf, thisHost } from '../platform/process-identity.js';
+import {
+  canSignal,
+  type Presence,
+  presenceOf,
+  processStart,
+  thisHost
+} from '../platform/process-identity.js';
 import { writeForThisBoot } from '../platform/write-atomically.js';
 import { type GatewayRecord, readGatewayRecord, stateFolder } from './state-folder.js';
 
@@ -72,8 +78,8 @@ async function placeHere(): Promise<string> {
 /** Whether the process of a record is still the one that wrote it; that of an earlier version is known by its pid alone. */
 export async function presenceOfGateway(stateDir: string, record: GatewayRecord): Promise<Presence> {
   const { pid, processStart: start, host } = record;
-  // A process of somebody else is none of our gateways.
-  if (start === undefined) return canSignal(pid) ? 'here' : 'ended';
+  // A process of somebody else is none of our gateways, and a zombie has ended.
+  if (start === undefined) return canSignal(pid) && (await processStart(pid)) !== null ? 'here' : 'ended';
   return presenceOf({ pid, start, host }, path.join(stateDir, 'gateway.json'));
 }
 

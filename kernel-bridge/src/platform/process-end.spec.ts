@@ -52,6 +52,21 @@ describe.each(['with /proc', 'without /proc'])('the end of a process, %s', where
     if (calls !== null) expect(await calls()).toBe(2); // for `start`, and at the beginning
   });
 
+  it('is noticed where nobody reaps it', async () => {
+    if (where === 'without /proc') await withoutProc();
+    const parent = spawn('sh', ['-c', 'sleep 600 & echo $!; exec sleep 600'], {
+      stdio: ['ignore', 'pipe', 'ignore']
+    });
+    const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+    const pid = Number(line.toString());
+    const start = (await processStart(pid))!;
+    process.kill(pid, 'SIGKILL');
+    await processEnd(pid, start, 300);
+    expect(await processStart(pid)).toBeNull();
+    expect(() => process.kill(pid, 0)).not.toThrow();
+    parent.kill('SIGKILL');
+  });
+
   it('is noticed when another process has the pid', async () => {
     if (where === 'without /proc') await withoutProc();
     await processEnd(child.pid!, 'another start');

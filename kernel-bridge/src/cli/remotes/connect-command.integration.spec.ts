@@ -123,6 +123,19 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(lines.at(-1)).toMatchObject({ name: 'vm', state: 'connected' });
   });
 
+  // N12
+  it('a name that is given makes a machine of its own, and changes nothing of one with the same source', async () => {
+    const list = async () =>
+      JSON.parse((await remotes('ls', '--json')).stdout) as { remotes: { name: string; install: boolean }[] };
+    const before = (await list()).remotes;
+    const more = before[0]!.install ? '--no-install' : '--install';
+    expect((await connect(null, 'vm', '--name', 'second', more)).error).toBeNull();
+    const [first, second] = (await list()).remotes;
+    expect(first).toMatchObject({ name: 'vm', install: before[0]!.install });
+    expect(second).toMatchObject({ name: 'second', install: !before[0]!.install });
+    expect((await remotes('rm', 'second')).error).toBeNull();
+  });
+
   it('takes up a machine that is known, by its name or by its source', async () => {
     for (const target of ['vm', 'vm']) expect((await connect(null, target)).error).toBeNull();
     const { stdout } = await remotes('ls', '--json');
