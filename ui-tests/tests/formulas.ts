@@ -73,7 +73,7 @@ const LATEX = [
   '\\begin{equation} y \\end{equation}',
   'x + y',
   '$\\begin{array}{cc} 1 & 2 \\end{array}$',
-  '$\\R$'
+  '$\\mathbb{R}$'
 ];
 
 const output = (type: string, text: string): object => ({
@@ -112,13 +112,16 @@ export const FORMULA_COUNT = MARKDOWN.flat().length + HTML.length + LATEX.length
 
 /** In the page: each text as it stands there, with the meaning of its formulas in MathML. */
 export function shownMath(): string[] {
-  const places = '.jp-RenderedMarkdown, .jp-OutputArea-output.jp-RenderedHTMLCommon, .jp-RenderedLatex';
+  const places =
+    '.jp-RenderedMarkdown, .jp-OutputArea-output .jp-RenderedHTMLCommon, .jp-OutputArea-output.jp-RenderedHTMLCommon, .jp-RenderedLatex';
   return [...document.querySelectorAll(`:is(${places})`)]
     .filter(place => place.parentElement?.closest(places) === null)
     .map(place => {
       const copy = place.cloneNode(true) as HTMLElement;
       for (const math of copy.querySelectorAll('mjx-container'))
         math.replaceWith(` [${math.querySelector('mjx-assistive-mml')?.innerHTML}] `);
-      return copy.textContent.replace(/\s+/g, ' ').trim();
+      // A reference leads to a place of this page, whose address it has where the page names its base.
+      const text = copy.textContent.replaceAll(location.href.replace(/#.*/, '') + '#', '#');
+      return text.replace(/\s+/g, ' ').trim();
     });
 }

@@ -61,12 +61,16 @@ export function runInKernel(page: Page, code: string): Promise<string> {
 }
 
 /** What the current notebook runs on; null while it has no kernel, or the page has no Lab yet. */
-export function currentKernel(page: Page): Promise<{ id: string; name: string; baseUrl: string } | null> {
+export function currentKernel(
+  page: Page
+): Promise<{ id: string; name: string; status: string; baseUrl: string } | null> {
   return page.evaluate(() => {
     const app = window.jupyterapp as JupyterFrontEnd | undefined;
     const widget = app?.shell.currentWidget as Partial<NotebookPanel> | null | undefined;
     const kernel = widget?.sessionContext?.session?.kernel;
-    return kernel ? { id: kernel.id, name: kernel.name, baseUrl: kernel.serverSettings.baseUrl } : null;
+    if (!kernel) return null;
+    const { id, name, status, serverSettings } = kernel;
+    return { id, name, status, baseUrl: serverSettings.baseUrl };
   });
 }
 
