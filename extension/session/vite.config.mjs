@@ -160,6 +160,7 @@ export default defineConfig({
       { find: '@sinclair/typebox/value', replacement: here('kit/typebox-value.ts') },
       // Of what takes HTML apart for the sanitizer, the parts that it uses: 70 kB less.
       { find: /^htmlparser2$/, replacement: here('kit/html-parser.ts') },
+      { find: /^\.\/sanitizer$/, replacement: here('kit/sanitizer.ts') },
       { find: /^postcss$/, replacement: here('kit/style-parser.ts') },
       // 250 kB of web components for three kinds of button.
       { find: '@jupyter/react-components', replacement: here('kit/react-components.tsx') },

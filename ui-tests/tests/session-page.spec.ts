@@ -34,10 +34,25 @@ async function linesOf(page: Page, index: number): Promise<string[]> {
   return printed.join('\n').match(/line \d+/g) ?? [];
 }
 
+/** Scripts and styles, compressed, until a notebook has its kernel: docs/session.md has what they are. */
+const MAX_FIRST_LOAD = 560_000;
+
+function bytesOfPage(): number {
+  return (performance.getEntriesByType('resource') as PerformanceResourceTiming[])
+    .filter(({ name }) => /\/_page\/.*\.(js|css)$/.test(name))
+    .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0);
+}
+
 test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ page, gateway }) => {
   const errors = complaintsOf(page);
-  await gateway.write('a.ipynb', notebookText(['1 + 1', loop('a-gate')]));
+  await gateway.write(
+    'a.ipynb',
+    notebookText(['1 + 1', loop('a-gate'), `print('\\x1b[32mgreen\\x1b[0m <b>')`])
+  );
   await open(page, gateway, 'a.ipynb');
+  const first = await page.evaluate(bytesOfPage);
+  expect(first).toBeGreaterThan(MAX_FIRST_LOAD / 2);
+  expect(first).toBeLessThanOrEqual(MAX_FIRST_LOAD);
   expect(page.url()).not.toContain(gateway.token);
   await run(page, 0);
   await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText('2');
@@ -53,6 +68,9 @@ test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ 
   await expect(cell(page, 1)).toContainText(`line ${LINES - 1}`);
   await expect.poll(() => linesOf(page, 1)).toEqual(ALL_LINES);
   await expect(cell(page, 1).locator('.jp-InputPrompt')).toHaveText('[2]:');
+  await run(page, 2);
+  await expect(cell(page, 2).locator('.jp-OutputArea-output')).toHaveText('green <b>');
+  await expect(cell(page, 2).locator('.ansi-green-fg')).toHaveText('green');
   expect(errors).toEqual([]);
 });
 

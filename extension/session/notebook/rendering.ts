@@ -1,4 +1,4 @@
-/** How outputs and Markdown are shown. Parser, Mermaid and math come with the first text that needs them. */
+/** How outputs and Markdown are shown. Parser, sanitizer, Mermaid and math come with the first text that needs them. */
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import {
   type IRenderMimeRegistry,
@@ -7,6 +7,7 @@ import {
 } from '@jupyterlab/rendermime';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { hostsOutputFactory } from '../../src/slices/hosts-output.js';
+import { loadSanitizer } from '../kit/sanitizer.js';
 import { foldedErrorFactory } from './folded-error.js';
 import { DataOutput } from './data-output.js';
 
@@ -28,6 +29,9 @@ const latexTypesetter: IRenderMime.ILatexTypesetter = {
   }
 };
 
+/** Text that is shown as it is, unless it has colours, and pictures. */
+const WITHOUT_MARKUP = /^(text\/plain|application\/vnd\.jupyter\.std(out|err)|image\/.*)$/;
+const COLOURS = '\x1b';
 const JSON_TYPE = 'application/json';
 /** Text that an object has in place of one: what stands beside it says more. */
 const NO_TEXT = /^\s*<[^<>]* object(?: at 0x[0-9a-f]+)?>\s*$/;
@@ -53,9 +57,15 @@ class PageRendermime extends RenderMimeRegistry {
   }
 
   override createRenderer(mimeType: string): IRenderMime.IRenderer {
-    return this.getFactory(mimeType) === undefined
-      ? new DataOutput(mimeType)
-      : super.createRenderer(mimeType);
+    const renderer =
+      this.getFactory(mimeType) === undefined ? new DataOutput(mimeType) : super.createRenderer(mimeType);
+    const render = renderer.renderModel.bind(renderer);
+    renderer.renderModel = async model => {
+      if (!WITHOUT_MARKUP.test(mimeType) || String(model.data[mimeType]).includes(COLOURS))
+        await loadSanitizer();
+      await render(model);
+    };
+    return renderer;
   }
 
   override clone(options: IRenderMimeRegistry.ICloneOptions = {}): RenderMimeRegistry {

@@ -29,6 +29,9 @@ const IN_PAGE = new Set([
 ]);
 /** Shown in a frame as well as in the page. */
 const IN_BOTH = new Set(['@jupyter-widgets/base', '@jupyter-widgets/controls']);
+/** Questions to a kernel that does not answer in the four seconds that ipywidgets waits, before its widgets are asked one by one. */
+const MAX_QUESTIONS = 5;
+const ONE_BY_ONE_MS = 20_000;
 /** A file with more than this of widgets is hard to open for every other program. */
 const MAX_STATE_CHARS = 8_000_000;
 
@@ -46,6 +49,7 @@ export interface LoadedWidgets {
 class PageWidgetManager extends WidgetManager {
   readonly closed = new Set<string>();
   private fetched: Promise<void> | null = null;
+  private questions = 0;
 
   constructor(private readonly options: WidgetOptions) {
     const { context, content } = options.panel;
@@ -62,7 +66,38 @@ class PageWidgetManager extends WidgetManager {
 
   private async fromKernel(): Promise<void> {
     await this.context.sessionContext.ready;
+    this.questions = 0;
     if (this.kernel !== null) await this._loadFromKernel().catch(() => undefined);
+  }
+
+  /**
+   * ipywidgets takes a kernel that is slow to answer for an old one, and then waits for each widget without end. It is asked again, once it
+   * is not busy: widgets may be closed meanwhile, and those do not answer.
+   */
+  protected override async _loadFromKernelModels(): Promise<void> {
+    await this.notBusy();
+    if (this.isDisposed || this.kernel === null) return;
+    if ((this.questions += 1) < MAX_QUESTIONS) return this._loadFromKernel();
+    await Promise.race([
+      super._loadFromKernelModels(),
+      new Promise(resolve => void setTimeout(resolve, ONE_BY_ONE_MS))
+    ]).finally(() => (this.questions = 0));
+  }
+
+  private async notBusy(): Promise<void> {
+    const { sessionContext } = this.context;
+    const isBusy = (): boolean =>
+      !sessionContext.isDisposed && sessionContext.session?.kernel?.status === 'busy';
+    while (isBusy())
+      await new Promise<void>(resolve => {
+        const changed = (): void => {
+          sessionContext.statusChanged.disconnect(changed);
+          sessionContext.disposed.disconnect(changed);
+          resolve();
+        };
+        sessionContext.statusChanged.connect(changed);
+        sessionContext.disposed.connect(changed);
+      });
   }
 
   /** Only for a trusted output. */
@@ -80,8 +115,9 @@ class PageWidgetManager extends WidgetManager {
     void model.then(made => made.once('comm:close', () => this.closed.add(id)));
   }
 
+  /** State of a file is set without waiting for the kernel: none of these models is one of its. */
   override async _get_comm_info(): Promise<object> {
-    return this.kernel === null ? {} : ((await super._get_comm_info()) as object);
+    return this.questions < MAX_QUESTIONS ? {} : ((await super._get_comm_info()) as object);
   }
 
   protected override async loadModelClass(...asked: Parameters<WidgetManager['loadClass']>): Promise<never> {

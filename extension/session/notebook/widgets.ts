@@ -2,6 +2,7 @@
 import { type IRenderMime, MimeModel } from '@jupyterlab/rendermime';
 import type { Kernel } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
+import { loadSanitizer } from '../kit/sanitizer.js';
 import { BundleOutput, type FramedOptions } from './framed-output.js';
 import { outputLine } from './output-frame.js';
 import type { LoadedWidgets } from './widget-manager.js';
@@ -43,8 +44,9 @@ export class LazyWidgets {
   }
 
   load(): Promise<LoadedWidgets> {
-    this._loaded ??= import('./widget-manager.js').then(
-      ({ loadedWidgets }) => loadedWidgets(this.options),
+    // Widgets with HTML sanitize it at once.
+    this._loaded ??= Promise.all([import('./widget-manager.js'), loadSanitizer()]).then(
+      ([{ loadedWidgets }]) => loadedWidgets(this.options),
       (error: unknown) => {
         this._loaded = undefined;
         throw error;

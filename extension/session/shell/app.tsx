@@ -1,6 +1,7 @@
 /** The page with a notebook: top bar, banners, contents, notebook, panel, step bar. */
 import { type JSX, useEffect, useMemo, useState } from 'react';
 import { type Keyboard, openSession } from '../page/open-session.js';
+import { loadSanitizer } from '../kit/sanitizer.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
 import type { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
@@ -89,18 +90,21 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
     return () => added.forEach(each => each.dispose());
   }, [page, panel]);
   useEffect(() => {
-    // After the first paint: nobody writes before there is an editor.
-    let isOver = false;
-    void context.ready.then(async () => {
-      const { addCompletion } = await import('../notebook/completion.js');
-      if (!isOver && !page.access.isReadOnly) {
-        addCompletion(panel, page.commands);
-      }
-    });
-    return () => {
-      isOver = true;
+    if (page.access.isReadOnly) return undefined;
+    // With the first editor in which somebody writes.
+    const over = new AbortController();
+    const { signal } = over;
+    const onFocus = ({ target }: { readonly target: EventTarget | null }): void => {
+      if (!(target instanceof Element) || target.closest('.cm-content') === null) return;
+      panel.node.removeEventListener('focusin', onFocus);
+      void Promise.all([import('../notebook/completion.js'), loadSanitizer()]).then(([{ addCompletion }]) => {
+        if (!signal.aborted) addCompletion(panel, page.commands);
+      });
     };
-  }, [context, panel, page]);
+    panel.node.addEventListener('focusin', onFocus, { signal });
+    onFocus({ target: document.activeElement });
+    return () => over.abort();
+  }, [panel, page]);
 
   const chooseKeyboard = (chosen: Keyboard): void => {
     storage?.setItem(KEYBOARD_KEY, chosen);
