@@ -36,8 +36,20 @@ const withoutIconVariables = {
   }
 };
 
-const AMD_CALL = /^define\(\["@jupyter-widgets\/base"\], (\w+)\);$/m;
-/** anywidget is a module that hands its exports to a global `define`, which other packages would take for their own while it is there. */
+/** @type {readonly (readonly [RegExp, string])[]} */
+const ANYWIDGET_CHANGES = [
+  [/^define\(\["@jupyter-widgets\/base"\], (\w+)\);$/m, 'export default $1;'],
+  [/AbortSignal\.timeout\(2e3\)/, 'AbortSignal.timeout(60e3)'],
+  [
+    /(?=setWidgetResult\(\{ status: "error", error \}\))/,
+    'resolvers.reject(new Error(`[anywidget] ${error?.message ?? error}`)); '
+  ]
+];
+/**
+ * anywidget is a module that hands its exports to a global `define`, which other packages would take for their own while it is there. It
+ * gives up a widget whose code does not run within two seconds, and only then one whose code has failed: Plotly's 4 MB take longer on a
+ * busy computer. Here the code has a minute, and its own error is reported at once.
+ */
 const anywidgetAsModule = {
   name: 'anywidget-as-module',
   /**
@@ -46,8 +58,11 @@ const anywidgetAsModule = {
    */
   transform(code, id) {
     if (!/\/anywidget\/dist\/index\.js$/.test(id)) return null;
-    if (!AMD_CALL.test(code)) throw new Error('anywidget no longer ends with a call of define.');
-    return { code: code.replace(AMD_CALL, 'export default $1;'), map: null };
+    for (const [found, changed] of ANYWIDGET_CHANGES) {
+      if (!found.test(code)) throw new Error(`anywidget no longer has ${found}.`);
+      code = code.replace(found, changed);
+    }
+    return { code, map: null };
   }
 };
 

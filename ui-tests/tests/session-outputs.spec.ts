@@ -99,6 +99,20 @@ export default { render({ model, el }) {
 const FAR = `class Far(anywidget.AnyWidget):
     _esm = 'import * as d3 from "https://esm.sh/d3@7"; export default { render() {} }'
 Far()`;
+/** Its code takes longer than anywidget waits, as Plotly's does on a busy computer. */
+const SLOW = `class Slow(anywidget.AnyWidget):
+    count = traitlets.Int(1).tag(sync=True)
+    _esm = '''await new Promise(done => setTimeout(done, 2500));
+export default { render({ model, el }) {
+  const show = () => { el.textContent = 'slow ' + model.get('count') };
+  model.on('change:count', show);
+  show();
+} }'''
+slow = Slow()
+slow`;
+const BROKEN = `class Broken(anywidget.AnyWidget):
+    _esm = 'nothing.here; export default { render() {} }'
+Broken()`;
 const seenBy = (count: number): string =>
   JSON.stringify({
     ...{ origin: 'null', page: 'SecurityError', token: 'SecurityError', cookie: 'SecurityError' },
@@ -121,7 +135,7 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   await page.route('https://esm.sh/**', route => route.abort());
   await gateway.write(
     'widget.ipynb',
-    notebookText([WIDGET, 'counter.count = 5', 'print(counter.count)', FAR])
+    notebookText([WIDGET, 'counter.count = 5', 'print(counter.count)', FAR, SLOW, 'slow.count = 2', BROKEN])
   );
   await open(page, gateway, 'widget.ipynb');
   await run(page, 0);
@@ -137,6 +151,12 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   await run(page, 3);
   await expect(cell(page, 3).locator('.jp-OutputArea')).toContainText('Far object');
   await expect(cell(page, 3)).toContainText('needs the network: https://esm.sh/d3@7');
+  await run(page, 4);
+  await expect(frame(page, 4).getByText('slow 1')).toBeVisible();
+  await run(page, 5);
+  await expect(frame(page, 4).getByText('slow 2')).toBeVisible();
+  await run(page, 6);
+  await expect(cell(page, 6)).toContainText('cannot be shown: [anywidget] nothing is not defined');
   expect(await page.title()).toContain('widget.ipynb');
   await expect.poll(() => gateway.read('widget.ipynb')).toMatch(/"count": ?6/);
   await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();

@@ -61,8 +61,8 @@ class PageRendermime extends RenderMimeRegistry {
       this.getFactory(mimeType) === undefined ? new DataOutput(mimeType) : super.createRenderer(mimeType);
     const render = renderer.renderModel.bind(renderer);
     renderer.renderModel = async model => {
-      if (!WITHOUT_MARKUP.test(mimeType) || String(model.data[mimeType]).includes(COLOURS))
-        await loadSanitizer();
+      const text = model.data[mimeType] as string | readonly string[];
+      if (!WITHOUT_MARKUP.test(mimeType) || [text].flat().join('').includes(COLOURS)) await loadSanitizer();
       await render(model);
     };
     return renderer;
