@@ -28,6 +28,8 @@ if (!(seconds >= 5 && seconds <= 600)) {
   process.exit(2);
 }
 
+// Before the run, which is load itself.
+const machine = machineFacts();
 const folder = await mkdtemp(join(tmpdir(), 'tpulab-flood-bench-'));
 try {
   const file = join(folder, 'times.json');
@@ -54,7 +56,7 @@ try {
       ])
     );
   }
-  if (!values['no-save']) await saveResults('flood', machineFacts(), results, { seconds });
+  if (!values['no-save']) await saveResults('flood', machine, results, { seconds });
 } finally {
   await rm(folder, { recursive: true, force: true });
 }

@@ -1,7 +1,7 @@
 /** Keeps one remote connected from the moment when a person wants it until nobody does, or nothing but a person can help. */
 import type { RemoteSsh } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import type { HostSetup, PreparedHost, ReachableRemote, RemoteShell } from './contracts.js';
+import type { HostSetup, PreparedHost, ReachableRemote, RemoteShell, SetupOptions } from './contracts.js';
 import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
 import { RemoteGateway } from './remote-gateway.js';
 import { outlookOf, RemoteProblem, told } from './remote-error.js';
@@ -51,7 +51,7 @@ export interface ConnectionOwner extends LinkOwner {
   readonly report: RemoteReport;
   beginAttempt(): void;
   move(phase: RemotePhase): void;
-  change(fields: Pick<RemoteRecord, 'lastConnectedAt'>): void;
+  change(fields: Partial<Pick<RemoteRecord, 'lastConnectedAt' | 'added'>>): void;
   /** How its gateway is reached; null: not any more. */
   reach(found: ReachableRemote | null): void;
 }
@@ -217,8 +217,7 @@ export class RemoteConnection {
     }, SETTING_UP_MS);
     try {
       const prepared = await link.prepare(remote.record.install ? setup : installed, {
-        environment: remote.record.environment,
-        sender: remote.record.sender,
+        ...wantedOf(remote.record),
         takeOver: remote.takesOver,
         ...(hostOnly === undefined ? {} : { hostOnly }),
         signal,
@@ -267,8 +266,7 @@ export class RemoteConnection {
       equip,
       withShell: ({ index, target }, use) => withOtherHost(remote, target, index, signal, use),
       wanted: {
-        environment: remote.record.environment,
-        sender: remote.record.sender,
+        ...wantedOf(remote.record),
         signal,
         onLog: line => remote.log.add(line)
       },
@@ -370,7 +368,8 @@ export class RemoteConnection {
       token,
       gatewayId,
       host: link.shell.host,
-      report: remote.report
+      report: remote.report,
+      added: found => remote.change({ added: { ...remote.record.added, ...found } })
     });
     this.#watch = watch;
     const over = new AbortController();
@@ -436,4 +435,12 @@ export class RemoteConnection {
     this.#link = null;
     await link?.[Symbol.asyncDispose]();
   }
+}
+
+function wantedOf({
+  environment,
+  sender,
+  added
+}: RemoteRecord): Pick<SetupOptions, 'environment' | 'sender' | 'added'> {
+  return { environment, sender, added: added?.[environment] ?? [] };
 }

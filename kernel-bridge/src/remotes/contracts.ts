@@ -38,6 +38,8 @@ export interface RemoteShell {
 export interface SetupOptions {
   /** Name of the environment to have there: `jax`, `torch-xla`, `torch-tpu`. */
   readonly environment: string;
+  /** What a person had added to it on the machine that was there before, as lines of a requirements file. */
+  readonly added?: readonly string[];
   /**
    * Who sends files there, letters and digits: the same at each attempt, so that a copy that broke off goes on, and nobody else's,
    * so that two who send the same file at once do not write into one.
@@ -89,6 +91,6 @@ export interface HostSetup {
   /** Stops what runs there and removes all that `prepare` made. */
   clean(
     shell: RemoteShell,
-    options: Omit<SetupOptions, 'environment' | 'sender' | 'takeOver'>
+    options: Omit<SetupOptions, 'environment' | 'added' | 'sender' | 'takeOver'>
   ): Promise<void>;
 }

@@ -1,8 +1,9 @@
 /**
  * Asks the gateway of a remote how it is: measures the round trip, notices when it has gone although ssh stands, and learns what kind of
- * TPU is there.
+ * TPU is there, and what a person has added to its environments.
  */
-import { DevicesPage, type Remote, RemoteNotice } from '@tpulab/protocol';
+import { DevicesPage, EnvironmentInfo, type Remote, RemoteNotice } from '@tpulab/protocol';
+import { Type } from '@sinclair/typebox';
 import { RemoteGateway } from './remote-gateway.js';
 import { RemoteProblem } from './remote-error.js';
 import type { RemoteReport } from './remote-report.js';
@@ -13,6 +14,11 @@ const EVERY_MS = 5_000;
 const SILENCE_MS = 30_000;
 /** After a change of the network: whoever still is there answers sooner. */
 const PROBE_MS = 4_000;
+/** Between two looks at the packages that a person has added there. */
+const PACKAGES_MS = 30_000;
+const ENVIRONMENTS = 50;
+const PACKAGES = 500;
+const PACKAGE_CHARACTERS = 200;
 
 export interface GatewayWatchOptions {
   readonly socketPath: string;
@@ -21,6 +27,8 @@ export interface GatewayWatchOptions {
   readonly host: string;
   /** Hears of it. */
   readonly report: Pick<RemoteReport, 'beat' | 'accelerator'>;
+  /** Hears what a person has added, by environment. */
+  readonly added: (found: Record<string, string[]>) => void;
   readonly everyMs?: number;
 }
 
@@ -38,6 +46,7 @@ export class GatewayWatch implements Disposable {
   #fail!: (failure: Failure) => void;
   #timer: NodeJS.Timeout | null = null;
   #hasAccelerator = false;
+  #packagesAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: GatewayWatchOptions) {
     this.#options = options;
@@ -89,6 +98,7 @@ export class GatewayWatch implements Disposable {
       }
       report.beat(performance.now() - started, noticeOf(health.notice));
       void this.#askAccelerator();
+      void this.#askPackages();
     } catch (cause) {
       if (signal.aborted) return;
       const { name, message } = cause as Error;
@@ -114,7 +124,24 @@ export class GatewayWatch implements Disposable {
       this.#hasAccelerator = false;
     }
   }
+
+  async #askPackages(): Promise<void> {
+    if (performance.now() - this.#packagesAt < PACKAGES_MS) return;
+    this.#packagesAt = performance.now();
+    const { signal } = this.#over;
+    const answer = await this.#gateway.json('/bridge/v1/environments', { signal }).catch(() => null);
+    if (signal.aborted || !Value.Check(Type.Array(EnvironmentInfo), answer?.body)) return;
+    const there = answer.body
+      .filter(({ state }) => state === 'ready' || state === 'outdated')
+      .slice(0, ENVIRONMENTS);
+    const lists = there.map(
+      one => [one.name, (one.added ?? []).filter(isPackage).slice(0, PACKAGES)] as const
+    );
+    if (lists.length > 0) this.#options.added(Object.fromEntries(lists));
+  }
 }
+
+const isPackage = (line: string): boolean => line.length <= PACKAGE_CHARACTERS;
 
 function noticeOf(value: unknown): RemoteNotice | null {
   return Value.Check(RemoteNotice, value) ? value : null;

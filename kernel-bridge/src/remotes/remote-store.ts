@@ -22,6 +22,8 @@ const StoredRemote = Type.Object({
   targets: Type.Optional(
     Type.Array(Type.Object({ destination: Type.String(), options: Type.Array(Type.String()) }))
   ),
+  /** What a person has added there, by environment: the machine may be created again. */
+  added: Type.Optional(Type.Record(Type.String(), Type.Array(Type.String()))),
   /** Of a slice: kernels use the chips of their own host alone. */
   hostOnly: Type.Optional(Type.Boolean()),
   /** Absent in files of older versions. */

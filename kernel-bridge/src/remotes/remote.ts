@@ -208,7 +208,15 @@ export class Remote implements ConnectionOwner {
     fields: Partial<
       Pick<
         RemoteRecord,
-        'wanted' | 'source' | 'hosts' | 'targets' | 'lastConnectedAt' | 'environment' | 'install' | 'hostOnly'
+        | 'wanted'
+        | 'source'
+        | 'hosts'
+        | 'targets'
+        | 'lastConnectedAt'
+        | 'environment'
+        | 'install'
+        | 'hostOnly'
+        | 'added'
       >
     >
   ): void {

@@ -8,6 +8,8 @@ import { StandInVm, USER, whyNoStandIn } from '../../../tests/stand-in-vm/index.
 import { NumberedClient } from '../faults/testing/numbered-client.js';
 import { marksOf, numberedCell } from '../faults/testing/numbered-output.js';
 import { TOKEN } from '../testing/temporary-gateway.js';
+import type { HostSetup } from './contracts.js';
+import { InstalledSetup } from './setup/host-setup.js';
 import { Hub } from './testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
@@ -16,6 +18,18 @@ const why = whyNoStandIn();
 const COUNT = 400;
 /** Nothing lost, nothing twice, nothing out of order. */
 const WHOLE = { lost: 0, doubled: 0, reordered: 0 };
+/** Of an environment that was made there. */
+const MADE = {
+  ...{
+    format: 1,
+    name: 'jax',
+    displayName: 'JAX',
+    fingerprint: 'x',
+    createdAt: '2026-01-01T00:00:00Z',
+    uv: '0'
+  },
+  kernelspec: { argv: ['false'], env: {}, envDefaults: {}, debugger: false }
+};
 
 describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped: ${why})`}`, () => {
   let vm: StandInVm;
@@ -154,6 +168,40 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect(log).toContain('connected');
     expect(log).not.toContain(token);
     expect(await readFile(path.join(stateDir, 'remotes.json'), 'utf8')).not.toContain(token);
+  });
+
+  it('remembers what a person has added there, and asks for it when the machine is created again', async () => {
+    const asked: (readonly string[] | undefined)[] = [];
+    const prepares: HostSetup = {
+      prepare: (shell, options) => {
+        asked.push(options.added);
+        return new InstalledSetup().prepare(shell, options);
+      },
+      clean: () => Promise.resolve()
+    };
+    // As pip leaves it: a package of a user is one that was asked for by name.
+    await vm.run(`set -e
+      place=$HOME/no-environments/jax; info=$place/lib/python3.12/site-packages/tinyadd-1.2.dist-info
+      mkdir -p $place/bin $info; ln -s "$(command -v python3)" $place/bin/python
+      printf '%s' '${JSON.stringify(MADE)}' >$place/tpulab.json
+      printf 'Metadata-Version: 2.1\nName: tinyadd\nVersion: 1.2\n' >$info/METADATA; : >$info/REQUESTED`);
+    await using other = await Hub.start(vm.laptop, { remotes: { setup: prepares } });
+    await other.add({ install: true });
+    await other.until('connected');
+    const file = path.join(other.bridge.folder, 'remotes.json');
+    await vi.waitFor(
+      async () =>
+        expect(JSON.parse(await readFile(file, 'utf8'))).toMatchObject({
+          remotes: [{ added: { jax: ['tinyadd==1.2'] } }]
+        }),
+      { timeout: 60_000 }
+    );
+    // The environment has gone with the machine.
+    await vm.run('rm -r ~/no-environments');
+    await other.post('disconnect');
+    await other.post('connect');
+    await other.until('connected');
+    expect(asked).toEqual([[], ['tinyadd==1.2']]);
   });
 
   it('is forgotten when it is removed, and its gateway there goes on', async () => {

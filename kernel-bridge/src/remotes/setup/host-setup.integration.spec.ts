@@ -114,14 +114,16 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     };
     const setup = (root: string) => new WatchedSetup(host, { payload, cache, root });
     const before = setup('');
-    await before.prepare('tiny');
+    // With what a person had added to it on a machine that is gone; what cannot be installed costs nothing else.
+    await before.prepare('tiny', false, ['six==1.17.0', 'six==', '--index-url=http://127.0.0.1:9']);
     expect(before.detailOf('environment')).toBe('for the CPU');
+    expect(await record()).toMatchObject({ added: ['six==1.17.0'] });
 
     await machine.addChips(GENERATIONS.find(({ name }) => name === 'v5e')!);
     const withChips = setup(machine.root);
     await withChips.prepare('tiny');
     expect(withChips.detailOf('environment')).toBe('for TPU');
-    expect(await record()).toMatchObject({ accelerator: 'tpu' });
+    expect(await record()).toMatchObject({ accelerator: 'tpu', added: ['six==1.17.0'] });
     // Where chips have gone it stays, because it says so instead of computing on the CPU.
     for (const root of [machine.root, '']) {
       const again = setup(root);

@@ -120,7 +120,17 @@ async function install(
   const session = new HostSession(shell, facts.base, wanted);
   const { chips = new ChipTable(), cache = setupCache(), uv = null } = options;
   const incoming = incomingOf(wanted.sender);
-  await installAll({ session, facts, context, incoming, stages, chips, cache, uv });
+  await installAll({
+    session,
+    facts,
+    context,
+    incoming,
+    stages,
+    chips,
+    cache,
+    uv,
+    added: wanted.added ?? []
+  });
   const equipped = { folder: facts.base, python: pythonOf(`${facts.base}/${environmentFolder(context)}`) };
   return { session, facts, context, incoming, stages, equipped };
 }
@@ -198,7 +208,7 @@ function unfit(host: string, failures: readonly RemoteCheck[]): SetupError {
 
 async function clean(
   shell: RemoteShell,
-  wanted: Omit<SetupOptions, 'environment' | 'sender' | 'takeOver'>,
+  wanted: Omit<SetupOptions, 'environment' | 'added' | 'sender' | 'takeOver'>,
   options: HostSetupOptions
 ): Promise<void> {
   const {
@@ -303,7 +313,7 @@ export class InstalledSetup implements HostSetup {
   /** Nothing was put there, so the gateway is all there is to end; its kernels are ended too. */
   async clean(
     shell: RemoteShell,
-    { signal }: Omit<SetupOptions, 'environment' | 'sender' | 'takeOver'>
+    { signal }: Omit<SetupOptions, 'environment' | 'added' | 'sender' | 'takeOver'>
   ): Promise<void> {
     await shell.run(`${USER_PATH}\ntpulab stop --kernels`, [], { signal, timeoutMs: START_MS });
   }

@@ -25,6 +25,8 @@ export interface Installation {
   readonly cache: string;
   /** uv of this machine; null: looked for when it is needed. */
   readonly uv: string | null;
+  /** To the environment, on the machine that was there before. */
+  readonly added: readonly string[];
 }
 
 export async function installAll(installation: Installation): Promise<void> {
@@ -86,7 +88,7 @@ async function bridge({ session, facts, context, incoming, stages, cache }: Inst
 }
 
 async function environment(installation: Installation, reachesIndex: boolean): Promise<void> {
-  const { session, facts, context, incoming, stages, chips } = installation;
+  const { session, facts, context, incoming, stages, chips, added } = installation;
   const { layout, tools, definition } = context;
   const title = `Environment ${definition.name}`;
   const accelerator = acceleratorFor(facts, chips, definition);
@@ -103,6 +105,7 @@ async function environment(installation: Installation, reachesIndex: boolean): P
     definition,
     accelerator,
     reachesIndex,
+    added,
     fetching: () => fetching(installation)
   };
   const python = await stages.run('python', async stage => {

@@ -30,6 +30,8 @@ export interface EnvironmentInstallation {
   readonly accelerator: 'tpu' | 'cpu';
   /** False: the host has just failed to reach a package index, so its own is asked once and no more. */
   readonly reachesIndex: boolean;
+  /** To the environment, on the machine that was there before. */
+  readonly added: readonly string[];
   readonly fetching: () => FetchContext;
 }
 
@@ -69,7 +71,9 @@ export async function installEnvironment(
   const uv = new UvProgress();
   // What belongs to this machine alone, a folder or a link, is nothing that the host could install.
   const here = await addedPackages(environmentFolder(environmentsFolder(undefined), definition.name));
-  const also = here.filter(line => /^[\w.-]+==/.test(line));
+  const released = [...here, ...installation.added].filter(line => /^[\w.-]+==[\w.!+-]+$/.test(line));
+  // In the version that was there.
+  const also = [...new Map(released.map(line => [line.split('==', 1)[0], line])).values()];
   const create = (wheels: string): Promise<ScriptEnd> =>
     session.run(
       ENVIRONMENT_SCRIPT,

@@ -37,7 +37,7 @@ export interface SliceSetupOptions {
   readonly equip: NonNullable<HostSetup['equip']>;
   /** Logs in to one of them, for as long as `use` takes. */
   readonly withShell: <T>(host: OtherHost, use: (shell: RemoteShell) => Promise<T>) => Promise<T>;
-  readonly wanted: Pick<SetupOptions, 'environment' | 'sender' | 'signal' | 'onLog'>;
+  readonly wanted: Pick<SetupOptions, 'environment' | 'added' | 'sender' | 'signal' | 'onLog'>;
   readonly onStage: (stage: RemoteStage) => void;
   readonly onCheck: (check: RemoteCheck) => void;
   /** The hosts as they were last set up: what is different now was created again. */

@@ -23,9 +23,10 @@ export class WatchedSetup {
     this.#options = { uv: UV, ...options };
   }
 
-  prepare(environment: string, takeOver = false): Promise<PreparedHost> {
+  prepare(environment: string, takeOver = false, added: readonly string[] = []): Promise<PreparedHost> {
     return createHostSetup(this.#options).prepare(this.host.shell, {
       environment,
+      added,
       sender: this.sender,
       takeOver,
       ...this.#listeners()
