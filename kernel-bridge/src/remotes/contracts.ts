@@ -89,8 +89,7 @@ export interface HostSetup {
   /** The same without a gateway, for the other hosts of a slice. Absent: nothing is put on any host. */
   readonly equip?: (shell: RemoteShell, options: SetupOptions) => Promise<EquippedHost>;
   /** Stops what runs there and removes all that `prepare` made. */
-  clean(
-    shell: RemoteShell,
-    options: Omit<SetupOptions, 'environment' | 'added' | 'sender' | 'takeOver'>
-  ): Promise<void>;
+  clean(shell: RemoteShell, options: CleanOptions): Promise<void>;
 }
+
+export type CleanOptions = Pick<SetupOptions, 'signal' | 'onStage' | 'onCheck' | 'onLog'>;

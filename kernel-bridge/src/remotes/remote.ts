@@ -204,22 +204,7 @@ export class Remote implements ConnectionOwner {
     this.report.tell();
   }
 
-  change(
-    fields: Partial<
-      Pick<
-        RemoteRecord,
-        | 'wanted'
-        | 'source'
-        | 'hosts'
-        | 'targets'
-        | 'lastConnectedAt'
-        | 'environment'
-        | 'install'
-        | 'hostOnly'
-        | 'added'
-      >
-    >
-  ): void {
+  change(fields: Partial<Omit<RemoteRecord, 'name' | 'sender'>>): void {
     const next = { ...this.#record, ...fields };
     if (JSON.stringify(next) === JSON.stringify(this.#record)) return;
     this.#record = next;

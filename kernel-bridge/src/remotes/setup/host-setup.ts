@@ -6,7 +6,14 @@ import { explainHost } from '../ssh/explain.js';
 import { shown } from '../ssh/ssh-config.js';
 import { variantOf } from '../../environments/definition.js';
 import { pythonOf } from '../../environments/folders.js';
-import type { EquippedHost, HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../contracts.js';
+import type {
+  CleanOptions,
+  EquippedHost,
+  HostSetup,
+  PreparedHost,
+  RemoteShell,
+  SetupOptions
+} from '../contracts.js';
 import { acceleratorFor, checkHost, gib, warning } from './host-checks.js';
 import { type HostFacts, parseFacts, PROBE_SCRIPT } from './probe-script.js';
 import {
@@ -206,11 +213,7 @@ function unfit(host: string, failures: readonly RemoteCheck[]): SetupError {
   return new SetupError('setup_host_unfit', `${host} cannot be used. ${all.join(' ')}`);
 }
 
-async function clean(
-  shell: RemoteShell,
-  wanted: Omit<SetupOptions, 'environment' | 'added' | 'sender' | 'takeOver'>,
-  options: HostSetupOptions
-): Promise<void> {
+async function clean(shell: RemoteShell, wanted: CleanOptions, options: HostSetupOptions): Promise<void> {
   const {
     facts: { base }
   } = await probe(shell, wanted.signal, [], options);
@@ -311,10 +314,7 @@ export class InstalledSetup implements HostSetup {
   }
 
   /** Nothing was put there, so the gateway is all there is to end; its kernels are ended too. */
-  async clean(
-    shell: RemoteShell,
-    { signal }: Omit<SetupOptions, 'environment' | 'added' | 'sender' | 'takeOver'>
-  ): Promise<void> {
+  async clean(shell: RemoteShell, { signal }: CleanOptions): Promise<void> {
     await shell.run(`${USER_PATH}\ntpulab stop --kernels`, [], { signal, timeoutMs: START_MS });
   }
 }
