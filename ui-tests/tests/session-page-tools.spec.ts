@@ -257,6 +257,29 @@ test('a notebook that says nothing of its kernel is not written by opening it', 
   expect(await gateway.writtenAt('untouched.ipynb')).toBe(savedAt);
 });
 
+test('offers to set up JAX where no kernel is installed, and takes the kernel once there is one', async ({
+  page,
+  gateway
+}) => {
+  await gateway.write('first.ipynb', notebookText(['6 * 7']));
+  // As on a computer without an environment.
+  await page.route('**/api/kernelspecs*', route => route.fulfill({ json: { default: '', kernelspecs: {} } }));
+  await page.route('**/bridge/v1/environments', async route => {
+    const environments = (await (await route.fetch()).json()) as { name: string }[];
+    return route.fulfill({ json: environments.map(each => ({ ...each, state: 'available' })) });
+  });
+  await page.goto(gateway.link('first.ipynb'));
+  await page.getByRole('button', { name: 'Set up JAX' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Set up JAX on this machine' });
+  await expect(dialog.getByRole('button', { name: 'Set up JAX' })).toBeVisible();
+  await checkAccessibility(page, dialog);
+  await page.unrouteAll();
+  await page.keyboard.press('Escape');
+  await expect(dialog).toBeHidden();
+  await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Set up JAX' })).toBeHidden();
+});
+
 test('opens notebooks from outside: one that is dropped, and a file of the browser, which is saved where it is', async ({
   page,
   gateway

@@ -30,6 +30,9 @@ export interface KernelStartOptions {
   readonly isReadOnly: boolean;
   /** Connects a remote. */
   readonly onConnect: (remote: string) => void;
+  /** Whether the server has no environment yet and can make one. */
+  readonly canSetUp: () => Promise<boolean>;
+  readonly onSetUp: () => void;
 }
 
 export class KernelStart {
@@ -60,7 +63,7 @@ export class KernelStart {
     for (let tried = 1; tried <= TRIES && !panel.isDisposed; tried += 1) {
       const choice = await this.choice();
       if (choice.kind === 'missing') {
-        this.sayMissing(choice.wanted);
+        await this.sayMissing(choice.wanted);
         return false;
       }
       sessionContext.kernelPreference = { ...sessionContext.kernelPreference, name: choice.name };
@@ -94,6 +97,10 @@ export class KernelStart {
         return choice;
       }
       await managers.kernelspecs.refreshSpecs().catch(() => undefined);
+      // A first start: no list will come.
+      if (await this.needsSetUp()) {
+        return choice;
+      }
       await wait(RETRY_MS / 3);
     }
   }
@@ -124,7 +131,11 @@ export class KernelStart {
     return names.some(name => remoteOfPlace(splitSpecName(name).place) === null);
   }
 
-  private sayMissing({ name, displayName, language }: NotebookKernel): void {
+  private async needsSetUp(): Promise<boolean> {
+    return !this.isListed && (await this.options.canSetUp());
+  }
+
+  private async sayMissing({ name, displayName, language }: NotebookKernel): Promise<void> {
     const remote = remoteOfPlace(splitSpecName(name).place);
     if (remote !== null) {
       const connect = {
@@ -132,6 +143,9 @@ export class KernelStart {
         onClick: () => this.options.onConnect(remote)
       };
       this.say(trans.__('This notebook runs on %1, which is not connected. %2', remote, KEPT), null, connect);
+    } else if (await this.needsSetUp()) {
+      const setUp = { label: trans.__('Set up JAX'), onClick: this.options.onSetUp };
+      this.say(trans.__('No kernel is installed on this computer yet. %1', KEPT), null, setUp);
     } else if (!this.isListed) {
       this.say(trans.__('The server lists no kernels; "tpulab env create jax" makes one. %1', KEPT));
     } else {

@@ -1,4 +1,6 @@
-/** The dialog "Connect to a TPU…" of the extension, over this page's notebook. Loaded when it is opened. */
+/** The dialogs "Connect to a TPU…" and "Set up JAX" of the extension, over this page's notebook. Loaded when one is opened. */
+import { showSetupDialog } from '../../src/launcher/setup-dialog.js';
+import { EnvironmentSetup, offeredEnvironment } from '../../src/launcher/setup-model.js';
 import { remotePlace } from '../../src/backends/spec-names.js';
 import { RemoteActions } from '../../src/remotes/actions.js';
 import { showConnectDialog } from '../../src/remotes/dialog/connect-dialog.js';
@@ -38,4 +40,14 @@ export async function connect(
       }
     }
   });
+}
+
+/** The notebook gets its kernel as soon as the server lists it. */
+export async function setUp({ backends, managers, trans }: SessionPage): Promise<void> {
+  const { api } = backends.remotes;
+  const environment = offeredEnvironment(await api.environments());
+  if (environment !== null) {
+    await showSetupDialog({ setup: new EnvironmentSetup(api, environment), trans, onLessons: null });
+  }
+  await managers.kernelspecs.refreshSpecs();
 }

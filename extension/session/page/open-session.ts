@@ -6,6 +6,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import { ServerConnection } from '@jupyterlab/services';
 import { GoneWatch } from '../../src/absent/gone-watch.js';
 import { startThere } from '../../src/absent/start-there.js';
+import { offeredEnvironment } from '../../src/launcher/setup-model.js';
 import { KeptApi } from '../../src/reattach/kept-api.js';
 import { floodFactory } from '../../src/reattach/flood-output.js';
 import { followNotebook } from '../../src/reattach/follow-notebook.js';
@@ -58,7 +59,13 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
     managers,
     notices,
     isReadOnly,
-    onConnect: name => void commands.execute(CommandIDs.connect, { name })
+    onConnect: name => void commands.execute(CommandIDs.connect, { name }),
+    canSetUp: () =>
+      backends.remotes.api.environments().then(
+        found => offeredEnvironment(found) !== null,
+        () => false
+      ),
+    onSetUp: () => void import('./connect.js').then(({ setUp }) => setUp(page))
   });
   if (!isReadOnly) {
     saving.reloaded.connect(() => notices.say(reloadedNotice(context.path)));

@@ -41,7 +41,6 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
   useSeconds(connection.kind === 'reconnecting');
   const all = [
     ...connectionNotices(page),
-    ...kernelNotices(page),
     ...viewNotices(page, session),
     ...fileNotices(page, session),
     ...cloudNotices(page, session.gone?.remote ?? null),
@@ -100,22 +99,6 @@ function viewNotices({ access }: SessionPage, { context }: OpenSession): Notice[
         }
       ]
     : [];
-}
-
-function kernelNotices({ access, managers }: SessionPage): Notice[] {
-  const { specs } = managers.kernelspecs;
-  return access.isReadOnly || specs === null || Object.keys(specs.kernelspecs).length > 0
-    ? []
-    : [
-        {
-          id: 'no-kernel',
-          tone: 'warning',
-          text: trans.__(
-            'No kernel is installed on this computer, so cells cannot run. Make one in a terminal: tpulab env create jax. This page then offers it.'
-          ),
-          actions: []
-        }
-      ];
 }
 
 /** Kernels that this page was connected to. */

@@ -35,15 +35,15 @@ const IDLE: EnvironmentCreation = {
   transfer: null
 };
 
-async function drawn(creation: EnvironmentCreation): Promise<HTMLElement> {
+async function drawn(
+  creation: EnvironmentCreation,
+  onLessons: (() => Promise<void>) | null = () => Promise.resolve()
+): Promise<HTMLElement> {
   const host = document.createElement('div');
   const setup = new EnvironmentSetup({ ask: <T,>() => Promise.resolve(creation as T) }, JAX);
   const trans = nullTranslator.load('jupyterlab_tpulab');
-  const nothing = (): Promise<void> => Promise.resolve();
   await act(async () => {
-    createRoot(host).render(
-      <SetupBody {...{ setup, trans }} onLessons={nothing} onClose={() => undefined} />
-    );
+    createRoot(host).render(<SetupBody {...{ setup, trans, onLessons }} onClose={() => undefined} />);
     await Promise.resolve();
   });
   setup.dispose();
@@ -82,4 +82,10 @@ it('names the kernel at the end, and offers the lessons', async () => {
   );
   const buttons = [...host.querySelectorAll('button')].map(({ textContent }) => textContent);
   expect(buttons).toContain('Open the lessons');
+});
+
+it('says that the notebook gets its kernel, where it was opened from a notebook', async () => {
+  const host = await drawn({ ...IDLE, state: 'done' }, null);
+  expect(host.textContent).toContain('JAX is ready. The notebook gets its kernel when you close this.');
+  expect(host.textContent).not.toContain('lessons');
 });

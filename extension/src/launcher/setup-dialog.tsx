@@ -17,8 +17,8 @@ import type { EnvironmentSetup } from './setup-model.js';
 export interface ISetupOptions {
   readonly setup: EnvironmentSetup;
   readonly trans: TranslationBundle;
-  /** Copies the lessons and shows them. Throws what people can read. */
-  readonly onLessons: () => Promise<void>;
+  /** Copies the lessons and shows them. Throws what people can read. Null where a notebook waits for the kernel. */
+  readonly onLessons: (() => Promise<void>) | null;
 }
 
 /** Resolves when the dialog is closed. */
@@ -84,13 +84,13 @@ export function SetupBody({
           <button type="button" className="jp-TPULabButton" {...(isRunning && FIRST)} onClick={onClose}>
             {trans.__('Close')}
           </button>
-          {isRunning ? null : state === 'done' ? (
+          {isRunning || (state === 'done' && onLessons === null) ? null : state === 'done' ? (
             <button
               type="button"
               className="jp-TPULabButton jp-mod-primary"
               {...FIRST}
               disabled={isBusy}
-              onClick={() => begin(() => onLessons().then(onClose))}
+              onClick={() => begin(async () => onLessons?.().then(onClose))}
             >
               {trans.__('Open the lessons')}
             </button>
@@ -111,7 +111,9 @@ export function SetupBody({
       {said === null ? null : <ErrorCard message={said} trans={trans} />}
       {state === 'done' ? (
         <p role="status">
-          {trans.__('%1 is ready. Its kernel, "%2", is in the launcher.', name, environment.displayName)}
+          {onLessons === null
+            ? trans.__('%1 is ready. The notebook gets its kernel when you close this.', name)
+            : trans.__('%1 is ready. Its kernel, "%2", is in the launcher.', name, environment.displayName)}
         </p>
       ) : (
         <p className="jp-TPULabQuiet">
