@@ -63,7 +63,6 @@ export const CONTENTS = [
     group: 'Concepts',
     pages: [
       { title: 'How step time is measured', source: 'steps.md' },
-      { title: 'What survives a fault', source: 'faults.md' },
       { title: 'Security model', source: 'security.md' },
       { title: 'PyTorch and its memory on a TPU', source: 'runtime.md' },
       { title: 'The recipes', source: 'recipes.md' },
@@ -90,7 +89,10 @@ export const CONTENTS = [
       { title: 'Development', source: 'develop.md' },
       { title: 'Architecture', source: 'architecture.md' },
       { title: 'Journal format', source: 'journal.md' },
+      { title: 'What survives a fault', source: 'faults.md' },
+      { title: 'Threats and their tests', source: 'threats.md' },
       { title: 'Jupyter conformance', source: 'conformance.md' },
+      { title: 'Notes on the recipes', source: 'recipe-notes.md' },
       { title: 'Decisions', source: 'decisions/README.md' },
       { title: 'Report a security problem', source: '../SECURITY.md' }
     ]

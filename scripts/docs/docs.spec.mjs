@@ -24,6 +24,28 @@ describe('the contents of the site', () => {
   });
 });
 
+describe('pages for users', () => {
+  const pages = CONTENTS.filter(({ group }) => group !== 'Project')
+    .flatMap(group => group.pages)
+    .filter(({ source }) => PAGES.includes(source));
+
+  it('do not grow: what only developers need stands under Project', () => {
+    const words = pages.flatMap(({ source }) =>
+      textOf(`docs/${source}`)
+        .replaceAll(/```[^]*?```/g, '')
+        .split(/\s+/)
+        .filter(word => /\p{L}/u.test(word))
+    );
+    // 25,000 are the aim; lower this with each page that gets shorter.
+    expect(words.length).toBeLessThan(38_600);
+  });
+
+  it.each(pages)('$source has no target and no figure of a busy machine', ({ source }) => {
+    const lines = textOf(`docs/${source}`).split('\n');
+    expect(lines.filter(line => /\bthe target (for|of|is) |\(load \d|at load \d/i.test(line))).toEqual([]);
+  });
+});
+
 describe.each([
   'README.md',
   'CONTRIBUTING.md',

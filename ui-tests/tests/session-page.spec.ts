@@ -34,7 +34,7 @@ async function linesOf(page: Page, index: number): Promise<string[]> {
   return printed.join('\n').match(/line \d+/g) ?? [];
 }
 
-/** Scripts and styles, compressed, until a notebook has its kernel: docs/session.md has what they are. */
+/** Scripts and styles, compressed, until a notebook has its kernel: docs/benchmarks.md has what they are. */
 const MAX_FIRST_LOAD = 560_000;
 
 function bytesOfPage(): number {

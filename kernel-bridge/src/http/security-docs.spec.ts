@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 const SOURCES = new URL('../', import.meta.url);
-const TEXT = readFileSync(new URL('../../docs/security.md', SOURCES), 'utf8');
+const TEXT = readFileSync(new URL('../../docs/threats.md', SOURCES), 'utf8');
 
 /** Last cell of each line: a spec, and the name of a test in it. */
 const named = TEXT.split('\n')
@@ -10,7 +10,7 @@ const named = TEXT.split('\n')
   .filter(match => match !== null)
   .map(match => ({ file: match[1] ?? '', test: match[2] }));
 
-describe('docs/security.md', () => {
+describe('docs/threats.md', () => {
   it('names a spec for each threat, and for everybody who could be hostile', () => {
     const rows = TEXT.split('\n').filter(line => line.startsWith('| ') && !/^\| (threat|who|---)/.test(line));
     expect(rows.length).toBeGreaterThan(25);

@@ -170,7 +170,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect(await readFile(path.join(stateDir, 'remotes.json'), 'utf8')).not.toContain(token);
   });
 
-  it('remembers what a person has added there, and asks for it when the machine is created again', async () => {
+  it('remembers what a person has added there, and asks for it when the machine is recreated', async () => {
     const asked: (readonly string[] | undefined)[] = [];
     const prepares: HostSetup = {
       prepare: (shell, options) => {

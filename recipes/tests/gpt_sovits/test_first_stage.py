@@ -57,7 +57,7 @@ def test_logits_targets_loss_and_gradients() -> None:
 
 
 def test_hiding_the_right_side_makes_texts_independent_of_their_batch() -> None:
-    """The original hides the first places of short texts instead (docs/gpt-sovits.md, first stage, 1)."""
+    """The original hides the first places of short texts instead (docs/recipe-notes.md, first stage, 1)."""
     name, model = "s1_forward", _model()
     x, x_lens, y, y_lens, bert = (tensor(name, f"in/{key}") for key in ("x", "x_lens", "y", "y_lens", "bert"))
     logits, _ = model(x, x_lens, y, y_lens, bert)

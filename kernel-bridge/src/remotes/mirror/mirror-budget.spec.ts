@@ -49,7 +49,7 @@ async function onDisk(place = folder): Promise<{ bytes: number; segments: number
 const LIMIT = MIB;
 const FRAME = 100_000;
 
-it('is bounded at every moment: bytes, segments and copies that were put aside', async () => {
+it('is bounded at every moment: bytes, segments and archived copies', async () => {
   const step = fc.record({
     kernel: fc.integer({ min: 0, max: 4 }),
     what: fc.constantFrom('records', 'records', 'hole', 'restart', 'again'),

@@ -169,9 +169,12 @@ describe('the arguments of ssh', () => {
     await expect(started).rejects.toMatchObject({ code: 255 });
   });
 
-  it.each(['-oProxyCommand=x', '', 'a b', "a'b", 'a$(id)', 'a\nb'])('%j is no destination', destination => {
-    expect(() => checkDestination(destination)).toThrow(/not a valid ssh destination/);
-  });
+  it.each(['-oProxyCommand=x', '', 'a b', "a'b", 'a$(id)', 'a\nb'])(
+    '%j is not a destination',
+    destination => {
+      expect(() => checkDestination(destination)).toThrow(/not a valid ssh destination/);
+    }
+  );
 
   it('are shown as a person would type them', () => {
     const options = ['-o', "ProxyCommand=sh -c 'x y'"];

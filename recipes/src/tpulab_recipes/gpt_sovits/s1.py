@@ -2,7 +2,7 @@
 one after the other, with a cache of one size and one program a token.
 
 Parameter names are those of RVC-Boss/GPT-SoVITS 48b1a01 (`AR/models/t2s_model.py`); its rules of sampling and
-stopping are kept, and its faults are in docs/gpt-sovits.md.
+stopping are kept, and its faults are in docs/recipe-notes.md.
 """
 
 from __future__ import annotations
