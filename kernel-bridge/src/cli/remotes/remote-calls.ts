@@ -86,10 +86,6 @@ export class RemoteCalls {
     return this.#ask(SyncStatus, 'GET', `/${encodeURIComponent(name)}/sync`);
   }
 
-  cancelSync(name: string): Promise<SyncStatus> {
-    return this.#ask(SyncStatus, 'DELETE', `/${encodeURIComponent(name)}/sync`);
-  }
-
   /** `project` of Google Cloud; else gcloud's own. */
   candidates(project?: string): Promise<RemoteCandidates> {
     const query = project === undefined ? '' : `?${new URLSearchParams({ project }).toString()}`;

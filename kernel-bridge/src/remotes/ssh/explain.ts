@@ -27,7 +27,7 @@ function placeIn(words: string, { target: { destination }, configured }: Asked):
   const name = (named?.[1] ?? named?.[2] ?? named?.[3] ?? '').replace(/^.*@/, '');
   const own = [hostOf(destination), valueIn(configured, 'hostname')];
   if (!PROXIED.test(configured) || name === '' || own.includes(name)) return destination;
-  return `${name}, on the way to ${destination}`;
+  return `${name} (on the way to ${destination})`;
 }
 
 const PROXIED = /^proxy(command|jump) (?!none$)/m;

@@ -218,6 +218,17 @@ describe('what ssh says when it fails', () => {
     expect(problem.message).toContain('vm');
   });
 
+  it.each([
+    ['ssh: Could not resolve hostname gate: Name or service not known', /gate \(on the way to vm\), or/],
+    ['ana@gate: Permission denied (publickey).', /^gate \(on the way to vm\) rejected/],
+    ['ana@10.0.0.2: Permission denied (publickey).', /^vm rejected/]
+  ])('of a host on the way names that one: %s', (line, message) => {
+    const configured = 'hostname 10.0.0.2\nproxyjump ana@gate\n';
+    expect(
+      explainSsh(target, [line, 'Connection closed by UNKNOWN port 65535'], 255, configured).message
+    ).toMatch(message);
+  });
+
   it('without a word is said with its exit code', () => {
     expect(explainSsh(target, [], 12).message).toContain('exit code 12');
   });
