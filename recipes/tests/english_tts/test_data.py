@@ -112,25 +112,25 @@ def test_what_cannot_be_used_is_named_and_left_out_or_refused(
         prepare(str(folder), str(tmp_path / "out"), CONFIG.but(on_bad_file="refuse"))
 
 
-def test_text_becomes_phonemes_by_the_lexicon_and_unknown_words_are_named() -> None:
+def test_any_english_text_becomes_phonemes_and_punctuation_is_a_pause() -> None:
     processor = PhonemeProcessor()
-    assert processor.phonemes("The RED bird.") == [
-        "<sil>",
-        "DH",
-        "AH",
-        "R",
-        "EH",
-        "D",
-        "B",
-        "ER",
-        "D",
-        "<sil>",
-    ]
+    assert " ".join(processor.phonemes("The RED bird; 30 zebras.")) == (
+        "<sil> DH AH0 R EH1 D B ER1 D <sil> TH ER1 T IY0 Z IY1 B R AH0 Z <sil>"
+    )
     assert processor.names(processor.ids(["AE1", "sp", "spn"])) == ["AE1", "<sil>", "<unk>"]
-    with pytest.raises(DataError, match="zebra"):
-        processor.phonemes("A zebra.")
-    with pytest.raises(DataError, match="no words"):
-        processor.phonemes("…")
+    for empty in ("…", " , {sil}", "你好"):
+        with pytest.raises(DataError, match="no words"):
+            processor.phonemes(empty)
+
+
+def test_phones_of_an_ipa_aligner_are_arpabets() -> None:
+    """Case D05: MFA's `english_mfa` writes IPA (phones: montreal-forced-aligner.readthedocs.io)."""
+    processor = PhonemeProcessor()
+    phones = ["tʰ", "ɑː", "ɫ̩", "n̩", "tʃ", "dʲ", "ɾ̃", "ej", "cʰ", "d̪", "ɝ", "ʉː", "ɔj", "ʔ", "QQ"]
+    names = ["T", "AA", "L", "N", "CH", "D", "N", "EY", "K", "D", "ER", "UW", "OY", "T"]
+    assert processor.names(processor.ids(phones[:-1])) == names
+    with pytest.raises(DataError, match="there is no symbol 'QQ'"):
+        processor.ids(phones)
 
 
 def test_an_epoch_has_every_utterance_once_in_batches_of_few_shapes() -> None:

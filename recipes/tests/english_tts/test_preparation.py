@@ -164,14 +164,34 @@ def test_training_goes_on_with_an_interrupted_preparation_and_never_takes_other_
 
 
 def test_only_symbols_that_were_trained_are_spoken() -> None:
-    """Aligned data have stresses and no punctuation; a lexicon and g2p_en have it otherwise."""
+    """Aligned data have stresses and no punctuation; a lexicon has it otherwise."""
     voice = PhonemeProcessor(trained=("<sil>", "DH", "AH0", "R", "EH1", "D", "HH", "L", "OW1"))
-    for text, said in (
-        ("The red. Red!", "<sil> DH AH0 R EH1 D R EH1 D <sil>"),
+    for text, spoken in (
+        ("The red. Red!", "<sil> DH AH0 R EH1 D <sil> R EH1 D <sil>"),
         ("{HH AH0 L OW1 , , D}", "<sil> HH AH0 L OW1 <sil> D <sil>"),
+        ("{HH AH1 L OW0}", "<sil> HH AH0 L OW1 <sil>"),
     ):
-        assert " ".join(voice.phonemes(text)) == said
+        assert " ".join(voice.phonemes(text)) == spoken
     with pytest.raises(DataError, match="never trained on B"):
         voice.phonemes("The bird.")
-    with pytest.raises(DataError, match=r"zebra: not in the shipped lexicon.*in braces"):
-        voice.phonemes("A zebra.")
+
+
+def test_the_built_in_voice_that_sounds_like_a_person_is_prepared_whole(tmp_path: Path) -> None:
+    found = _prepare_built_in(tmp_path / "voice", corpus_voice="hibari", corpus_count=6)
+    assert (len(found["names"]), found["left_out"]) == (6, [])
+    assert {"AH0", "<sil>"} < set(found["symbols"])
+    assert not set(found["symbols"]) & {".", ",", "<unk>"}
+    utterances, _ = read_features(str(tmp_path / "voice"), LONG)
+    for one in utterances:
+        assert one.durations.sum() == len(one.mel)
+        read = [each.rstrip("012") for each in PhonemeProcessor(trained=found["symbols"]).phonemes(one.text)]
+        aligned = [each.rstrip("012") for each in PhonemeProcessor().names(one.phonemes)]
+        # What is spoken of a text is what was aligned for it.
+        assert read == aligned
+
+
+LONG = CONFIG.but(frame_buckets=(320,))
+
+
+def _prepare_built_in(output: Path, **changes: Any) -> dict[str, Any]:
+    return prepare("", str(output), LONG.but(**changes))

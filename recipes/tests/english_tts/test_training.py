@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from english_tts.tiny_voice import TINY, made_up
+from preparing import lj_folder
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, TrainingDiverged
 from tpulab_recipes.english_tts import checkpoint_manager, use_seed_imports
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
@@ -265,6 +266,36 @@ def test_the_seeds_imports_and_settings_work() -> None:
     with pytest.raises(ConfigError, match="hiden_dim"):
         Config.from_dict({"hiden_dim": 3})
     assert not math.isnan(custom.frame_seconds)
+
+
+def test_config_dataset_model_and_training_in_five_lines(tmp_path: Path) -> None:
+    """The flow of the seed's document, with its imports."""
+    use_seed_imports()
+    from data.ljspeech_dataset import LJSpeechDataset  # type: ignore[import-not-found]
+    from kokoro.model import KokoroModel  # type: ignore[import-not-found]
+    from training.english_trainer import EnglishTrainer  # type: ignore[import-not-found]
+
+    folder = lj_folder(tmp_path / "lj", [f"clip{n}|a|a" for n in range(8)])
+    config = TINY.but(
+        data_dir=str(folder), output_dir=str(tmp_path / "voice"), num_epochs=1, frame_buckets=(96,)
+    )
+    dataset = LJSpeechDataset(config)
+    model = KokoroModel(config)
+    trainer = EnglishTrainer.of(config, dataset, model, backend=make("cpu", "cpu"))
+    start = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    found = trainer.train()
+    trainer.close()
+    assert (len(dataset), len(dataset.train), len(dataset.held_out)) == (8, 6, 2)
+    assert dataset[0].name == "clip0"
+    assert found["total"] > 0
+    weights = model.state_dict()
+    assert all(
+        torch.equal(start[name].cpu(), weights[name])
+        for name in weights
+        if name not in ("mel_mean", "mel_std")
+    )
+    assert torch.equal(start["mel_mean"].cpu(), torch.tensor(dataset.statistics["mel_mean"]))
+    assert not torch.equal(trainer.model.embedding.weight.detach().cpu(), weights["embedding.weight"])
 
 
 def test_recomputed_layers_change_nothing_of_the_same_dropout(new_trainer: New) -> None:

@@ -28,7 +28,7 @@ from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
     small_features,
 )
 from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder  # noqa: E402
-from tpulab_recipes.gpt_sovits.text import phonemes_of  # noqa: E402
+from tpulab_recipes.gpt_sovits.text import phonemes_of, symbols  # noqa: E402
 from tpulab_recipes.gpt_sovits.trainer import plan  # noqa: E402
 from tpulab_recipes.runtime import memory_plan  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
@@ -154,10 +154,10 @@ def test_what_cannot_be_used_is_one_clear_sentence(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = tmp_path / "odd.list"
-    listed.write_text(f"{corpus}/audio/utt_0000.wav|anna|EN|xyzzy\nnowhere.wav|anna|EN|the cat\n")
+    listed.write_text(f"{corpus}/audio/utt_0000.wav|anna|ZH|你好\nnowhere.wav|anna|EN|the cat\n")
     done, reasons = prepare(listed, tmp_path / "exp", Config(), small_features(Config()))
     assert done == 0
-    assert "the word 'xyzzy' is not known" in reasons["utt_0000.wav"]
+    assert "'你' is no English letter" in reasons["utt_0000.wav"]
     assert "cannot be read as sound" in reasons["nowhere.wav"]
     with pytest.raises(DataError, match="has no clip that can be used"):
         read_clips(tmp_path / "exp", Config())
@@ -169,7 +169,14 @@ def test_what_cannot_be_used_is_one_clear_sentence(
     full = ["prepare", "--preset", "full-size", "--inp-text", str(listed), "--exp-dir", str(tmp_path)]
     assert main(full) == 1
     assert "cnhubert_base_dir: 768 semantic features need HuBERT" in capsys.readouterr().err
-    assert phonemes_of("The {HH AH0} cat!") == ["DH", "AH1", "HH", "AH0", "K", "AE1", "T", "!"]
+    assert (
+        " ".join(phonemes_of("The {HH AH0} cat; 2 zebras!"))
+        == "DH AH0 HH AH0 K AE1 T , T UW1 Z IY1 B R AH0 Z !"
+    )
+    assert set(phonemes_of("Zebulonium: at 10:30, or so…")) <= set(symbols("v1"))
+    for text, wrong in (("你好", "'你' is no English letter"), ("…", "no phonemes")):
+        with pytest.raises(ConfigError, match=wrong):
+            phonemes_of(text)
 
 
 def test_batches_are_those_of_the_original_s_collate_function() -> None:

@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tpulab_recipes.common.errors import CheckpointError, ConfigError  # noqa: E402
+from tpulab_recipes.gpt_sovits import use_seed_imports  # noqa: E402
 from tpulab_recipes.gpt_sovits.checkpoints import (  # noqa: E402
     export_training,
     export_voice,
@@ -25,7 +26,8 @@ from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config  # noqa: E402
 from tpulab_recipes.gpt_sovits.discriminator import MultiPeriodDiscriminator  # noqa: E402
 from tpulab_recipes.gpt_sovits.models import SynthesizerTrn  # noqa: E402
 from tpulab_recipes.gpt_sovits.text import symbols  # noqa: E402
-from tpulab_recipes.gpt_sovits.utils import fold_weight_norm  # noqa: E402
+from tpulab_recipes.gpt_sovits.utils import fold_weight_norm, generator_loss, kl_loss  # noqa: E402
+from tpulab_recipes.runtime import selection  # noqa: E402
 
 from .reference import full_size, near, published_keys, tensor, tiny_synthesizer  # noqa: E402
 
@@ -89,6 +91,46 @@ def test_the_call_of_vits_is_the_same_model() -> None:
     assert torch.equal(starts, other[2])
     assert torch.equal(x_mask, y_mask)
     assert (attn, len(latents), float(l_length)) == (None, 6, 0.0)
+
+
+def test_the_seeds_imports_and_training_loop_run_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 001: its lines, with losses and updates where it has a comment."""
+    use_seed_imports()
+    from module.tpu.discriminator import MultiPeriodDiscriminator  # type: ignore[import-not-found]
+    from module.tpu.models import SynthesizerTrn as Imported  # type: ignore[import-not-found]
+    from module.tpu.utils import get_xla_device, mark_step  # type: ignore[import-not-found]
+
+    monkeypatch.setattr(selection, "_current", selection.make("cpu", "cpu"))
+    device = get_xla_device()
+    model = tiny_synthesizer().to(device).train()
+    discriminator = MultiPeriodDiscriminator().to(device)
+    assert type(model) is Imported is SynthesizerTrn
+    ssl, _, frames, _, _ = _inputs()
+    waves = torch.rand(2, 1, ssl.shape[2] * model.hop) * 2 - 1
+    dataloader = [(ssl, frames, waves, frames * model.hop, torch.zeros(2, dtype=torch.long))]
+    updates = torch.optim.SGD(model.parameters(), 1e-3)
+    for batch in dataloader:
+        x, x_lengths, y, y_lengths, sid = [item.to(device) for item in batch]
+        y_hat, l_length, attn, ids_slice, x_mask, y_mask, (z, z_p, m_p, logs_p, m_q, logs_q) = model(
+            x, x_lengths, y, y_lengths, sid
+        )
+        mark_step()
+        y_d_hat_r, y_d_hat_g, _, _ = discriminator(y, y_hat)
+        mark_step()
+        loss = generator_loss(y_d_hat_g) + kl_loss(z_p, logs_q, m_p, logs_p, y_mask) + l_length
+        loss.backward()
+        updates.step()
+        mark_step()
+    assert bool(torch.isfinite(loss))
+    assert y_hat.shape == (2, 1, model.segment_size * model.hop)
+    assert (attn, len(y_d_hat_r), len(ids_slice)) == (None, len(y_d_hat_g), 2)
+    assert x_mask.shape == y_mask.shape
+    assert z.shape == m_q.shape
+    size = 2 * (model.enc_q.pre.in_channels - 1)
+    padded = torch.nn.functional.pad(waves[:, 0], ((size - model.hop) // 2,) * 2, mode="reflect")
+    window = torch.hann_window(size)
+    spectrum = torch.stft(padded, size, model.hop, size, window, center=False, return_complex=True).abs()
+    assert torch.allclose(model._spectrogram(waves[:, 0]), spectrum, atol=2e-3)
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])

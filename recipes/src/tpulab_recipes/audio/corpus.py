@@ -14,15 +14,16 @@ what the voice recipes read, around one folder of sound:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tpulab_recipes.audio.files import save
-from tpulab_recipes.audio.formants import VOICES, Voice, synthesise
+from tpulab_recipes.audio.formants import VOICES, Speaker, synthesise
 from tpulab_recipes.audio.phonemes import LEXICON, PHONEMES, SILENCE
 from tpulab_recipes.common.errors import DataError
 
@@ -59,7 +60,7 @@ class Interval:
 @dataclass(frozen=True)
 class Utterance:
     name: str
-    voice: Voice
+    voice: Speaker
     words: tuple[str, ...]
     phones: tuple[Interval, ...]
     """Without gaps, from 0 to the last sample, silence at both ends."""
@@ -132,12 +133,20 @@ def write_corpus(folder: str | Path, settings: CorpusSettings) -> int:
 
     Raises `DataError` when the folder cannot be written.
     """
+    return write_utterances(folder, utterances(settings), asdict(settings))
+
+
+def write_utterances(folder: str | Path, corpus: Iterable[Utterance], settings: Mapping[str, Any]) -> int:
+    """Writes these utterances, and last `corpus.json` with the settings; returns their length in samples.
+
+    Raises `DataError` when the folder cannot be written.
+    """
     root, total = Path(folder), 0
     try:
         for place in ("audio", "audio_prompts", "TextGrid"):
             (root / place).mkdir(parents=True, exist_ok=True)
         listed, table, durations = [], [], []
-        for each in utterances(settings):
+        for each in corpus:
             save(root / "audio" / f"{each.name}.wav", each.wave, each.sample_rate)
             (root / "audio_prompts" / f"{each.name}_prompt.txt").write_text(f"[S1] {each.text}\n")
             _write_text_grid(root / "TextGrid" / f"{each.name}.TextGrid", each)
@@ -156,7 +165,7 @@ def write_corpus(folder: str | Path, settings: CorpusSettings) -> int:
             ("corpus.list", listed),
             ("metadata.csv", table),
             ("durations.jsonl", durations),
-            ("corpus.json", [json.dumps(asdict(settings))]),
+            ("corpus.json", [json.dumps(dict(settings))]),
         ):
             (root / name).write_text("\n".join(lines) + "\n")
     except OSError as error:

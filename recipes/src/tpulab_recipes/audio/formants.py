@@ -20,8 +20,12 @@ _BLOCKS_A_SECOND = 125
 
 
 @dataclass(frozen=True)
-class Voice:
+class Speaker:
     name: str
+
+
+@dataclass(frozen=True)
+class Voice(Speaker):
     pitch_hz: float
     tract: float = 1.0
     """Formants are so many times those of the table: above 1 for a shorter vocal tract."""

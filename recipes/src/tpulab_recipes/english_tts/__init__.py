@@ -18,14 +18,20 @@ SEED_MODULES = (
 )
 
 
-def use_seed_imports() -> None:
-    """Makes `from training.trainer import KokoroTrainer` and its like mean this package, in this process.
+#: And its two dependencies.
+SEED_DEPENDENCIES = {"data.ljspeech_dataset": "data", "kokoro.model": "model"}
 
-    Raises `ImportError` where another package `training` is in use.
+
+def use_seed_imports() -> None:
+    """Makes `from training.trainer import KokoroTrainer`, `from kokoro.model import KokoroModel` and the
+    document's other imports mean this package, in this process.
+
+    Raises `ImportError` where another package `training`, `kokoro` or `data` is in use.
     """
     package = sys.modules[__name__]
-    if sys.modules.get("training", package) is not package:
-        raise ImportError("Another package named training is imported; use tpulab_recipes.english_tts.")
-    for name in SEED_MODULES:
-        sys.modules[f"training.{name}"] = importlib.import_module(f"{__name__}.{name}")
-    sys.modules["training"] = package
+    modules = {f"training.{name}": name for name in SEED_MODULES} | SEED_DEPENDENCIES
+    for parent in sorted({name.split(".")[0] for name in modules}):
+        if sys.modules.setdefault(parent, package) is not package:
+            raise ImportError(f"Another package named {parent} is imported; use tpulab_recipes.english_tts.")
+    for name, own in modules.items():
+        sys.modules[name] = importlib.import_module(f"{__name__}.{own}")

@@ -87,7 +87,7 @@ class Train(TtsCommand):
         refuse_too_large(config, backend)
         if self.resume is not None:
             config = config.but(resume_checkpoint=self.resume)
-        ensure_prepared(config, Terminal(), built_in="corpus_count" in self.given)
+        ensure_prepared(config, Terminal(), built_in=bool({"corpus_count", "corpus_voice"} & set(self.given)))
         trainer = _trainer(config, backend)
         trainer.setup_checkpoint_resumption()
         began = time.perf_counter()
@@ -252,14 +252,10 @@ SEED_FLAGS = {"--no-mixed-precision": "--no-use-mixed-precision"}
 
 
 def _trainer(config: EnglishTrainingConfig, backend: runtime.Backend, **options: Any) -> Any:
-    from tpulab_recipes.english_tts.data import read_features, split
-    from tpulab_recipes.english_tts.english_trainer import EnglishTrainer, open_run
+    from tpulab_recipes.english_tts.data import LJSpeechDataset
+    from tpulab_recipes.english_tts.english_trainer import EnglishTrainer
 
-    utterances, statistics = read_features(config.output_dir, config)
-    train, held_out = split(utterances, config)
-    return EnglishTrainer(
-        config, backend, train, held_out, statistics, run=open_run(config), progress=Terminal(), **options
-    )
+    return EnglishTrainer.of(config, LJSpeechDataset(config), backend=backend, progress=Terminal(), **options)
 
 
 def _resumed(config: EnglishTrainingConfig, backend: runtime.Backend, *, best: bool) -> Any:

@@ -45,7 +45,7 @@ MAY_CHANGE = (
 class EnglishTrainingConfig:
     # Data
     data_dir: str = ""
-    """Folder in LJSpeech's layout with TextGrids. Empty: the synthetic corpus, made in `output_dir`."""
+    """Folder in LJSpeech's layout with TextGrids. Empty: the built-in corpus, made in `output_dir`."""
     output_dir: str = "english-tts-run"
     """Folder for features, checkpoints and logs."""
     batch_size: int = 16
@@ -61,7 +61,9 @@ class EnglishTrainingConfig:
     validation_split: float = 0.05
     """Share of utterances held out."""
     corpus_count: int = 200
-    """Utterances of the synthetic corpus."""
+    """Utterances of the built-in corpus."""
+    corpus_voice: Literal["formants", "hibari"] = "formants"
+    """Who speaks it: a formant synthesiser with 35 words, or a voice that sounds like a person."""
     num_workers: int = 2
     """Batches that a thread keeps ready for the device."""
     seed: int = 0
@@ -79,7 +81,7 @@ class EnglishTrainingConfig:
     """How far self-attention of the decoder tells distances apart."""
     postnet_dim: int = 512
     """Channels of the PostNet; 0: none."""
-    frame_dropout: float = 0.0
+    frame_dropout: float = 0.5
     """Share of the decoder's input frames that are hidden in training, so that it cannot only copy."""
     cross_locality: float = 0.0
     """How much each frame of distance lowers the scores of cross-attention, in the first head; every further
@@ -263,7 +265,6 @@ def get_lesson_config() -> EnglishTrainingConfig:
         encoder_dropout=0.0,
         decoder_dropout=0.0,
         postnet_dim=64,
-        frame_dropout=0.5,
         cross_locality=0.5,
         num_epochs=30,
         learning_rate=2e-3,

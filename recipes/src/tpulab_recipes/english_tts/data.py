@@ -11,18 +11,16 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulab_recipes.audio import files
+from tpulab_recipes.audio import english, files
 from tpulab_recipes.audio.alignments import frames_of, read_text_grid
-from tpulab_recipes.audio.phonemes import PRONUNCIATIONS
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.inputs import name_within, read_json, read_lines
 from tpulab_recipes.common.preparation import Ledger, Skipped, digest, local_folder, split_by_name
@@ -76,38 +74,18 @@ class PhonemeProcessor:
         return [self.symbols[number] for number in ids]
 
     def phonemes(self, text: str) -> list[str]:
-        """Of an English text, with silence at both ends: as written in braces (`{HH AH0}`), by the lexicon of
-        the synthetic corpus, and by g2p_en for other words. Of the trained symbols the nearest are taken:
-        alignments have no punctuation, and a lexicon may mark stress otherwise. Raises `DataError` that names
-        words and symbols that are not known."""
+        """Of an English text, with silence at both ends: as written in braces (`{HH AH0}`), else as
+        `audio.english` reads it. Punctuation is a pause, and of the trained symbols the nearest are taken.
+        Raises `DataError` for a text without words and for a sound that the voice has not learned."""
         found = [SILENCE]
         for braces, plain in re.findall(r"\{([^}]*)\}|([^{}]+)", text):
-            found += braces.split() if braces else self._of_words(plain)
-        if len(found) == 1:
+            found += braces.split() if braces else english.phonemes_of(plain)
+        chosen = [self._nearest(_symbol_of(each)) for each in (*found, SILENCE)]
+        if set(chosen) == {SILENCE}:
             raise DataError(f"the text {text!r} has no words.")
-        said = [self._nearest(each) for each in (*found, SILENCE)]
         return [
-            each for before, each in zip(["", *said], said, strict=False) if not before == each == SILENCE
+            each for before, each in zip(["", *chosen], chosen, strict=False) if not before == each == SILENCE
         ]
-
-    def _of_words(self, text: str) -> list[str]:
-        words = re.findall(r"[a-z']+", text.lower())
-        unknown = [word for word in words if word not in PRONUNCIATIONS]
-        if not unknown:
-            return [phoneme for word in words for phoneme in PRONUNCIATIONS[word]]
-        g2p = _installed_g2p()
-        if g2p is None:
-            raise DataError(
-                f"{', '.join(sorted(set(unknown)))}: not in the shipped lexicon of {len(PRONUNCIATIONS)} "
-                "words; install g2p_en for other texts, or write phonemes in braces, as {HH AH0 L OW1}."
-            )
-        try:
-            return [each for each in g2p(text) if each.strip() and each in self._numbers]
-        except LookupError as error:  # NLTK's, whose message is a page.
-            raise DataError(
-                "g2p_en lacks data of NLTK; run `python -m nltk.downloader cmudict "
-                "averaged_perceptron_tagger_eng`."
-            ) from error
 
     def _nearest(self, phoneme: str) -> str:
         """The symbol itself if it was trained, else a pause for punctuation, or the vowel with another
@@ -127,19 +105,9 @@ def _symbol_of(phoneme: str) -> str:
     plain = phoneme.strip()
     if plain.lower() in _SILENT:
         return SILENCE
-    return UNKNOWN if plain.lower() in _NOISE else plain
-
-
-@lru_cache
-def _installed_g2p() -> Callable[[str], list[str]] | None:
-    try:
-        from g2p_en import G2p  # type: ignore[import-not-found]
-    except ModuleNotFoundError as error:
-        if error.name != "g2p_en":
-            raise DataError(f"g2p_en cannot be imported: {error}.") from error
-        return None
-    found: Callable[[str], list[str]] = G2p()
-    return found
+    if plain.lower() in _NOISE:
+        return UNKNOWN
+    return plain if plain in SYMBOLS else english.arpabet_of_phone(plain)
 
 
 @dataclass(frozen=True)
@@ -191,14 +159,14 @@ def prepare(
 ) -> dict[str, Any]:
     """Writes `features/` and `statistics.json` into `output_dir`, and returns the statistics.
 
-    An empty `data_dir` is the synthetic corpus, one voice, written beside them. Files that cannot be used are
+    An empty `data_dir` is the built-in corpus, written beside them. Files that cannot be used are
     left out or stop it (`on_bad_file`); both name them. What is unchanged since the last time is not computed
     again. Raises `DataError`.
     """
     from tpulab_recipes.audio.mel import MelSpectrogram
 
     output, progress = local_folder("output_dir", output_dir), progress or Silent()
-    folder = Path(data_dir) if data_dir else write_lesson_corpus(output / "corpus", c)
+    folder = Path(data_dir) if data_dir else write_built_in_corpus(output / "corpus", c)
     skipped = Skipped()
     rows = read_metadata(folder, skipped, refuse=c.on_bad_file == "refuse")
     features = Folder(output / "features").make()
@@ -252,7 +220,7 @@ def prepare(
 
 def ensure_prepared(c: EnglishTrainingConfig, progress: Progress, *, built_in: bool) -> None:
     """Prepares what training needs: the data folder that is given, or the one whose preparation was
-    interrupted. `built_in`: the synthetic corpus was asked for by name. Raises `DataError` rather than train
+    interrupted. `built_in`: the built-in corpus was named. Raises `DataError` rather than train
     on other data than meant."""
     output = local_folder("output_dir", c.output_dir)
     data_dir, marker = c.data_dir, output / PREPARING
@@ -265,10 +233,30 @@ def ensure_prepared(c: EnglishTrainingConfig, progress: Progress, *, built_in: b
         return
     elif not data_dir and not built_in:
         raise DataError(
-            f"{output} is not prepared: name your data with --data-dir, or ask for the built-in sentences "
-            "with --corpus-count 200."
+            f"{output} is not prepared: name your data with --data-dir, or take the built-in sentences "
+            "with --corpus-voice hibari."
         )
     prepare(data_dir, str(output), c, progress)
+
+
+class LJSpeechDataset(Sequence[Utterance]):
+    """The utterances of `data_dir`, prepared in `output_dir` if they are not yet: `train`, `held_out`, and
+    the `statistics` of the sound. Raises `DataError`."""
+
+    def __init__(self, config: EnglishTrainingConfig, progress: Progress | None = None) -> None:
+        ensure_prepared(config, progress or Silent(), built_in=False)
+        self.utterances, self.statistics = read_features(config.output_dir, config)
+        self.train, self.held_out = split(self.utterances, config)
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    @overload
+    def __getitem__(self, place: int) -> Utterance: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Utterance]: ...
+    def __getitem__(self, place: int | slice) -> Utterance | list[Utterance]:
+        return self.utterances[place]
 
 
 def read_metadata(folder: Path, skipped: Skipped, *, refuse: bool = False) -> list[tuple[str, str]]:
@@ -347,15 +335,24 @@ def _sound_settings(c: EnglishTrainingConfig) -> list[float]:
     return [c.sample_rate, c.n_fft, c.hop_length, c.win_length, c.n_mels, c.f_min, c.f_max]
 
 
-def write_lesson_corpus(folder: Path, c: EnglishTrainingConfig) -> Path:
-    """The synthetic corpus, one voice, at the rate of these settings."""
-    from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus
+def write_built_in_corpus(folder: Path, c: EnglishTrainingConfig) -> Path:
+    """The built-in sentences in one voice, at the rate of these settings. Raises `MissingPackage`."""
+    from tpulab_recipes.audio import corpus, spoken
 
-    settings = CorpusSettings(c.corpus_count, sample_rate=c.sample_rate, hop=c.hop_length, speakers=1)
+    settings: Any
+    if c.corpus_voice == "formants":
+        settings = corpus.CorpusSettings(
+            c.corpus_count, sample_rate=c.sample_rate, hop=c.hop_length, speakers=1
+        )
+    else:
+        settings = spoken.SpokenSettings(c.corpus_count, sample_rate=c.sample_rate)
     marker = folder / "corpus.json"
-    print(f"the data: {c.corpus_count} built-in synthetic sentences, in {folder}", flush=True)
+    print(f"the data: {c.corpus_count} built-in sentences, voice {c.corpus_voice}, in {folder}", flush=True)
     if not marker.exists() or read_json(marker) != vars(settings):
-        write_corpus(folder, settings)
+        if c.corpus_voice == "formants":
+            corpus.write_corpus(folder, settings)
+        else:
+            spoken.write_spoken_corpus(folder, settings)
     return folder
 
 

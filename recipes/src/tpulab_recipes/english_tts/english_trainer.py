@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tpulab_recipes import runtime
 from tpulab_recipes.audio.vocoders import Vocoder, griffin_lim_vocoder
 from tpulab_recipes.common import log_writers, steering
 from tpulab_recipes.common.log_writers import LogWriter
 from tpulab_recipes.common.steering import PlainRun, Run, around
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
+from tpulab_recipes.english_tts.data import LJSpeechDataset
 from tpulab_recipes.english_tts.generation import Speech, speak
+from tpulab_recipes.english_tts.model import KokoroModel
 from tpulab_recipes.english_tts.trainer import KokoroTrainer
 
 
@@ -30,6 +33,31 @@ class EnglishTrainer(KokoroTrainer):
         self.on_figures.append(self._write)
         self._logged = (time.perf_counter(), 0)
         self.run.on(checkpoint=self._checkpoint_now, evaluate=self.validate, sample=self.sample)
+
+    @classmethod
+    def of(
+        cls,
+        config: EnglishTrainingConfig,
+        dataset: LJSpeechDataset,
+        model: KokoroModel | None = None,
+        backend: Any = None,
+        **options: Any,
+    ) -> EnglishTrainer:
+        """A trainer of a dataset, steered from the page. `model`: the weights to begin with; None: random
+        ones. `backend`: None: the device of this process (`runtime.use`)."""
+        made = cls(
+            config,
+            backend or runtime.use(),
+            dataset.train,
+            dataset.held_out,
+            dataset.statistics,
+            run=open_run(config),
+            **options,
+        )
+        if model is not None:
+            sound = {name: made.model.state_dict()[name] for name in ("mel_mean", "mel_std")}
+            made.model.load_state_dict({**model.state_dict(), **sound})
+        return made
 
     def before_step(self) -> None:
         self.peak = float(self.run.hyper().get("learning_rate", self.peak))

@@ -225,7 +225,7 @@ class KokoroModel(nn.Module):
     mel_std: torch.Tensor
 
     def __init__(
-        self, config: EnglishTrainingConfig, symbols: int, recompute: Recompute | None = None
+        self, config: EnglishTrainingConfig, symbols: int = 96, recompute: Recompute | None = None
     ) -> None:
         super().__init__()
         c, dim = config, config.hidden_dim

@@ -90,8 +90,11 @@ class MultiPeriodDiscriminator(nn.Module):
         )
 
     def forward(self, y: torch.Tensor, y_hat: torch.Tensor) -> Any:
-        """y, y_hat: Float[batch, 1, sample]. Each row beside its generated twin, in one pass: half the
-        operations to compile, and rows stay on their device."""
+        """y, y_hat: Float[batch, 1, sample]. Equally long, each row stands beside its generated twin, in one
+        pass: half the operations to compile, and rows stay on their device."""
+        if y.shape != y_hat.shape:
+            (rs, maps_r), (gs, maps_g) = self.judge(y), self.judge(y_hat)
+            return rs, gs, maps_r, maps_g
         both = torch.stack([y, y_hat], 1).flatten(0, 1)
         found = [each(both) for each in self.discriminators]
         (rs, maps_r), (gs, maps_g) = (

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.gpt_sovits.modules import (
     MRTE,
@@ -400,6 +401,7 @@ class SynthesizerTrn(nn.Module):
                 "gin_channels", f"must equal mrte_hidden ({mrte_hidden}): MRTE adds the voice as it is."
             )
         self.segment_size, self.version, self.freeze_quantizer = segment_size, version, freeze_quantizer
+        self.hop = math.prod(upsample_rates)
         self.halved = semantic_frame_rate == "25hz"
         self.style_bins = spec_channels if version == "v1" else min(STYLE_BINS, spec_channels)
         transformer = (hidden_channels, filter_channels, n_heads, n_layers, kernel_size, p_dropout)
@@ -444,6 +446,12 @@ class SynthesizerTrn(nn.Module):
             found, codes, commit, _ = self.quantizer(self.ssl_proj(ssl.float()), order)
         return twice(found) if self.halved else found, codes, commit
 
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        """As `forward`; in VITS' order, `model(x, x_lengths, y, y_lengths, sid)`, as `vits_call`."""
+        if len(given) > 1 and given[1].dim() == 1:
+            return self.vits_call(*given, **options)
+        return super().__call__(*given, **options)
+
     def forward(
         self,
         ssl: torch.Tensor,
@@ -482,14 +490,26 @@ class SynthesizerTrn(nn.Module):
         *,
         text: torch.Tensor | None = None,
     ) -> Any:
-        """The call of VITS: (o, l_length, attn, starts, x_mask, y_mask, latents). x are semantic features, as
-        `ssl`; without `text` each row has one symbol. l_length is the commitment loss (there are no
-        durations), attn is None, and sid is ignored: the voice comes from y."""
+        """The call of VITS: (o, l_length, attn, starts, x_mask, y_mask, latents).
+
+        x are semantic features, as `ssl`; y is a spectrogram, or the wave itself, Float[batch, 1, sample],
+        with lengths in samples: its spectrogram is computed here. Without `text` each row has one symbol.
+        l_length is the commitment loss (there are no durations), attn is None, and sid is ignored: the voice
+        comes from y."""
+        if y.shape[1] == 1:
+            y, y_lengths = self._spectrogram(y[:, 0]), y_lengths // self.hop
         if text is None:
             text = torch.zeros(x.shape[0], 1, dtype=torch.long, device=x.device)
         lengths = torch.full((x.shape[0],), text.shape[1], device=x.device)
         o, commit, starts, _, mask, latents, _ = self(x, y, y_lengths, text, lengths)
         return o, commit, None, starts, mask_of(x_lengths, x), mask, latents
+
+    def _spectrogram(self, waves: torch.Tensor) -> torch.Tensor:
+        """Float[batch, bin, frame], as the original's `spectrogram_torch`; the window fills the transform."""
+        size = 2 * (self.enc_q.pre.in_channels - 1)
+        settings = MelSettings(n_fft=size, hop=self.hop, window=size, n_mels=1, center=False)
+        with torch.no_grad():
+            return MelSpectrogram(settings).to(waves.device).magnitude(waves)
 
     @torch.no_grad()
     def infer(

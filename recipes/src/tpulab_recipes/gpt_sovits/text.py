@@ -1,8 +1,7 @@
 """The phonemes of GPT-SoVITS and their numbers, v1 and v2 (RVC-Boss/GPT-SoVITS 48b1a01, `text/symbols*.py`).
 
-Text becomes phonemes in the original's first step, which has a dictionary for each language. Its result
-(`2-name2text.txt`) is read where it is there. Without it, texts may hold phonemes in braces, and the words of
-the synthetic corpus are known.
+English texts are read here (`audio.english`). Other languages need the original's first step, which has a
+dictionary for each: its result (`2-name2text.txt`) is read if it exists. Texts may hold phonemes in braces.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from tpulab_recipes.audio.phonemes import LEXICON
+from tpulab_recipes.audio import english
 from tpulab_recipes.common.errors import ConfigError, DataError
 
 _PUNCTUATION = "! ? … , . -"
@@ -62,36 +61,21 @@ def _numbers(version: str) -> dict[str, int]:
     return {symbol: number for number, symbol in enumerate(symbols(version))}
 
 
-@cache
-def _lexicon() -> dict[str, tuple[str, ...]]:
-    """The corpus's words; a vowel is stressed, because the table of phonemes has it with a stress only."""
-    vowels = _ARPA_VOWELS.split()
-    return {
-        word: tuple(f"{each}1" if each in vowels else each for each in spoken.split())
-        for words in LEXICON.values()
-        for word, spoken in words.items()
-    }
-
-
 def phonemes_of(text: str) -> list[str]:
-    """The phonemes of a text: `{HH AH0 L OW1}` as written, punctuation, and words of the synthetic corpus.
+    """The phonemes of an English text, read by `audio.english`, and `{HH AH0 L OW1}` as written.
 
-    Raises `ConfigError` for an empty text and for a word that is not known.
+    Raises `ConfigError` for a text without words, and for letters that are not English.
     """
     found: list[str] = []
-    for braces, word, mark in re.findall(r"\{([^}]*)\}|([\w']+)|([^\w\s])", text):
-        if braces:
-            found += braces.split()
-        elif mark:
-            found += [mark] if mark in _PUNCTUATION.split() else []
-        elif word.lower() in _lexicon():
-            found += _lexicon()[word.lower()]
-        else:
+    for braces, plain in re.findall(r"\{([^}]*)\}|([^{}]+)", text):
+        if foreign := re.search(r"[^\W\d_\u0000-\u024f]", plain):
             raise ConfigError(
                 "text",
-                f"the word {word!r} is not known; write its phonemes in braces, as {{HH AH0 L OW1}}. For "
-                "prepare, the original's 2-name2text.txt in the output folder has them too.",
+                f"{foreign[0]!r} is no English letter; write phonemes in braces, as {{HH AH0 L OW1}}. For "
+                "prepare, the original's 2-name2text.txt in the output folder has other languages too.",
             )
-    if not found:
+        spoken = braces.split() if braces else english.phonemes_of(plain)
+        found += ["," if each in (";", ":") else each for each in spoken]
+    if not any(each[0].isalnum() for each in found):
         raise ConfigError("text", f"{text!r} has no phonemes.")
     return found
