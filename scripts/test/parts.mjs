@@ -41,6 +41,9 @@ const printerOf = say => new StagePrinter({ write: text => say(text.trimEnd()) }
  */
 const those = (files, folder) => (files.length === 0 ? [folder] : files).map(inRoot);
 
+/** Two workers on two cores: PyTorch's own threads would wait for each other most of the time. */
+const ONE_THREAD = { OMP_NUM_THREADS: '1' };
+
 /** `npm run test:torch`: also what only torch_xla needs, and takes long (docs/decisions/0022). */
 const WHOLE_TORCH = process.env['TPULAB_WHOLE_TORCH'] === '1';
 
@@ -204,11 +207,12 @@ export const PARTS = [
         .map(folder => inRoot(`kernel-agent/tests/${folder}`))
         .filter(existsSync);
       return [
-        pytest('torch-recipes', torchPythons.torchXla, [
-          ...recipes,
-          ...inTwo('loadfile'),
-          ...folders.map(folder => inRoot(`recipes/tests/${folder}`))
-        ]),
+        pytest(
+          'torch-recipes',
+          torchPythons.torchXla,
+          [...recipes, ...inTwo('loadfile'), ...folders.map(folder => inRoot(`recipes/tests/${folder}`))],
+          ONE_THREAD
+        ),
         // One program over several devices is chosen once in a process: a run of its own.
         pytest(
           'torch-spmd',
