@@ -2,8 +2,8 @@
  * A notebook file that outputs are written into: read, and replaced in one step. The file as it was before is kept beside it,
  * and a file that somebody saved in between is not overwritten.
  */
-import { type BigIntStats } from 'node:fs';
-import { readFile, realpath, stat } from 'node:fs/promises';
+import { type BigIntStats, constants } from 'node:fs';
+import { access, readFile, realpath, stat } from 'node:fs/promises';
 import { NotebookFormatError, NotebookText } from '@tpulab/protocol';
 import { writeAtomically } from '../../platform/write-atomically.js';
 import { CommandError } from '../command-errors.js';
@@ -43,6 +43,7 @@ export class NotebookFile {
   /** Null when no backup was wanted; otherwise where it is. */
   async replace(text: string, { backup }: { backup: boolean }): Promise<string | null> {
     const kept = backup ? `${this.path}${BACKUP_SUFFIX}` : null;
+    await this.checkWritable();
     try {
       const mode = Number(this.seen.mode) & 0o777;
       if (kept !== null) await writeAtomically(kept, this.text, { mode });
@@ -57,6 +58,20 @@ export class NotebookFile {
       );
     }
     return kept;
+  }
+
+  /** The file is replaced by name, for which the permissions of its folder are enough: its own are respected too. */
+  async checkWritable(): Promise<void> {
+    try {
+      await access(this.path, constants.W_OK);
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
+      throw new CommandError(
+        'notebook_not_written',
+        `The notebook ${this.path} is read-only for you, and was left unchanged; make it writable or use a copy.`,
+        { cause }
+      );
+    }
   }
 
   async #checkUnchanged(): Promise<void> {

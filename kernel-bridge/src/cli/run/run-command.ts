@@ -186,7 +186,10 @@ async function begin(
   notebook: string,
   options: BeginOptions
 ): Promise<RunRecord> {
-  let { notebook: parsed } = await NotebookFile.read(notebook);
+  const opened = await NotebookFile.read(notebook);
+  // Before a cell runs, not after hours.
+  await opened.checkWritable();
+  let parsed = opened.notebook;
   const { kernelName, isPython } = await kernelFor(calls, parsed.metadata(), options);
   if (Object.keys(options.variables).length > 0) {
     if (!isPython)
