@@ -113,6 +113,15 @@ slow`;
 const BROKEN = `class Broken(anywidget.AnyWidget):
     _esm = 'nothing.here; export default { render() {} }'
 Broken()`;
+/** Case W06: all that it shows comes from its kernel, as the code of k3d does. */
+const ASKING = `class Asking(anywidget.AnyWidget):
+    _esm = '''export default { render({ model, el }) {
+  model.on('msg:custom', () => { el.textContent = 'answered' });
+  model.send({});
+} }'''
+asking = Asking()
+asking.on_msg(lambda widget, content, buffers: widget.send({}))
+asking`;
 const seenBy = (count: number): string =>
   JSON.stringify({
     ...{ origin: 'null', page: 'SecurityError', token: 'SecurityError', cookie: 'SecurityError' },
@@ -135,7 +144,10 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   await page.route('https://esm.sh/**', route => route.abort());
   await gateway.write(
     'widget.ipynb',
-    notebookText([WIDGET, 'counter.count = 5', 'print(counter.count)', FAR, SLOW, 'slow.count = 2', BROKEN])
+    notebookText([
+      ...[WIDGET, 'counter.count = 5', 'print(counter.count)'],
+      ...[FAR, SLOW, 'slow.count = 2', BROKEN, ASKING]
+    ])
   );
   await open(page, gateway, 'widget.ipynb');
   await run(page, 0);
@@ -157,6 +169,8 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   await expect(frame(page, 4).getByText('slow 2')).toBeVisible();
   await run(page, 6);
   await expect(cell(page, 6)).toContainText('cannot be shown: [anywidget] nothing is not defined');
+  await run(page, 7);
+  await expect(frame(page, 7).getByText('answered')).toBeVisible();
   expect(await page.title()).toContain('widget.ipynb');
   await expect.poll(() => gateway.read('widget.ipynb')).toMatch(/"count": ?6/);
   await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
@@ -174,6 +188,8 @@ test('code of a widget runs in a frame, and of a strange notebook only once it i
   await cell(page, 0).getByRole('button', { name: 'Trust this notebook…' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Trust' }).click();
   await expect(frame(page, 0).getByRole('button')).toHaveText(seenBy(33));
+  await expect(cell(page, 7)).toContainText('This widget asks its kernel, which has ended');
+  await expect(cell(page, 7).locator('.jp-OutputArea')).toContainText('Asking object');
   await expect(page.getByText('Widgets are not live: run their cells.')).toBeVisible();
   expect(await page.evaluate('globalThis.__ran')).toBeUndefined();
 });

@@ -23,6 +23,8 @@ export interface FramedParts {
 
 /** Messages for a model whose code is not there yet; a canvas asks for what it has missed. */
 const MAX_EARLY = 200;
+/** In which a widget draws what it can without its kernel. */
+const ANSWER_MS = 5_000;
 
 /** A model whose class the page has not: its state as the kernel sends it, with references as they are written. */
 export class FramedModel extends base.WidgetModel {
@@ -153,6 +155,7 @@ class WidgetFrame {
         if (this.known.has(message.id)) {
           const model = await this.parts.manager.get_model(message.id);
           model.send(message.content as never, model.callbacks(), message.buffers as never);
+          if (!model.comm_live) setTimeout(() => this.lookForAnswer(), ANSWER_MS);
         }
         return;
       case 'failed': {
@@ -165,6 +168,14 @@ class WidgetFrame {
       default:
       // The frame itself has read the others.
     }
+  }
+
+  /** A widget that gets all it draws from its kernel shows nothing once that has ended. */
+  private lookForAnswer(): void {
+    if (this.known.size > 0 && this.frame.isEmpty)
+      this.onFailed(
+        trans.__('This widget asks its kernel, which has ended, for what it shows: run its cell.')
+      );
   }
 
   private tell(message: ToFrame): void {

@@ -5,6 +5,8 @@ import { trans } from '../text.js';
 
 /** A taller output scrolls in its frame. */
 const MAX_HEIGHT_PX = 4_000;
+/** Less than a line. */
+const EMPTY_HEIGHT_PX = 12;
 const MAX_LINES = 5;
 const GRACE_MS = 1_000;
 /** Attempts to load a frame before the output says that it cannot be shown. */
@@ -77,6 +79,11 @@ export class OutputFrame {
     );
     frame.addEventListener('load', () => this.onLoad(), { signal });
     this.node.append(frame);
+  }
+
+  /** Nothing is drawn in it, as far as it has said. */
+  get isEmpty(): boolean {
+    return Number.parseFloat(this.frame.style.height) < EMPTY_HEIGHT_PX;
   }
 
   readonly answer = (message: ToFrame): void => this.port?.postMessage(message);

@@ -35,18 +35,7 @@ const ONE_BY_ONE_MS = 20_000;
 /** A file with more than this of widgets is hard to open for every other program. */
 const MAX_STATE_CHARS = 8_000_000;
 
-export interface LoadedWidgets {
-  /** Takes a comm that the kernel has opened. */
-  readonly openComm: (comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg) => Promise<void>;
-  /** The view of a model; null: nobody has this model any more. */
-  readonly show: (id: string, onFailed: (message: string) => void) => Promise<Widget | null>;
-  /** Whether the kernel has closed it, as a progress bar does that is not to stay. */
-  readonly wasClosed: (id: string) => boolean;
-  /** Puts the state of what is shown into the notebook, which is about to be saved. */
-  readonly save: () => void;
-}
-
-class PageWidgetManager extends WidgetManager {
+export class PageWidgetManager extends WidgetManager {
   readonly closed = new Set<string>();
   private fetched: Promise<void> | null = null;
   private questions = 0;
@@ -86,18 +75,8 @@ class PageWidgetManager extends WidgetManager {
 
   private async notBusy(): Promise<void> {
     const { sessionContext } = this.context;
-    const isBusy = (): boolean =>
-      !sessionContext.isDisposed && sessionContext.session?.kernel?.status === 'busy';
-    while (isBusy())
-      await new Promise<void>(resolve => {
-        const changed = (): void => {
-          sessionContext.statusChanged.disconnect(changed);
-          sessionContext.disposed.disconnect(changed);
-          resolve();
-        };
-        sessionContext.statusChanged.connect(changed);
-        sessionContext.disposed.connect(changed);
-      });
+    while (sessionContext.session?.kernel?.status === 'busy')
+      await new Promise(resolve => void sessionContext.statusChanged.connect(resolve));
   }
 
   /** Only for a trusted output. */
@@ -128,11 +107,15 @@ class PageWidgetManager extends WidgetManager {
     return (IN_PAGE.has(asked[1]) ? await super.loadViewClass(...asked) : FramedView) as never;
   }
 
+  /** Takes a comm that the kernel has opened. */
   openComm(comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): Promise<void> {
     return this._handleCommOpen(comm, message);
   }
 
-  /** A page has saved the others, so of a trusted output this one was closed before. */
+  /**
+   * Whether the kernel has closed it, as a progress bar does that is not to stay. A page has saved the others, so of a trusted output this
+   * one was closed before.
+   */
   wasClosed(id: string): boolean {
     return this.closed.has(id) || this.context.model.getMetadata('widgets') !== undefined;
   }
@@ -141,6 +124,7 @@ class PageWidgetManager extends WidgetManager {
     return { manager: this, files: this.options.files, packageFile: this.options.packageFile };
   }
 
+  /** The view of a model; null: nobody has this model any more. */
   async show(id: string, onFailed: (message: string) => void): Promise<Widget | null> {
     if (!this.has_model(id)) await (this.fetched ??= this.fromKernel());
     if (!this.has_model(id)) await this.fromFile(id);
@@ -196,22 +180,12 @@ class PageWidgetManager extends WidgetManager {
   }
 }
 
-export function loadedWidgets(options: WidgetOptions): LoadedWidgets {
+export function loadedWidgets(options: WidgetOptions): PageWidgetManager {
   const manager = new PageWidgetManager(options);
   manager.register({
     name: '@jupyter-widgets/base',
     version: base.JUPYTER_WIDGETS_VERSION,
-    exports: {
-      WidgetModel: base.WidgetModel,
-      WidgetView: base.WidgetView,
-      DOMWidgetView: base.DOMWidgetView,
-      DOMWidgetModel: base.DOMWidgetModel,
-      LayoutModel: base.LayoutModel,
-      LayoutView: base.LayoutView,
-      StyleModel: base.StyleModel,
-      StyleView: base.StyleView,
-      ErrorWidgetView: base.ErrorWidgetView
-    }
+    exports: base as unknown as base.ExportMap
   });
   manager.register({
     name: '@jupyter-widgets/controls',
@@ -228,10 +202,5 @@ export function loadedWidgets(options: WidgetOptions): LoadedWidgets {
     version: '1.0.0',
     exports: async () => (await import('../../src/widgets/host.js')).widgetExports
   });
-  return {
-    openComm: (comm, message) => manager.openComm(comm, message),
-    show: (id, onFailed) => manager.show(id, onFailed),
-    wasClosed: id => manager.wasClosed(id),
-    save: () => manager.save()
-  };
+  return manager;
 }

@@ -5,7 +5,7 @@ import { Widget } from '@lumino/widgets';
 import { loadSanitizer } from '../kit/sanitizer.js';
 import { BundleOutput, type FramedOptions } from './framed-output.js';
 import { outputLine } from './output-frame.js';
-import type { LoadedWidgets } from './widget-manager.js';
+import type { PageWidgetManager } from './widget-manager.js';
 import { hasSavedState, savedText, VIEW } from './widget-state.js';
 import { messageOf, trans } from '../text.js';
 
@@ -43,7 +43,7 @@ export class LazyWidgets {
     this.listen(sessionContext.session?.kernel ?? null);
   }
 
-  load(): Promise<LoadedWidgets> {
+  load(): Promise<PageWidgetManager> {
     // Widgets with HTML sanitize it at once.
     this._loaded ??= Promise.all([import('./widget-manager.js'), loadSanitizer()]).then(
       ([{ loadedWidgets }]) => loadedWidgets(this.options),
@@ -66,12 +66,11 @@ export class LazyWidgets {
       return;
     }
     kernel.registerCommTarget(TARGET, async (comm, message) => {
-      const { openComm } = await this.load();
-      await openComm(comm, message);
+      await (await this.load()).openComm(comm, message);
     });
   }
 
-  private _loaded: Promise<LoadedWidgets> | undefined;
+  private _loaded: Promise<PageWidgetManager> | undefined;
 }
 
 class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {

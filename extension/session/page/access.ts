@@ -9,8 +9,6 @@ export interface Access {
   readonly isReadOnly: boolean;
 }
 
-export const FULL_ACCESS: Access = { isReadOnly: false };
-
 /** The gateway does not take this token, or cannot be reached. */
 export class AccessError extends Error {
   constructor(
