@@ -1,8 +1,13 @@
 import { expect, test } from 'vitest';
 import { isCloud, sourceOf } from './target.js';
 
-test.each(['tpu', 'ada@10.0.0.1', ' ada@host ', 'ssh://ada@host:2222', 'ada@[fe80::1]'])('takes %s', text => {
+test.each(['tpu', 'ada@10.0.0.1', ' ada@host ', 'ssh://ada@host:2222'])('takes %s', text => {
   expect(sourceOf(text)).toEqual({ kind: 'ssh', destination: text.trim() });
+});
+
+// B07: ssh itself takes no brackets.
+test('takes an IPv6 address without its brackets', () => {
+  expect(sourceOf('ada@[fe80::1]')).toEqual({ kind: 'ssh', destination: 'ada@fe80::1' });
 });
 
 test.each(['', ' ', '-oProxyCommand=x', 'a b', 'host;reboot', '$(x)', 'h`x`'])('refuses "%s"', text => {

@@ -242,8 +242,8 @@ def test_a_crash_of_native_code_is_in_the_log_with_the_line_of_the_cell(
 @pytest.mark.parametrize("how", ["exit()", "quit"])
 def test_exit_ends_the_cells_that_wait_too(short_folder: Path, how: str) -> None:
     with KernelProcess(short_folder) as kernel:
-        kernel.finish("exit(True)")
-        assert kernel.run("print('goes on')") == "goes on\n"
+        # The kernel is to stay, so nothing ends: no cell that waits is aborted either.
+        assert kernel.run("exit(True); print('goes on')") == "goes on\n"
         kernel.client.execute(how)
         kernel.client.execute("print('must not run')")
         assert kernel.process.wait(PATIENCE_S) == 0

@@ -27,7 +27,8 @@ class Exit(ZMQExitAutocall):  # type: ignore[misc]
 
     def __call__(self, keep_kernel: bool = False) -> None:
         super().__call__(keep_kernel)
-        raise SystemExit("exit() was called")
+        if not keep_kernel:
+            raise SystemExit("exit() was called")
 
 
 def end_with_exit(shell: Any) -> None:
