@@ -134,6 +134,8 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(first).toMatchObject({ name: 'vm', install: before[0]!.install });
     expect(second).toMatchObject({ name: 'second', install: !before[0]!.install });
     expect((await remotes('rm', 'second')).error).toBeNull();
+    // Only the new one was set up.
+    expect(wanted.splice(0)).toEqual([{ environment: 'jax', takeOver: false }]);
   });
 
   it('takes up a machine that is known, by its name or by its source', async () => {
