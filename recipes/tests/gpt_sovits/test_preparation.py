@@ -43,11 +43,12 @@ def test_rows_of_the_original_stay_until_their_text_changes(
     assert _prepare(listed, root) == (3, {})
     after = (root / "2-name2text.txt").read_text().splitlines()
     assert after == [*rows, "new.wav\tB ER1 D\tNone\t{B ER1 D}"]
-    clips_list(listed, {"zh.wav": "{B ER1 D}", "en.wav": "Another text.", "new.wav": "{B ER1 D}"})
+    clips_list(listed, {"zh.wav": "{B ER1 D}", "en.wav": "Другой текст.", "new.wav": "{B ER1 D}"})
     done, reasons = _prepare(listed, root)
     assert done == 2
     assert _rows(root)["zh.wav"] == ["B ER1 D", "None", "{B ER1 D}"]
     assert "2-name2text.txt has another text for it ('hello 12, there')" in reasons["en.wav"]
+    assert "'Д' is no English letter" in reasons["en.wav"]
     assert "en.wav" not in _rows(root)
     assert _rows(root)["gone.wav"] == ["B ER1 D", "None", "bird"]
     assert "the text of zh.wav has changed" in capsys.readouterr().err
