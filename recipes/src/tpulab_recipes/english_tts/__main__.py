@@ -255,7 +255,9 @@ def _trainer(config: EnglishTrainingConfig, backend: runtime.Backend, **options:
     from tpulab_recipes.english_tts.data import LJSpeechDataset
     from tpulab_recipes.english_tts.english_trainer import EnglishTrainer
 
-    return EnglishTrainer.of(config, LJSpeechDataset(config), backend=backend, progress=Terminal(), **options)
+    return EnglishTrainer.of(
+        config, LJSpeechDataset(config, is_prepared=True), backend=backend, progress=Terminal(), **options
+    )
 
 
 def _resumed(config: EnglishTrainingConfig, backend: runtime.Backend, *, best: bool) -> Any:

@@ -243,8 +243,11 @@ class LJSpeechDataset(Sequence[Utterance]):
     """The utterances of `data_dir`, prepared in `output_dir` if they are not yet: `train`, `held_out`, and
     the `statistics` of the sound. Raises `DataError`."""
 
-    def __init__(self, config: EnglishTrainingConfig, progress: Progress | None = None) -> None:
-        ensure_prepared(config, progress or Silent(), built_in=False)
+    def __init__(
+        self, config: EnglishTrainingConfig, progress: Progress | None = None, *, is_prepared: bool = False
+    ) -> None:
+        if not is_prepared:
+            ensure_prepared(config, progress or Silent(), built_in=False)
         self.utterances, self.statistics = read_features(config.output_dir, config)
         self.train, self.held_out = split(self.utterances, config)
 
