@@ -175,7 +175,8 @@ class TestProfiling:
             "advised": ADVISED,
         }
         folder = str(tmp_path_factory.mktemp("traces"))
-        return execute("03-profiling.ipynb", ask, COMPILE_QUICKLY, trace_folder=folder, mistake_steps=6)
+        steps = {"mistake_steps": 6, "waiting_steps": 100}  # on a busy machine fewer of them have to wait
+        return execute("03-profiling.ipynb", ask, COMPILE_QUICKLY, trace_folder=folder, **steps)
 
     def test_the_capture_has_the_steps_that_were_asked_for(self, lesson: Executed) -> None:
         assert lesson.values["steps"] == 5
