@@ -63,9 +63,14 @@ def arpabet_of_phone(phone: str) -> str:
 
 
 def phonemes_of(text: str) -> list[str]:
-    """ARPABET with stress (0, 1, 2) and punctuation of an English text; nothing for what English letters
-    cannot spell. Raises `MissingPackage`."""
-    return [symbol for symbol, _ in symbols_of(front_end()(" ".join(text.split())))]
+    """ARPABET with stress (0, 1, 2) and punctuation of an English text, `{HH AH0 L OW1}` as written; nothing
+    for what English letters cannot spell. Raises `MissingPackage`."""
+    found: list[str] = []
+    for braces, plain in re.findall(r"\{([^}]*)\}|([^{}]+)", text):
+        found += braces.split()
+        if plain:
+            found += (symbol for symbol, _ in symbols_of(front_end()(" ".join(plain.split()))))
+    return found
 
 
 @cache

@@ -6,12 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tpulab_recipes.audio.corpus import Interval, Utterance, write_utterances
 from tpulab_recipes.audio.english import symbols_of
@@ -79,7 +76,6 @@ class SpokenSettings:
     """Utterances."""
     seed: int = 0
     sample_rate: int = 22_050
-    voice: str = "heart"
 
 
 def sentences(settings: SpokenSettings) -> Iterator[str]:
@@ -100,30 +96,17 @@ class SpokenVoice:
     """hibari's voice and its durations. Raises `MissingPackage`."""
 
     def __init__(self) -> None:
+        """Repeated parts of a protobuf message are merged, so an output that is appended to the file
+        (ModelProto.graph = 7, GraphProto.output = 12, ValueInfoProto.name = 1) is one of the network's."""
         try:
-            import hibari  # type: ignore[import-not-found]
+            from hibari import Hibari, dsp  # type: ignore[import-not-found]
+            from hibari.voices import DEFAULT, voice_path  # type: ignore[import-not-found]
         except ImportError as error:
             raise MissingPackage("hibari-tts", "A corpus of real-sounding speech") from error
-        self._voice = hibari.Hibari(threads=1)
-        self.speaker = Speaker(self._voice.voice)
-
-    @cached_property
-    def _planner(self) -> Any:
-        """The same network, its durations an output. Repeated parts of a protobuf message are merged, so an
-        output that is appended to the file (ModelProto.graph = 7, GraphProto.output = 12, ValueInfoProto.name
-        = 1) is the graph's."""
-        import onnxruntime  # type: ignore[import-not-found]
-
-        graph = _field(7, _field(12, _field(1, _DURATIONS)))
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        return onnxruntime.InferenceSession(
-            Path(self._voice.model_path).read_bytes() + graph, options, providers=["CPUExecutionProvider"]
-        )
-
-    def wave(self, text: str, seed: int = 0) -> NDArray[np.float32]:
-        """Float32[sample] at 24 kHz."""
-        return np.asarray(self._voice(text, seed=seed), np.float32).clip(-1, 1)
+        durations = _field(7, _field(12, _field(1, _DURATIONS)))
+        self._voice = Hibari(model=Path(voice_path(DEFAULT)).read_bytes() + durations, threads=1)
+        self._sound_of = dsp.synth
+        self.speaker = Speaker(DEFAULT)
 
     def utterance(self, name: str, text: str, sample_rate: int, seed: int = 0) -> Utterance:
         """One sentence and when each of its phonemes is spoken. Raises `DataError` for several sentences."""
@@ -132,11 +115,10 @@ class SpokenVoice:
             raise DataError(f"{text!r}: give one sentence at a time.")
         phonemes = "".join(each for each in written[0] if each in self._voice.vocab)
         ids = np.asarray([self._voice.ids(phonemes)], np.int64)
-        planned = self._planner.run([_DURATIONS.decode()], {"ids": ids, "speed": np.ones(1, np.float32)})[0]
+        *parts, planned = self._voice.sess.run(None, {"ids": ids, "speed": np.ones(1, np.float32)})
         ends = planned.ravel().cumsum() * _FRAME
-        wave = resample(
-            np.asarray(self._voice.from_phonemes(phonemes, seed=seed)).clip(-1, 1), _RATE, sample_rate
-        )
+        sound = self._sound_of(*(part[0] for part in parts), np.random.default_rng(seed))
+        wave = resample(sound.clip(-1, 1), _RATE, sample_rate)
         phones: list[Interval] = []
 
         def say(label: str, end: float) -> None:

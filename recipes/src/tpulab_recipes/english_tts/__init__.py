@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
+from tpulab_recipes.common.seed_imports import use_imports
 
 #: The modules of the seed's folder `training`.
 SEED_MODULES = (
@@ -28,10 +27,4 @@ def use_seed_imports() -> None:
 
     Raises `ImportError` where another package `training`, `kokoro` or `data` is in use.
     """
-    package = sys.modules[__name__]
-    modules = {f"training.{name}": name for name in SEED_MODULES} | SEED_DEPENDENCIES
-    for parent in sorted({name.split(".")[0] for name in modules}):
-        if sys.modules.setdefault(parent, package) is not package:
-            raise ImportError(f"Another package named {parent} is imported; use tpulab_recipes.english_tts.")
-    for name, own in modules.items():
-        sys.modules[name] = importlib.import_module(f"{__name__}.{own}")
+    use_imports(__name__, {f"training.{name}": name for name in SEED_MODULES} | SEED_DEPENDENCIES)

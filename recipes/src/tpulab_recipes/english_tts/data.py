@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -77,10 +76,8 @@ class PhonemeProcessor:
         """Of an English text, with silence at both ends: as written in braces (`{HH AH0}`), else as
         `audio.english` reads it. Punctuation is a pause, and of the trained symbols the nearest are taken.
         Raises `DataError` for a text without words and for a sound that the voice has not learned."""
-        found = [SILENCE]
-        for braces, plain in re.findall(r"\{([^}]*)\}|([^{}]+)", text):
-            found += braces.split() if braces else english.phonemes_of(plain)
-        chosen = [self._nearest(_symbol_of(each)) for each in (*found, SILENCE)]
+        spoken = (SILENCE, *english.phonemes_of(text), SILENCE)
+        chosen = [self._nearest(_symbol_of(each)) for each in spoken]
         if set(chosen) == {SILENCE}:
             raise DataError(f"the text {text!r} has no words.")
         return [
@@ -343,19 +340,19 @@ def write_built_in_corpus(folder: Path, c: EnglishTrainingConfig) -> Path:
     from tpulab_recipes.audio import corpus, spoken
 
     settings: Any
+    write: Callable[[Path, Any], int]
     if c.corpus_voice == "formants":
-        settings = corpus.CorpusSettings(
-            c.corpus_count, sample_rate=c.sample_rate, hop=c.hop_length, speakers=1
+        settings, write = (
+            corpus.CorpusSettings(c.corpus_count, hop=c.hop_length, speakers=1),
+            corpus.write_corpus,
         )
     else:
-        settings = spoken.SpokenSettings(c.corpus_count, sample_rate=c.sample_rate)
+        settings, write = spoken.SpokenSettings(c.corpus_count), spoken.write_spoken_corpus
+    settings = replace(settings, sample_rate=c.sample_rate)
     marker = folder / "corpus.json"
     print(f"the data: {c.corpus_count} built-in sentences, voice {c.corpus_voice}, in {folder}", flush=True)
     if not marker.exists() or read_json(marker) != vars(settings):
-        if c.corpus_voice == "formants":
-            corpus.write_corpus(folder, settings)
-        else:
-            spoken.write_spoken_corpus(folder, settings)
+        write(folder, settings)
     return folder
 
 

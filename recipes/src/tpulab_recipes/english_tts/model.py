@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
+from tpulab_recipes.english_tts.data import SYMBOLS
 
 #: Added to scores of keys that must not be seen: finite, so that no row of a softmax is empty.
 _HIDDEN = -1e9
@@ -225,7 +226,7 @@ class KokoroModel(nn.Module):
     mel_std: torch.Tensor
 
     def __init__(
-        self, config: EnglishTrainingConfig, symbols: int = 96, recompute: Recompute | None = None
+        self, config: EnglishTrainingConfig, symbols: int = len(SYMBOLS), recompute: Recompute | None = None
     ) -> None:
         super().__init__()
         c, dim = config, config.hidden_dim

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
+from tpulab_recipes.common.seed_imports import use_imports
 
 #: What the seed's document imports of `module.tpu`.
 SEED_MODULES = ("models", "discriminator", "utils")
@@ -14,9 +13,4 @@ def use_seed_imports() -> None:
 
     Raises `ImportError` where another package `module` is in use, such as the original's.
     """
-    package = sys.modules[__name__]
-    for parent in ("module", "module.tpu"):
-        if sys.modules.setdefault(parent, package) is not package:
-            raise ImportError(f"Another package named {parent} is imported; use tpulab_recipes.gpt_sovits.")
-    for name in SEED_MODULES:
-        sys.modules[f"module.tpu.{name}"] = importlib.import_module(f"{__name__}.{name}")
+    use_imports(__name__, {f"module.tpu.{name}": name for name in SEED_MODULES})

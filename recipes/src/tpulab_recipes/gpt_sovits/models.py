@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -352,6 +353,13 @@ class Generator(nn.Module):
         return wave
 
 
+@cache
+def _fourier(size: int, hop: int, device: torch.device) -> MelSpectrogram:
+    """Its tables are large, and the same in each step."""
+    settings = MelSettings(n_fft=size, hop=hop, window=size, n_mels=1, center=False)
+    return MelSpectrogram(settings).to(device)
+
+
 class SynthesizerTrn(nn.Module):
     """The whole second stage, v1 or v2. The first arguments are the original's; those after the star are
     fixed in its code, and small in lessons. `**ignored` are keys of `s2.json` that it does not use either."""
@@ -507,9 +515,8 @@ class SynthesizerTrn(nn.Module):
     def _spectrogram(self, waves: torch.Tensor) -> torch.Tensor:
         """Float[batch, bin, frame], as the original's `spectrogram_torch`; the window fills the transform."""
         size = 2 * (self.enc_q.pre.in_channels - 1)
-        settings = MelSettings(n_fft=size, hop=self.hop, window=size, n_mels=1, center=False)
         with torch.no_grad():
-            return MelSpectrogram(settings).to(waves.device).magnitude(waves)
+            return _fourier(size, self.hop, waves.device).magnitude(waves)
 
     @torch.no_grad()
     def infer(

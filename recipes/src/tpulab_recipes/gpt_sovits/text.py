@@ -66,16 +66,14 @@ def phonemes_of(text: str) -> list[str]:
 
     Raises `ConfigError` for a text without words, and for letters that are not English.
     """
-    found: list[str] = []
-    for braces, plain in re.findall(r"\{([^}]*)\}|([^{}]+)", text):
-        if foreign := re.search(r"[^\W\d_\u0000-\u024f]", plain):
-            raise ConfigError(
-                "text",
-                f"{foreign[0]!r} is no English letter; write phonemes in braces, as {{HH AH0 L OW1}}. For "
-                "prepare, the original's 2-name2text.txt in the output folder has other languages too.",
-            )
-        spoken = braces.split() if braces else english.phonemes_of(plain)
-        found += ["," if each in (";", ":") else each for each in spoken]
+    plain = re.sub(r"\{[^}]*\}", " ", text)
+    if foreign := re.search(r"[^\W\d_\u0000-\u024f]", plain):
+        raise ConfigError(
+            "text",
+            f"{foreign[0]!r} is no English letter; write phonemes in braces, as {{HH AH0 L OW1}}. For "
+            "prepare, the original's 2-name2text.txt in the output folder has other languages too.",
+        )
+    found = ["," if each in (";", ":") else each for each in english.phonemes_of(text)]
     if not any(each[0].isalnum() for each in found):
         raise ConfigError("text", f"{text!r} has no phonemes.")
     return found
