@@ -6,6 +6,7 @@ import json
 import re
 import urllib.error
 import urllib.request
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,16 @@ def ask(url: str, host: str | None = None, method: str = "GET", **headers: str) 
     except urllib.error.HTTPError as error:
         with error:
             return error.code, parsed(error.read()), error.headers
+
+
+def serving_real(bridge: Bridge) -> AbstractContextManager[Any]:
+    """A Jupyter server that strangers' pages may reach, with the bridge itself instead of the stand-in."""
+    command = json.dumps(["node", str(REAL_BRIDGE.parents[2] / "bin" / "tpulab.js")])
+    return serving(
+        bridge,
+        arguments=["--ServerApp.allow_remote_access=True"],
+        environ={"TPULAB_BRIDGE_COMMAND": command},
+    )
 
 
 def parsed(body: bytes) -> Any:
@@ -85,13 +96,7 @@ def test_nobody_passes_without_the_token_of_the_jupyter_server(bridge: Bridge) -
 
 @pytest.mark.skipif(not REAL_BRIDGE.exists(), reason="the bridge is not built")
 def test_help_opens_the_documentation_at_the_bridge_and_through_the_proxy(bridge: Bridge) -> None:
-    with serving(
-        bridge,
-        arguments=["--ServerApp.allow_remote_access=True"],
-        environ={
-            "TPULAB_BRIDGE_COMMAND": json.dumps(["node", str(REAL_BRIDGE.parents[2] / "bin" / "tpulab.js")])
-        },
-    ) as server:
+    with serving_real(bridge) as server:
         # A new tab sends no token.
         status, page, _ = ask(f"{server.bridge('ready')['url']}docs/")
         assert (status, b"<html" in page) == (200, True)
@@ -109,13 +114,7 @@ def test_help_opens_the_documentation_at_the_bridge_and_through_the_proxy(bridge
 @pytest.mark.asyncio
 @pytest.mark.skipif(not REAL_BRIDGE.exists(), reason="the bridge is not built")
 async def test_sockets_of_the_real_bridge_pass_through_without_its_token(bridge: Bridge) -> None:
-    with serving(
-        bridge,
-        arguments=["--ServerApp.allow_remote_access=True"],
-        environ={
-            "TPULAB_BRIDGE_COMMAND": json.dumps(["node", str(REAL_BRIDGE.parents[2] / "bin" / "tpulab.js")])
-        },
-    ) as server:
+    with serving_real(bridge) as server:
         server.bridge("ready")
         address = server.url.replace("http", "ws", 1) + "tpulab/gateway/bridge/v1/events"
         # Logged in by cookie, as a browser is: who has the token needs no origin.

@@ -33,7 +33,7 @@ import {
 } from './folders.js';
 import { writeKernelspec } from './kernelspec.js';
 import { agentSource, recipesSource } from './locations.js';
-import { runProgram } from './run-program.js';
+import { type ProgramResult, runProgram } from './run-program.js';
 import { findUv, pythonFreeEnv, runUv } from './uv.js';
 
 export interface CreateOptions {
@@ -221,14 +221,8 @@ export async function add(
   if (agent === null) throw agentMissing();
   progress.stage('installing ipykernel and the agent');
   // The whole of TPULab has the agent, and the wheel of the agent alone, of the same name, would replace it.
-  const isWhole = await runProgram({
-    command: python,
-    args: ['-c', 'import jupyterlab_tpulab, tpulab.launcher'],
-    env: pythonFreeEnv(process.env),
-    cwd: '/',
-    signal,
-    timeoutMs: 120_000
-  }).then(({ exitCode }) => exitCode === 0);
+  const whole = await runCode(python, 'import jupyterlab_tpulab, tpulab.launcher', signal);
+  const isWhole = whole.exitCode === 0;
   const uv = findUv();
   // A system's own Python refuses, which uv explains.
   const result = await runUv({
@@ -291,7 +285,16 @@ function nameFor(folder: string): string {
 /** Its version, once it can start our launcher. */
 async function pythonFacts(python: string, signal: AbortSignal): Promise<string> {
   const code = 'import sys, ipykernel, tpulab.launcher; print("%d.%d" % sys.version_info[:2])';
-  const { exitCode, stdout, stderr } = await runProgram({
+  const { exitCode, stdout, stderr } = await runCode(python, code, signal);
+  if (exitCode === 0) return stdout.at(-1) ?? '';
+  throw new EnvironmentError(
+    'env_not_usable',
+    `A kernel cannot start with ${python}: ${stderr.at(-1) ?? 'it does not run'}`
+  );
+}
+
+function runCode(python: string, code: string, signal: AbortSignal): Promise<ProgramResult> {
+  return runProgram({
     command: python,
     args: ['-c', code],
     env: pythonFreeEnv(process.env),
@@ -299,11 +302,6 @@ async function pythonFacts(python: string, signal: AbortSignal): Promise<string>
     signal,
     timeoutMs: 120_000
   });
-  if (exitCode === 0) return stdout.at(-1) ?? '';
-  throw new EnvironmentError(
-    'env_not_usable',
-    `A kernel cannot start with ${python}: ${stderr.at(-1) ?? 'it does not run'}`
-  );
 }
 
 export async function remove(catalog: EnvironmentCatalog, name: string): Promise<void> {

@@ -60,13 +60,15 @@ export async function replaceFile(
   }
 }
 
+export function isWritable(at: string): Promise<boolean> {
+  return access(at, constants.W_OK).then(
+    () => true,
+    () => false
+  );
+}
+
 async function isOnlyFileWritable(target: string): Promise<boolean> {
-  const may = (at: string): Promise<boolean> =>
-    access(at, constants.W_OK).then(
-      () => true,
-      () => false
-    );
-  return !(await may(path.dirname(target))) && (await may(target));
+  return !(await isWritable(path.dirname(target))) && (await isWritable(target));
 }
 
 async function writeInPlace(target: string, bytes: Uint8Array): Promise<void> {

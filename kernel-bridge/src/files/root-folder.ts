@@ -4,7 +4,6 @@
  */
 import { constants, type BigIntStats } from 'node:fs';
 import {
-  access,
   type FileHandle,
   lstat,
   mkdir,
@@ -35,7 +34,7 @@ import {
   FileVersionMissingError
 } from './file-errors.js';
 import { fileNamesOf, namesOf } from './file-path.js';
-import { looked, moveWithoutReplacing, removeOldDrafts, replaceFile } from './file-steps.js';
+import { isWritable, looked, moveWithoutReplacing, removeOldDrafts, replaceFile } from './file-steps.js';
 import {
   emptyTrash,
   findInTrash,
@@ -346,10 +345,6 @@ function requireExpected(asked: string, now: BigIntStats | null, expected: Expec
 async function entryOf(asked: string, real: string, found: BigIntStats): Promise<FileEntry> {
   const isFolder = found.isDirectory();
   if (!isFolder && !found.isFile()) throw new FileKindError(asked, 'file');
-  const isWritable = await access(real, constants.W_OK).then(
-    () => true,
-    () => false
-  );
   return {
     name: asked.split('/').at(-1) ?? '',
     path: asked,
@@ -357,7 +352,7 @@ async function entryOf(asked: string, real: string, found: BigIntStats): Promise
     sizeBytes: isFolder ? null : Number(found.size),
     modifiedAt: timeOf(found.mtimeMs),
     createdAt: timeOf(found.birthtimeMs),
-    isWritable,
+    isWritable: await isWritable(real),
     etag: isFolder ? null : etagOf(found)
   };
 }
