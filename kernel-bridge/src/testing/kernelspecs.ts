@@ -17,7 +17,14 @@ export function writeKernelSpecs(folder: string): string {
     const at = path.join(dataFolder, 'kernels', name);
     mkdirSync(at, { recursive: true });
     const argv = [PYTHON, '-m', module, '-f', '{connection_file}'];
-    const kernel = { argv, display_name: `Spec ${name}`, language: 'python', metadata: { debugger: true } };
+    const kernel = {
+      argv,
+      display_name: `Spec ${name}`,
+      language: 'python',
+      metadata: { debugger: true },
+      // A history that kernels of other specs write too can be locked, and IPython prints that into a cell.
+      env: { IPYTHONDIR: path.join(folder, 'ipython') }
+    };
     writeFileSync(path.join(at, 'kernel.json'), JSON.stringify(kernel));
     writeFileSync(path.join(at, 'logo-svg.svg'), '<svg xmlns="http://www.w3.org/2000/svg"/>');
   }

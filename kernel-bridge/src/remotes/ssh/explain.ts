@@ -32,7 +32,8 @@ function placeIn(words: string, { target: { destination }, configured }: Asked):
 
 const PROXIED = /^proxy(command|jump) (?!none$)/m;
 /** Of a proxy that has ended, ssh knows only that. */
-const PROXY_ENDED = /^(kex_exchange_identification: |Connection closed by UNKNOWN port 65535)/m;
+const PROXY_ENDED =
+  /^(kex_exchange_identification: |([a-z_]+( exchange)?: )?Connection (closed by|to) UNKNOWN port 65535)/m;
 
 /** The host is reached through a command or a host that the user's own files name. */
 function isProxiedByUser({ target, configured }: Asked): boolean {

@@ -229,6 +229,19 @@ describe('what ssh says when it fails', () => {
     ).toMatch(message);
   });
 
+  // ssh notices by reading or by writing that the command has ended, whichever comes first.
+  it.each([
+    'kex_exchange_identification: Connection closed by remote host',
+    'Connection closed by UNKNOWN port 65535',
+    'banner exchange: Connection to UNKNOWN port 65535: Broken pipe',
+    'ssh_dispatch_run_fatal: Connection to UNKNOWN port 65535: Broken pipe'
+  ])('after a ProxyCommand names what that wrote: %s', line => {
+    const lines = ['/bin/sh: 1: exec: /no/such/program: not found', line];
+    const { code, message } = explainSsh(target, lines, 255, 'proxycommand /no/such/program\n');
+    expect(code).toBe('remote_unreachable');
+    expect(message).toMatch(/the ProxyCommand of .* ended \(.*\/no\/such\/program: not found/);
+  });
+
   it('without a word is said with its exit code', () => {
     expect(explainSsh(target, [], 12).message).toContain('exit code 12');
   });
