@@ -1,9 +1,9 @@
 /** Files in the list of the session page: renamed, moved, deleted, uploaded and downloaded, mostly by keyboard. */
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
-import { complaintsOf, expect, open, test } from './session-steps.js';
+import { complaintsOf, expect, open, test, unwatched } from './session-steps.js';
 
 test('are renamed, moved and deleted by keyboard, in the list and in the notebook itself', async ({
   page,
@@ -141,4 +141,53 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   expect(await readFile(await (await saved).path(), 'utf8')).toBe('a,b');
   // The browser reports the two that were refused.
   expect(complaints.filter(text => !text.includes('409'))).toEqual([]);
+});
+
+test('text is edited and saved as its bytes were, and what another program writes meanwhile is never overwritten unasked', async ({
+  page,
+  gateway
+}) => {
+  const complaints = complaintsOf(page);
+  await gateway.write('layers.py', '\ufeffCOUNT = 1\r\nSIZE = 2\r\n');
+  await page.goto(gateway.link());
+  await page.getByRole('link', { name: 'layers.py', exact: true }).click();
+  const editor = page.getByRole('textbox', { name: 'layers.py' });
+  const state = page.locator('.tpl-TopBar-saved');
+  await expect(editor).toContainText('COUNT = 1');
+  await checkAccessibility(page, page.locator('.tpl-Page'));
+  await editor.press('Control+End');
+  await page.keyboard.type('DEPTH = 3');
+  await expect(state).toHaveText('Unsaved changes');
+  await page.keyboard.press('Control+s');
+  await expect(state).toContainText('Saved at');
+  expect(await gateway.read('layers.py')).toBe('\ufeffCOUNT = 1\r\nSIZE = 2\r\nDEPTH = 3');
+
+  // Nothing is unsaved: what is written elsewhere is shown.
+  await gateway.write('layers.py', 'COUNT = 4\n');
+  await expect(editor).toContainText('COUNT = 4');
+  // Both have changed.
+  await unwatched(page, async () => {
+    await gateway.write('layers.py', 'THEIRS = 5\n');
+    await editor.press('Control+End');
+    await page.keyboard.type('MINE = 6');
+    await page.keyboard.press('Control+s');
+  });
+  await expect(page.getByRole('alert')).toContainText('Another program has changed layers.py');
+  expect(await gateway.read('layers.py')).toBe('THEIRS = 5\n');
+  await page.getByRole('button', { name: 'Keep both' }).click();
+  await expect(editor).toContainText('THEIRS = 5');
+  expect(await gateway.read('layers-mine.py')).toBe('COUNT = 4\nMINE = 6');
+
+  await rm(join(gateway.folder, 'notebooks', 'layers.py'));
+  await expect(page.getByRole('alert')).toContainText('layers.py was deleted or moved');
+  await page.getByRole('button', { name: 'Save it again' }).click();
+  await expect(state).toContainText('Saved at');
+  expect(await gateway.read('layers.py')).toBe('THEIRS = 5\n');
+
+  // What is no text is not taken for one.
+  await gateway.write('weights.bin', '\0\u0001');
+  await page.goto(gateway.link('weights.bin'));
+  await expect(page.getByRole('alert')).toContainText('weights.bin cannot be edited here. It is not text.');
+  // The browser reports the save that was refused and the file that was missing.
+  expect(complaints.filter(text => !/412|404/.test(text))).toEqual([]);
 });

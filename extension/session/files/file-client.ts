@@ -32,8 +32,13 @@ export class FileClient {
   constructor(readonly settings: ServerConnection.ISettings) {}
 
   async read(path: string): Promise<{ text: string; version: FileVersion }> {
+    const { blob, version } = await this.load(path);
+    return { text: await blob.text(), version };
+  }
+
+  async load(path: string): Promise<{ blob: Blob; version: FileVersion }> {
     const response = await this.send('GET', 'files', path);
-    return { text: await response.text(), version: versionOf(response) };
+    return { blob: await response.blob(), version: versionOf(response) };
   }
 
   async look(path: string): Promise<FileVersion> {
@@ -41,7 +46,7 @@ export class FileClient {
   }
 
   async bytes(path: string): Promise<Blob> {
-    return (await this.send('GET', 'files', path)).blob();
+    return (await this.load(path)).blob;
   }
 
   async list(path: string): Promise<FolderPage> {

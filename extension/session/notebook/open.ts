@@ -15,6 +15,7 @@ import type { ServiceManager } from '@jupyterlab/services';
 import { ignoreKernelDetails, watchChoice } from '../../src/panel/kernel-details.js';
 import type { Managers } from '../runtime/managers.js';
 import { keepCharactersWhole } from '../../src/reattach/whole-characters.js';
+import { ButtonsContentFactory } from './cell-buttons.js';
 import { editorFactory, mimeTypes } from './editors.js';
 import { leaveOutFarInputs } from './far-inputs.js';
 import { pageRendermime } from './rendering.js';
@@ -75,7 +76,7 @@ export function openNotebook({ path, managers, isReadOnly, links }: OpenOptions)
     modelName: 'notebook',
     fileTypes: ['notebook'],
     rendermime: pageRendermime(links),
-    contentFactory: new NotebookPanel.ContentFactory({
+    contentFactory: new (isReadOnly ? NotebookPanel.ContentFactory : ButtonsContentFactory)({
       editorFactory: options => editorFactory.newInlineEditor(options)
     }),
     mimeTypeService: mimeTypes,

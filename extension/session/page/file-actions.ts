@@ -1,6 +1,7 @@
 /** Renaming, moving and deleting below the root folder, each with its question. What is open in this page follows its file by itself. */
 import { Dialog, InputDialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
+import { notebookOf, TEMPLATES } from '../files/templates.js';
 import type { SessionPage } from './session-page.js';
 import { messageOf, trans } from '../text.js';
 
@@ -48,10 +49,25 @@ export async function moveFile(page: SessionPage, path: string): Promise<string 
 }
 
 /** In `folder`; resolves with its path, null when none was made. */
-export async function newFolder(page: SessionPage, folder: string): Promise<string | null> {
+export const newFolder = (page: SessionPage, folder: string): Promise<string | null> =>
+  make(trans.__('New folder'), '', folder, path => page.drive.files.makeFolder(path));
+
+/** An empty one, of text or a notebook. */
+export const newFile = (page: SessionPage, folder: string): Promise<string | null> =>
+  make(trans.__('New file'), 'untitled.py', folder, path =>
+    page.drive.create(path, path.endsWith(NOTEBOOK) ? notebookOf(TEMPLATES[0]!) : '')
+  );
+
+async function make(
+  title: string,
+  text: string,
+  folder: string,
+  create: (path: string) => Promise<{ readonly path: string }>
+): Promise<string | null> {
   const { value } = await InputDialog.getText({
-    title: trans.__('New folder'),
+    title,
     label: trans.__('Name'),
+    text,
     okLabel: trans.__('Create')
   });
   const name = value?.trim() ?? '';
@@ -59,7 +75,7 @@ export async function newFolder(page: SessionPage, folder: string): Promise<stri
     return null;
   }
   try {
-    return (await page.drive.files.makeFolder(PathExt.join(folder, name))).path;
+    return (await create(PathExt.join(folder, name))).path;
   } catch (error) {
     await showErrorMessage(trans.__('%1 was not created', name), messageOf(error));
     return null;

@@ -12,6 +12,7 @@ import { floodFactory } from '../../src/reattach/flood-output.js';
 import { followNotebook } from '../../src/reattach/follow-notebook.js';
 import { GroupWatch } from '../../src/slices/group-watch.js';
 import type { NoticePlace } from '../../src/ui/notebook-notice.js';
+import { followCellButtons } from '../notebook/cell-buttons.js';
 import { addNotebookCommands } from '../notebook/commands.js';
 import { Files } from '../notebook/files-of-notebook.js';
 import { frameScripts } from '../notebook/framed-output.js';
@@ -73,6 +74,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   page.current.follow(context.sessionContext);
   addNotebookCommands(commands, { panel, isReadOnly, keyboard });
   addPageCommands(page, { context, panel, saving });
+  followCellButtons(panel, () => void commands.execute(CommandIDs.interrupt));
   const framed = { panel, files, trust: isReadOnly ? null : () => void commands.execute('notebook:trust') };
   frameScripts(framed);
   let widgets: LazyWidgets | null = null;

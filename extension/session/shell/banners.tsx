@@ -49,35 +49,43 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
   return (
     <div className="tpl-Banners">
       {all.map(notice => (
-        <div
+        <NoticeBar
           key={notice.id}
-          className={`tpl-Banner jp-mod-${notice.tone}`}
-          role={notice.tone === 'error' ? 'alert' : 'status'}
-        >
-          <Icon name={ICONS[notice.tone]} />
-          <p>{notice.text}</p>
-          {notice.actions.map(({ label, primary, onClick }) => (
-            <button
-              key={label}
-              type="button"
-              className={`tpl-Button${primary === true ? ' jp-mod-primary' : ''}`}
-              onClick={onClick}
-            >
-              {label}
-            </button>
-          ))}
-          {notices.all.includes(notice) ? (
-            <button
-              type="button"
-              className="tpl-IconButton"
-              aria-label={trans.__('Dismiss')}
-              onClick={() => notices.clear(notice.id)}
-            >
-              <Icon name="close" />
-            </button>
-          ) : null}
-        </div>
+          notice={notice}
+          onClose={notices.all.includes(notice) ? () => notices.clear(notice.id) : null}
+        />
       ))}
+    </div>
+  );
+}
+
+export function NoticeBar({
+  notice: { tone, text, actions },
+  onClose
+}: {
+  readonly notice: Notice;
+  /** Null: it stays as long as its reason. */
+  readonly onClose: (() => void) | null;
+}): JSX.Element {
+  return (
+    <div className={`tpl-Banner jp-mod-${tone}`} role={tone === 'error' ? 'alert' : 'status'}>
+      <Icon name={ICONS[tone]} />
+      <p>{text}</p>
+      {actions.map(({ label, primary, onClick }) => (
+        <button
+          key={label}
+          type="button"
+          className={`tpl-Button${primary === true ? ' jp-mod-primary' : ''}`}
+          onClick={onClick}
+        >
+          {label}
+        </button>
+      ))}
+      {onClose === null ? null : (
+        <button type="button" className="tpl-IconButton" aria-label={trans.__('Dismiss')} onClick={onClose}>
+          <Icon name="close" />
+        </button>
+      )}
     </div>
   );
 }

@@ -116,10 +116,11 @@ function Files({ page, path }: { readonly page: SessionPage; readonly path: stri
         {entries.slice(0, 200).map(({ name, path: file, kind }) => (
           <li key={file}>
             <Icon name={kind === 'folder' ? 'folder' : 'file'} />
-            {name.endsWith('.ipynb') && file !== path ? (
+            {kind === 'file' && file !== path ? (
               <a
                 href={addressOf(window, file)}
                 onClick={event => {
+                  if (!name.endsWith('.ipynb')) return;
                   event.preventDefault();
                   void page.commands.execute('docmanager:open', { path: file });
                 }}

@@ -5,7 +5,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { addressOf } from '../page/address.js';
 import { download } from '../page/download.js';
-import { deleteFile, moveFile, newFolder, renameFile } from '../page/file-actions.js';
+import { deleteFile, moveFile, newFile, newFolder, renameFile } from '../page/file-actions.js';
 import type { SessionPage } from '../page/session-page.js';
 import { notebookOf, TEMPLATES } from '../files/templates.js';
 import { Brand } from './brand.js';
@@ -158,6 +158,13 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
           >
             {trans.__('New folder…')}
           </button>
+          <button
+            type="button"
+            className="tpl-Button"
+            onClick={() => void newFile(page, folder).then(path => path !== null && go(path))}
+          >
+            {trans.__('New file…')}
+          </button>
           <button type="button" className="tpl-Button" onClick={() => picker.current?.click()}>
             {trans.__('Upload…')}
           </button>
@@ -266,10 +273,8 @@ function Entries({
             <button type="button" className="jp-TPULab-link" onClick={() => onFolder(path)}>
               {name}
             </button>
-          ) : name.endsWith('.ipynb') ? (
-            <a href={addressOf(window, path)}>{name}</a>
           ) : (
-            <span>{name}</span>
+            <a href={addressOf(window, path)}>{name}</a>
           )}
           <span className="tpl-Home-size">{sizeBytes === null ? '' : sizeText(sizeBytes)}</span>
           <time dateTime={modifiedAt}>{new Date(modifiedAt).toLocaleDateString()}</time>

@@ -12,6 +12,7 @@ import { trans } from '../text.js';
 
 /** Without a notebook alone. */
 const Home = lazy(() => import('./home.js'));
+const TextFileView = lazy(() => import('./text-file.js'));
 /** With what reads such a file, which most people never need. */
 const BrowserFileGate = lazy(() => import('./browser-file-gate.js'));
 
@@ -90,8 +91,12 @@ export function Start({ address, theme }: StartProps): JSX.Element {
             <App page={state.page} theme={theme} notebook={address.notebook} />
           </BrowserFileGate>
         </Suspense>
-      ) : (
+      ) : /\.ipynb$/i.test(address.notebook) ? (
         <App page={state.page} theme={theme} notebook={address.notebook} />
+      ) : (
+        <Suspense fallback={<Plain>{trans.__('Opening the file…')}</Plain>}>
+          <TextFileView page={state.page} path={address.notebook} />
+        </Suspense>
       );
   }
 }
