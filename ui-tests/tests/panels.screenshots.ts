@@ -171,8 +171,8 @@ pageTest.describe('the session page', () => {
       await page.mouse.move(0, 0);
       await page.screenshot({ path: join(IMAGES, 'session-light.png'), animations: 'disabled' });
       await page.getByRole('button', { name: 'More', exact: true }).click();
-      await page.getByRole('menuitem', { name: 'Share a view…' }).click();
-      const share = page.getByRole('dialog', { name: /^Share a view of/ });
+      await page.getByRole('menuitem', { name: 'Share a read-only link…' }).click();
+      const share = page.getByRole('dialog', { name: /^Share a read-only link to/ });
       await share.getByRole('button', { name: 'Create link' }).click();
       await expect(share.getByLabel('Link', { exact: true })).toBeVisible();
       await page.screenshot({ path: join(IMAGES, 'session-share.png'), animations: 'disabled' });

@@ -397,8 +397,8 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await run(page, 0);
   await expect(output(page, 0).last()).toContainText('line');
   await page.getByRole('button', { name: 'More', exact: true }).click();
-  await page.getByRole('menuitem', { name: 'Share a view…' }).click();
-  const dialog = page.getByRole('dialog', { name: /^Share a view of/ });
+  await page.getByRole('menuitem', { name: 'Share a read-only link…' }).click();
+  const dialog = page.getByRole('dialog', { name: /^Share a read-only link to/ });
   await dialog.getByRole('button', { name: 'Create link' }).click();
   const link = await dialog.getByLabel('Link', { exact: true }).inputValue();
   await checkAccessibility(page, dialog);
@@ -436,7 +436,7 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   // Nothing was refused: a reader's page does not ask for what it may not have.
   expect(complaints).toEqual([]);
   await page.getByRole('button', { name: 'More', exact: true }).click();
-  await page.getByRole('menuitem', { name: 'Share a view…' }).click();
+  await page.getByRole('menuitem', { name: 'Share a read-only link…' }).click();
   await dialog.getByRole('button', { name: /^Revoke/ }).click();
   await expect(dialog.getByRole('button', { name: /^Revoke/ })).toHaveCount(0);
   await reader.reload();

@@ -9,14 +9,16 @@ export interface Template {
   readonly cells: readonly (readonly ['markdown' | 'code', string])[];
 }
 
+export const EMPTY: Template = {
+  id: 'empty',
+  label: trans.__('Empty notebook'),
+  about: trans.__('One empty cell.'),
+  file: 'Untitled.ipynb',
+  cells: [['code', '']]
+};
+
 export const TEMPLATES: readonly Template[] = [
-  {
-    id: 'empty',
-    label: trans.__('Empty notebook'),
-    about: trans.__('One empty cell.'),
-    file: 'Untitled.ipynb',
-    cells: [['code', '']]
-  },
+  EMPTY,
   {
     id: 'training',
     label: trans.__('Training loop'),

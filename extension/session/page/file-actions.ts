@@ -1,7 +1,7 @@
 /** Renaming, moving and deleting below the root folder, each with its question. What is open in this page follows its file by itself. */
 import { Dialog, InputDialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
-import { notebookOf, TEMPLATES } from '../files/templates.js';
+import { EMPTY, notebookOf } from '../files/templates.js';
 import type { SessionPage } from './session-page.js';
 import { messageOf, trans } from '../text.js';
 
@@ -55,7 +55,7 @@ export const newFolder = (page: SessionPage, folder: string): Promise<string | n
 /** An empty one, of text or a notebook. */
 export const newFile = (page: SessionPage, folder: string): Promise<string | null> =>
   make(trans.__('New file'), 'untitled.py', folder, path =>
-    page.drive.create(path, path.endsWith(NOTEBOOK) ? notebookOf(TEMPLATES[0]!) : '')
+    page.drive.create(path, path.endsWith(NOTEBOOK) ? notebookOf(EMPTY) : '')
   );
 
 async function make(

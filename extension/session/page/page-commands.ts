@@ -98,7 +98,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     execute: () => remove(page, parts)
   });
   commands.addCommand(CommandIDs.share, {
-    label: trans.__('Share a view…'),
+    label: trans.__('Share a read-only link…'),
     // A reader gets the file from the gateway.
     isEnabled: () => mayChange() && !isBrowserFile(context.path),
     isVisible: mayChange,

@@ -100,7 +100,7 @@ function viewNotices({ access }: SessionPage, { context }: OpenSession): Notice[
           id: 'view',
           tone: 'info',
           text: trans.__(
-            'The kernel of this notebook is on %1. This view shows its cells and outputs as they are saved, and no live output or steps.',
+            'The kernel of this notebook is on %1. This link shows its cells and outputs as they are saved, and no live output or steps.',
             remote
           ),
           actions: []

@@ -1,4 +1,4 @@
-/** "Share a view": links that let others read this notebook and see it run. Loaded when it is opened. */
+/** "Share a read-only link": links that let others read this notebook and see it run. Loaded when it is opened. */
 import { type JSX, useEffect, useId, useState } from 'react';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ReactWidget } from '@jupyterlab/ui-components';
@@ -71,7 +71,7 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
   return (
     <div className="tpl-Share">
       <div>
-        <h2 id={TITLE_ID}>{trans.__('Share a view of %1', path.split('/').at(-1))}</h2>
+        <h2 id={TITLE_ID}>{trans.__('Share a read-only link to %1', path.split('/').at(-1))}</h2>
       </div>
       <p>
         {trans.__(

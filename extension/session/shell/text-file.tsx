@@ -236,12 +236,7 @@ export default function TextFileView({
         <button
           type="button"
           className="tpl-Button"
-          onClick={() =>
-            // What is in the editor; of a file that is no text, the file.
-            void (state.kind === 'refused'
-              ? page.drive.bytes(path).then(bytes => download(path, bytes))
-              : download(path, file?.text ?? ''))
-          }
+          onClick={() => void downloaded(page, path, state.kind === 'refused' ? null : (file?.text ?? ''))}
         >
           {trans.__('Download')}
         </button>
@@ -262,6 +257,11 @@ export default function TextFileView({
       )}
     </div>
   );
+}
+
+/** `text`: what is in the editor; null: the file as it is. */
+async function downloaded(page: SessionPage, path: string, text: string | null): Promise<void> {
+  download(path, text ?? (await page.drive.bytes(path)));
 }
 
 function stateText(state: State, isWritable: boolean): string {
