@@ -247,6 +247,22 @@ def test_the_rest_is_encoded_and_what_is_left_out_is_counted_each_time(
     assert "the data have changed since that checkpoint" in shown.err
 
 
+def test_encoding_in_place_adds_one_folder_and_counts_reasons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cases R1 and D07: the names of what was left out lay beside the sound."""
+    place = dia_folder(tmp_path / "dia", {"good": "[S1] Hello.", "one": b"[S1] caf\xe9", "two": b"\xe9"})
+    for name in ("page", "other"):
+        (place / f"audio/{name}.wav").write_bytes(b"<html>not found")
+        (place / f"audio_prompts/{name}_prompt.txt").write_text("[S1] Hello.")
+    assert main(["encode", "--audio-folder", str(place)]) == 0
+    shown = capsys.readouterr().out
+    assert sorted(each.name for each in place.iterdir()) == ["audio", "audio_prompts", "encoded_audio"]
+    assert len((place / "encoded_audio/left_out.txt").read_text().splitlines()) == 4
+    assert re.search(r"\n +2  … is an HTML page", shown)
+    assert re.search(r"\n +2  … line N: byte N is not UTF-8 \(its bytes fit cp1252\)", shown)
+
+
 def test_the_rate_comes_from_the_flag_then_the_file_then_the_preset(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

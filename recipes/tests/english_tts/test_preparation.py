@@ -125,7 +125,7 @@ def test_what_is_unchanged_is_not_computed_again_and_corrections_are_taken(
     (folder / "metadata.csv").write_text("clip0|a|a\nclip1|a|a\nclip2|another|another\n")
     (output / "features/clip0.npz").write_bytes(b"PK torn")
     found = _prepare(folder, output)
-    assert names == ["clip0", "clip1", "clip2"]
+    assert sorted(names) == ["clip0", "clip1", "clip2"]  # by threads
     assert found["mel_mean"] != first["mel_mean"]
 
 

@@ -103,7 +103,19 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
     ours, theirs = (torch.load(each, weights_only=True)["weight"] for each in (exported, run / "voice.pth"))
     assert all(torch.equal(value, theirs[key]) for key, value in ours.items())
     assert main(["prepare", *prepared[1:], "--pretrained-s2G", str(run / "G_latest.pth")]) == 0
-    assert len((Path(exp) / "6-name2semantic.tsv").read_text().splitlines()) == 5
+    rows = (Path(exp) / "6-name2semantic.tsv").read_text().splitlines()
+    # The original takes the first line for names of columns.
+    assert (rows[0], len(rows)) == ("item_name\tsemantic_audio", 6)
+
+    stage = tmp_path / "s1"
+    command = ["train-s1", "--exp-dir", exp, "--output-dir", str(stage), "--epochs", "1", "--n-layer", "1"]
+    capsys.readouterr()
+    assert main(command) == 0
+    done = _result(capsys)
+    assert (done["steps"], done["left_out"], done["first_stage"]) == (1, 0, str(stage / "s1.ckpt"))
+    assert done["held_out_loss"] > 0
+    assert main([*command, "--epochs", "2", "--batch-size", "4"]) == 0
+    assert main([*said, "--pretrained-s1", str(stage / "s1.ckpt"), "--output", str(wav)]) == 0
 
 
 def test_what_does_not_fit_the_chip_is_refused_before_anything_is_allocated(

@@ -16,7 +16,7 @@ from preparing import clips_list, wav  # noqa: E402
 from tpulab_recipes.common.errors import DataError  # noqa: E402
 from tpulab_recipes.gpt_sovits.__main__ import main  # noqa: E402
 from tpulab_recipes.gpt_sovits.config import Config  # noqa: E402
-from tpulab_recipes.gpt_sovits.data import prepare, small_features  # noqa: E402
+from tpulab_recipes.gpt_sovits.data import prepare, read_clips, small_features  # noqa: E402
 
 CONFIG = Config()
 
@@ -164,3 +164,21 @@ def test_sound_in_the_output_folder_itself_is_not_written_over(tmp_path: Path) -
     _, reasons = _prepare(tmp_path / "clips.list", tmp_path)
     assert "is in the output folder itself" in reasons["a.wav"]
     assert (place / "a.wav").read_bytes() == before
+
+
+def test_results_that_are_torn_are_left_out_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cases D10 and D11: a torn spectrogram or sound ended training with a traceback."""
+    names = ("a.wav", "b.wav", "c.wav")
+    listed, root = clips_list(tmp_path / "clips.list", dict.fromkeys(names, "{AH0}")), tmp_path / "sov"
+    assert main(["prepare", "--inp-text", str(listed), "--exp-dir", str(root)]) == 0
+    for file in (*root.glob("spec-*/a.wav.npy"), root / "5-wav32k/b.wav"):
+        file.write_bytes(file.read_bytes()[:100])
+    clips, reasons = read_clips(root, CONFIG)
+    assert [clip.name for clip in clips] == ["c.wav"]
+    assert reasons.keys() == {"a.wav", "b.wav"}
+    (tmp_path / "b.list").write_text("nowhere.wav|x|en|{AH0}\nd.wav|x|zh|你好\n")
+    assert main(["prepare", "--inp-text", str(tmp_path / "b.list"), "--exp-dir", str(tmp_path / "x")]) == 1
+    assert len((tmp_path / "x/left_out.txt").read_text().splitlines()) == 2
+    assert "give --inp-wav-dir" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ def choose_command(
     choices = [
         Annotated[
             command,
-            tyro.conf.subcommand(command.__name__.lower(), default=with_defaults(command, **known)),
+            tyro.conf.subcommand(_spelled(command.__name__), default=with_defaults(command, **known)),
         ]
         for command in commands
     ]
@@ -122,6 +123,11 @@ def choose_command(
         description=about,
         args=argv,
     )
+
+
+def _spelled(name: str) -> str:
+    """`train-s1` of `TrainS1`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 def exit_status(run: Callable[[], object]) -> int:

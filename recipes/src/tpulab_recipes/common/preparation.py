@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +20,7 @@ from tpulab_recipes.common.inputs import checked_share
 from tpulab_recipes.common.storage import Folder
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass
@@ -48,8 +51,27 @@ def report_left_out(output: str | Path, reasons: Sequence[str]) -> None:
 def _kind(reason: str) -> str:
     """The reason without the name of the clip and without its figures."""
     head, colon, rest = reason.partition(": ")
-    kind = rest if colon and " " not in head else re.sub(r"\S*[/.]\w\S*", "…", reason)
-    return re.sub(r"\d+(\.\d+)?", "N", kind).rstrip(".")
+    kind = re.sub(r"\S*[/.]\w\S*", "…", rest if colon and " " not in head else reason)
+    return re.sub(r"(?<![\w-])\d+(\.\d+)?", "N", kind).rstrip(".")
+
+
+def computed_ahead(
+    compute: Callable[[T], R], items: Iterable[T], threads: int = 0
+) -> Iterator[tuple[T, Future[R]]]:
+    """Each item in its order with `compute` of it, while threads (0: one for each core) compute the next
+    ones. What a caller writes, it writes alone."""
+    count = threads or min(16, os.cpu_count() or 1)
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    pool = ThreadPoolExecutor(count)
+    try:
+        for item in items:
+            waiting.append((item, pool.submit(compute, item)))
+            if len(waiting) > count:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 class Ledger:

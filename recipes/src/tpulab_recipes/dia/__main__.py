@@ -147,7 +147,8 @@ class Encode(DiaCommand):
         window["text_length"] = self.config.text_length
         output = self.output or self.audio_folder
         done, skipped = encode(self.audio_folder, output, codec, backend, **window, progress=Terminal())
-        report_left_out(output, skipped.reasons)
+        # The audio folder itself stays as it is.
+        report_left_out(f"{output}/encoded_audio", skipped.reasons)
         print_result(encoded=done, left_out=len(skipped.reasons), device=backend.describe())
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
@@ -26,7 +25,7 @@ from tpulab_recipes.audio.sources import PROMPT, SOUNDS, dataset_rows
 from tpulab_recipes.audio.transcripts import Transcriber
 from tpulab_recipes.common.errors import ConfigError, DataError, StorageError
 from tpulab_recipes.common.inputs import decoded
-from tpulab_recipes.common.preparation import Ledger, Skipped, digest
+from tpulab_recipes.common.preparation import Ledger, Skipped, computed_ahead, digest
 from tpulab_recipes.common.progress import Progress, Silent
 from tpulab_recipes.common.storage import Folder
 
@@ -92,7 +91,9 @@ def prepare(
         except (DataError, StorageError) as error:
             return error
 
-    for recording, cut in _ahead(look, found):
+    # One recording is read and cut while the one before it is transcribed.
+    for recording, coming in computed_ahead(look, found, 1):
+        cut = coming.result()
         if isinstance(cut, Exception):
             skipped.add(f"{recording.shown}: {cut}")
         elif cut is not None:
@@ -216,14 +217,3 @@ def _corrected(prompts: Folder, clips: dict[str, list[Any]]) -> bool:
     return any(
         digest(prompts.get(name + PROMPT).decode("utf-8", "replace")) != clips[name][0] for name in there
     )
-
-
-def _ahead(look: Callable[[Recording], Any], found: Sequence[Recording]) -> Iterator[tuple[Recording, Any]]:
-    """Reads and cuts one recording while the one before is transcribed."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(look, found[0])
-        for number, recording in enumerate(found):
-            cut = coming.result()
-            if number + 1 < len(found):
-                coming = pool.submit(look, found[number + 1])
-            yield recording, cut

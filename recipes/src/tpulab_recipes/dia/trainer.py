@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from tpulab_recipes.runtime.precision import full_precision
 from tpulab_recipes.torch_training import (
     Resumable,
     add_lora,
+    average_of,
     backward_in_parts,
     compiled_step,
     core_of,
@@ -77,12 +77,7 @@ class Trainer(Resumable):
             betas=(0.9, 0.95),
             clip_norm=config.clip_norm,
         )
-        self.average: Any = None
-        if config.ema:
-            # Frozen parameters are the same in both.
-            frozen = {id(each): each for each in self.model.parameters() if not each.requires_grad}
-            twin = copy.deepcopy(self.model, frozen).requires_grad_(False)
-            self.average = backend.prepare(twin, shard=config.shard)
+        self.average = average_of(backend, self.model, shard=config.shard) if config.ema else None
         self._count = backend.compile(self.losses, name="eval_step")
         backend.sync()
 

@@ -22,7 +22,7 @@ from tpulab_recipes.common.command_line import (
 )
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.log_writers import checked_wandb
-from tpulab_recipes.common.preparation import require_output_file
+from tpulab_recipes.common.preparation import report_left_out, require_output_file
 from tpulab_recipes.common.progress import Terminal
 from tpulab_recipes.english_tts.config_english import PRESETS, EnglishTrainingConfig, get_lesson_config
 
@@ -58,6 +58,7 @@ class Prepare(TtsCommand):
         from tpulab_recipes.english_tts.data import prepare
 
         found = prepare(self.config.data_dir, self.config.output_dir, self.config, Terminal())
+        report_left_out(self.config.output_dir, found["left_out"])
         print_result(
             utterances=len(found["names"]),
             left_out=len(found["left_out"]),
@@ -95,11 +96,11 @@ class Train(TtsCommand):
         seconds = time.perf_counter() - began
         held_out = trainer.validate()
         if backend.world().is_main:
-            best, model = load_checkpoint(Path(config.output_dir) / BEST), trainer.model
+            best, model = load_checkpoint(Path(config.output_dir) / BEST), trainer.trained
             if trainer.held_out and best is not None:
                 print(f"model/ is the best by validation, of step {best['step']}", flush=True)
                 model = KokoroModel(config, len(trainer.processor))
-                model.load_state_dict(best["model"])
+                model.load_state_dict(best.get("average", best["model"]))
             save_final_model(Path(config.output_dir) / "model", model, config, trainer.processor)
         trainer.close()
         print_training_result(
@@ -201,7 +202,7 @@ class Export(TtsCommand):
                 raise SystemExit(status)
             return
         trainer = _resumed(self.config, backend, best=self.best)
-        place = save_final_model(self.to, trainer.model, self.config, trainer.processor)
+        place = save_final_model(self.to, trainer.trained, self.config, trainer.processor)
         print_result(exported=str(place), step=trainer.steps_done)
 
 

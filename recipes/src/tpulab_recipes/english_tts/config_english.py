@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from tpulab_recipes.audio.mel import MelSettings
 from tpulab_recipes.common.errors import ConfigError
-from tpulab_recipes.common.inputs import checked_count
+from tpulab_recipes.common.inputs import checked_count, checked_share
 
 #: Settings that a resumed run may change: they do not change what is computed up to the same step.
 MAY_CHANGE = (
@@ -101,6 +101,9 @@ class EnglishTrainingConfig:
     lr_eta_min: float = 1e-6
     weight_decay: float = 0.01
     adam_betas: tuple[float, float] = (0.9, 0.999)
+    ema: float = 0.0
+    """Factor of a running average of the weights, which is validated, exported and spoken; 0: none. It rises
+    to this value over the first steps."""
     max_grad_norm: float = 1.0
     """Largest norm of all gradients together; 0: not clipped."""
     mel_loss_weight: float = 1.0
@@ -176,8 +179,8 @@ class EnglishTrainingConfig:
         checked_count("sample_every", self.sample_every, 0)
         if not 0 <= self.save_minutes < float("inf"):
             raise ConfigError("save_minutes", f"{self.save_minutes} is not a number of minutes from 0.")
-        if not 0 <= self.validation_split < 1 or not 0 <= self.frame_dropout < 1:
-            raise ConfigError("", "validation_split and frame_dropout must be from 0 to less than 1.")
+        for name in ("validation_split", "frame_dropout", "ema"):
+            checked_share(name, getattr(self, name))
 
     def but(self, **changes: Any) -> EnglishTrainingConfig:
         return replace(self, **changes)

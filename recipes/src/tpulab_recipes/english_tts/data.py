@@ -22,7 +22,14 @@ from tpulab_recipes.audio import english, files
 from tpulab_recipes.audio.alignments import frames_of, read_text_grid
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.inputs import name_within, read_json, read_lines
-from tpulab_recipes.common.preparation import Ledger, Skipped, digest, local_folder, split_by_name
+from tpulab_recipes.common.preparation import (
+    Ledger,
+    Skipped,
+    computed_ahead,
+    digest,
+    local_folder,
+    split_by_name,
+)
 from tpulab_recipes.common.progress import Progress, Silent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
@@ -175,9 +182,15 @@ def prepare(
     names, frames, count = [], 0, np.zeros(len(processor), np.int64)
     total, squares = np.zeros(c.n_mels), np.zeros(c.n_mels)
     progress.start("preparing", len(rows))
-    for name, text in rows:
+
+    def compute(row: tuple[str, str]) -> tuple[Utterance, dict[str, Any] | None]:
+        return _computed(folder, *row, c, features, ledger, made_by, processor, mel_of)
+
+    for (name, _), coming in computed_ahead(compute, rows):
         try:
-            one = _prepared(folder, name, text, c, features, ledger, made_by, processor, mel_of)
+            one, made_of = coming.result()
+            if made_of is not None:
+                _write_features(one, features, ledger, made_of)
             if bucket_of(one, c) is None:
                 longest = max(c.frame_buckets)
                 raise DataError(
@@ -291,7 +304,7 @@ def _sound_of(folder: Path, name: str) -> Path | None:
     return next((each for each in places if each.exists()), None)
 
 
-def _prepared(
+def _computed(
     folder: Path,
     name: str,
     text: str,
@@ -301,8 +314,9 @@ def _prepared(
     made_by: list[float],
     processor: PhonemeProcessor,
     mel_of: Any,
-) -> Utterance:
-    """An utterance, from `features/NAME.npz` if that was made of the same files and settings."""
+) -> tuple[Utterance, dict[str, Any] | None]:
+    """An utterance, and what it is made of; None for the one in `features/NAME.npz`, if that was made of the
+    same files and settings."""
     target = Path(features.path(f"{name}.npz"))
     sound, grid = _sound_of(folder, name), folder / "TextGrid" / f"{name}.TextGrid"
     made_of: dict[str, Any] = {"text": text, "by": made_by}
@@ -312,14 +326,17 @@ def _prepared(
     row = ledger.row(name)
     if row is not None and target.exists() and row == {"name": name, **made_of}:
         with contextlib.suppress(DataError):
-            return _stored(target, name)
-    one = read_utterance(folder, name, text, c, processor, mel_of)
-    ledger.begin(name, [(features, f"{name}.npz")], **made_of)
+            return _stored(target, name), None
+    return read_utterance(folder, name, text, c, processor, mel_of), made_of
+
+
+def _write_features(one: Utterance, features: Folder, ledger: Ledger, made_of: Mapping[str, Any]) -> None:
+    ledger.begin(one.name, [(features, f"{one.name}.npz")], **made_of)
+    target = Path(features.path(f"{one.name}.npz"))
     with Folder(target.parent).make().write(target.name) as file_:
         np.savez(
             file_, text=np.asarray(one.text), phonemes=one.phonemes, durations=one.durations, mel=one.mel
         )
-    return one
 
 
 def _stored(file: Path, name: str) -> Utterance:

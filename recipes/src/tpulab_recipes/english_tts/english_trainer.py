@@ -56,7 +56,8 @@ class EnglishTrainer(KokoroTrainer):
         )
         if model is not None:
             sound = {name: made.model.state_dict()[name] for name in ("mel_mean", "mel_std")}
-            made.model.load_state_dict({**model.state_dict(), **sound})
+            for each in (made.model, made.trained):
+                each.load_state_dict({**model.state_dict(), **sound})
         return made
 
     def before_step(self) -> None:
@@ -86,7 +87,7 @@ class EnglishTrainer(KokoroTrainer):
         return self.save_checkpoint(self.best).name
 
     def say(self, phonemes: Sequence[NDArray[np.int32]], **options: Any) -> list[Speech]:
-        return speak(self.model, self.backend, phonemes, fit=True, **options)
+        return speak(self.trained, self.backend, phonemes, fit=True, **options)
 
     def sample(self, count: int = 2) -> str:
         """Writes the first held-out sentences as sound to `samples/`; returns what it wrote. All processes

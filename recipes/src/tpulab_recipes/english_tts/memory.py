@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -32,7 +33,8 @@ def plan(config: EnglishTrainingConfig, utterances: int) -> MemoryPlan:
         with lowered():
             return losses(config, model(*(batch[name] for name in names)), batch).total
 
-    return plan_memory(lambda: KokoroModel(config, len(SYMBOLS), recompute), loss, recompute=recompute)
+    whole = plan_memory(lambda: KokoroModel(config, len(SYMBOLS), recompute), loss, recompute=recompute)
+    return replace(whole, optimizer=whole.optimizer + whole.parameters) if config.ema else whole
 
 
 def refuse_too_large(config: EnglishTrainingConfig, backend: Any) -> None:

@@ -37,6 +37,7 @@ from tpulab_recipes.english_tts.model import KokoroModel, Losses, losses
 from tpulab_recipes.english_tts.mps_grad_scaler import MPSGradScaler
 from tpulab_recipes.torch_training import (
     Resumable,
+    average_of,
     cosine,
     make_adamw,
     restore,
@@ -120,6 +121,9 @@ class KokoroTrainer(Resumable):
             betas=config.adam_betas,
             clip_norm=config.max_grad_norm,
         )
+        self.average = average_of(backend, self.model) if config.ema else None
+        if self.average is not None:
+            self.optimizer.register_step_post_hook(self._follow)
         self.scaler = self._make_scaler()
         self.memory = AdaptiveMemoryManager(self.device_type, backend, enabled=config.enable_adaptive_memory)
         self.profiler: InterbatchProfiler | None = None
@@ -155,6 +159,20 @@ class KokoroTrainer(Resumable):
         share = rate_at(self.config, self.steps_done, self.steps_per_epoch) / self.config.learning_rate
         self.rate = self.peak * share
         set_learning_rate(self.backend, self.optimizer, self.rate)
+        decay = min(self.config.ema, (1 + self.steps_done) / (10 + self.steps_done))
+        self._newest = self.backend.replicate(torch.tensor(1 - decay, dtype=torch.float32))
+
+    @torch.no_grad()
+    def _follow(self, *_: Any) -> None:
+        """Moves the running average. Part of the optimizer's step: one that a scaler leaves out moves
+        nothing."""
+        for kept, new in zip(self.average.parameters(), self.model.parameters(), strict=True):
+            kept.lerp_(new, self._newest)
+
+    @property
+    def trained(self) -> Any:
+        """The network to validate, to export and to speak with: the running average where there is one."""
+        return self.model if self.average is None else self.average
 
     @compiled_step
     def train_step(self, batch: Any) -> Losses:
@@ -172,8 +190,8 @@ class KokoroTrainer(Resumable):
         self.optimizer.zero_grad(set_to_none=True)
         return Losses(*(each.detach() for each in found))
 
-    def _losses(self, batch: Any, *mean_over_processes: Any) -> Losses:
-        model, c = self.model, self.config
+    def _losses(self, batch: Any, *mean_over_processes: Any, model: Any = None) -> Losses:
+        model, c = self.model if model is None else model, self.config
         batch = {**batch, "mel": model.normalised(batch["mel"])}
         shown = None
         if model.training and c.frame_dropout:
@@ -192,13 +210,13 @@ class KokoroTrainer(Resumable):
     def measured(self, batch: Any) -> tuple[Losses, Any]:
         """The losses of a batch, and how many frames they are means of."""
         with self.get_autocast_context():
-            return self._losses(batch), batch["mel_lengths"].sum()
+            return self._losses(batch, model=self.trained), batch["mel_lengths"].sum()
 
     def validate(self) -> dict[str, float]:
         """Losses of the held-out utterances, means over their frames; empty without any."""
         if not self.held_out:
             return {}
-        self.model.eval()
+        self.trained.eval()
         found = [
             self._evaluate(batch) for batch in self._placed(batches(self.held_out, self.config, epoch=None))
         ]
@@ -435,13 +453,20 @@ class KokoroTrainer(Resumable):
         found = snapshot(
             self._torch, model=self.model, optimizer=self.optimizer, step=self.steps_done, config=self.config
         )
+        average = {}
+        if self.average is not None:
+            average = {"average": self.backend.to_host(self.average.state_dict())}
         schedule = {"kind": self.config.scheduler, "last_step": self.steps_done, "peak": self.peak}
-        return found | {
-            "scheduler": schedule,
-            "scaler": self.scaler.state_dict(),
-            "best": self.best,
-            "data": self.fingerprint,
-        }
+        return (
+            found
+            | average
+            | {
+                "scheduler": schedule,
+                "scaler": self.scaler.state_dict(),
+                "best": self.best,
+                "data": self.fingerprint,
+            }
+        )
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Continues from a checkpoint's state. Raises `CheckpointError` for one of other settings."""
@@ -455,6 +480,9 @@ class KokoroTrainer(Resumable):
             may_change=MAY_CHANGE,
         )
         self.peak, self.best = float(state["scheduler"]["peak"]), float(state["best"])
+        if self.average is not None:
+            self.average.load_state_dict(state.get("average", state["model"]))
+            self.backend.sync()
         if state["scaler"] and self.scaler.is_enabled():
             self.scaler.load_state_dict(state["scaler"])
 

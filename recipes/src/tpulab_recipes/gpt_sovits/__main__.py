@@ -1,4 +1,4 @@
-"""`python -m tpulab_recipes.gpt_sovits COMMAND`: prepare, train, convert, speak, export."""
+"""`python -m tpulab_recipes.gpt_sovits COMMAND`: prepare, train, train-s1, convert, speak, export."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,19 @@ from tpulab_recipes.common.command_line import (
 )
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
 from tpulab_recipes.common.inputs import checked_count, checked_share, read_json
-from tpulab_recipes.common.preparation import local_folder, require_output_file
+from tpulab_recipes.common.preparation import local_folder, report_left_out, require_output_file
 from tpulab_recipes.common.progress import Terminal
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.gpt_sovits.config import FULL_SIZE, SMALL, Config, Places, config_from, read_s2_config
+from tpulab_recipes.gpt_sovits.config import (
+    FULL_FIRST_STAGE,
+    FULL_SIZE,
+    SMALL,
+    Config,
+    FirstStageConfig,
+    Places,
+    config_from,
+    read_s2_config,
+)
 from tpulab_recipes.torch_training.fit import Loop, OmittedLoop
 
 _ABOUT = "GPT-SoVITS, a voice from a minute of sound: fine-tuning, conversion and speech on XLA devices."
@@ -72,12 +81,12 @@ class Prepare(SovitsCommand):
         done, reasons = data.prepare(
             self.inp_text, folder, config, features, inp_wav_dir=self.inp_wav_dir, progress=Terminal()
         )
-        _say_left_out(reasons)
+        _say_left_out(reasons, folder)
         if not done:
-            hint = "" if self.inp_wav_dir else " If the sound files are elsewhere, give --inp-wav-dir."
-            raise DataError(
-                f"nothing is prepared; the first of {len(reasons)}: {next(iter(reasons.values()))}{hint}"
-            )
+            first, hint = next(iter(reasons.values())), ""
+            if any("No such file" in each for each in reasons.values()) and not self.inp_wav_dir:
+                hint = " If the sound files are elsewhere, give --inp-wav-dir."
+            raise DataError(f"nothing is prepared; the first of {len(reasons)}: {first}{hint}")
         generator = self.pretrained_s2G or places.pretrained_s2G
         if generator:
             clips, _ = data.read_clips(folder, config)
@@ -118,7 +127,7 @@ class Train(SovitsCommand):
         output = str(local_folder("output_dir", self.output_dir or f"{folder}/logs_s2_{config.version}"))
         self.loop.check(output)
         clips, reasons = data.read_clips(folder, config)
-        _say_left_out(reasons)
+        _say_left_out(reasons, output)
         train, test = split_by_name(clips, [clip.name for clip in clips], self.held_out)
         backend = self.use_backend()
         require_rows(config.batch_size, backend)
@@ -163,6 +172,73 @@ class Train(SovitsCommand):
             Folder(target).put(SETTINGS, json.dumps(asdict(config)))
         print_training_result(
             backend, steps=trainer.steps_done, output_dir=output, left_out=len(reasons), **result
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainS1(Command):
+    """Trains the first stage, which speaks texts. Run the same command again to resume."""
+
+    exp_dir: str
+    """Output folder of prepare, with the semantic tokens that `--pretrained-s2G` adds."""
+    output_dir: str = ""
+    """Folder for checkpoints and, at the end, s1.ckpt. Empty: logs_s1_VERSION in exp_dir."""
+    pretrained_s1: str = ""
+    """Published or trained first stage to start from; empty: random weights."""
+    save_every_epoch: int = 4
+    """Epochs between two checkpoints with an evaluation."""
+    held_out: float = 0.1
+    """Share of clips held out for evaluation, chosen by a hash of their names."""
+    first_stage: tyro.conf.OmitArgPrefixes[FirstStageConfig] = field(default_factory=FirstStageConfig)
+    loop: OmittedLoop = field(default_factory=Loop)
+
+    def __post_init__(self) -> None:
+        checked_share("held_out", self.held_out)
+        checked_count("save_every_epoch", self.save_every_epoch)
+
+    def run(self) -> None:
+        from tpulab_recipes.common.preparation import digest, split_by_name
+        from tpulab_recipes.gpt_sovits import s1_training as s1
+        from tpulab_recipes.torch_training.fit import Training, fit, require_rows
+
+        c = self.first_stage
+        if self.preset == "full-size":
+            typed = {each.name: getattr(c, each.name) for each in fields(c) if each.name in self.given}
+            c = replace(FULL_FIRST_STAGE, **typed)
+        folder = str(local_folder("exp_dir", self.exp_dir))
+        output = str(local_folder("output_dir", self.output_dir or f"{folder}/logs_s1_{c.version}"))
+        self.loop.check(output)
+        c, model = s1.start_first_stage(c, self.pretrained_s1)
+        spoken, reasons = s1.read_spoken(folder, c)
+        _say_left_out(reasons, output)
+        train, test = split_by_name(spoken, [one.name for one in spoken], self.held_out)
+        backend = self.use_backend()
+        require_rows(c.batch_size, backend)
+        s1.refuse_too_large(c, train, backend)
+        backend.seed(c.seed)
+        trainer, in_epoch = s1.FirstStageTrainer(c, model, backend), s1.steps_per_epoch(train, c)
+        print(f"{len(train)} clips to train on, {len(test)} held out, {in_epoch} steps an epoch", flush=True)
+        with_bert = any(one.bert is not None for one in train)
+        result = fit(
+            Training(
+                name=f"GPT-SoVITS {c.version}, first stage, from {self.pretrained_s1 or 'random weights'}",
+                trainer=trainer,
+                batches=lambda first: s1.train_batches(train, c, first),
+                in_epoch=in_epoch,
+                epochs=c.epochs,
+                output=output,
+                data=f"{folder}, {len(train)} clips ({len(reasons)} left out); ",
+                fingerprint=digest(*(part for one in spoken for part in (one.name, one.text, one.tokens))),
+                evaluate=lambda: trainer.evaluate(s1.eval_batches(test, c, with_bert)) if test else {},
+                saves_at=lambda epoch: epoch % self.save_every_epoch == 0,
+            ),
+            self.loop,
+        )
+        voice = Path(output) / "s1.ckpt"
+        if backend.world().is_main:
+            s1.export_first_stage(trainer.model, c, voice, trainer.steps_done // in_epoch)
+        print_training_result(
+            backend, steps=trainer.steps_done, first_stage=str(voice), left_out=len(reasons), **result
         )
 
 
@@ -299,7 +375,7 @@ class Export(SovitsCommand):
         print_result(exported=str(self.output))
 
 
-COMMANDS = (Prepare, Train, Convert, Speak, Export)
+COMMANDS = (Prepare, Train, TrainS1, Convert, Speak, Export)
 
 
 def _needed(value: str, name: str) -> str:
@@ -308,9 +384,11 @@ def _needed(value: str, name: str) -> str:
     return value
 
 
-def _say_left_out(reasons: dict[str, str]) -> None:
-    for name, reason in reasons.items():
-        print(f"left out: {name}: {reason}", file=sys.stderr)
+def _say_left_out(reasons: dict[str, str], folder: str) -> None:
+    rows = [f"{name}: {reason}" for name, reason in reasons.items()]
+    for row in rows:
+        print(f"left out: {row}", file=sys.stderr)
+    report_left_out(folder, rows)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -126,7 +126,7 @@ def export_voice(model: Any, config: Config, file: str | Path, info: str) -> Non
         for key, value in model.state_dict().items()
         if "enc_q" not in key
     )
-    _save({"weight": state, "config": s2_json(config), "info": info}, file)
+    save_container({"weight": state, "config": s2_json(config), "info": info}, file)
 
 
 def export_training(model: Any, config: Config, file: str | Path, epoch: int, optimizer: Any = None) -> None:
@@ -137,7 +137,7 @@ def export_training(model: Any, config: Config, file: str | Path, epoch: int, op
         "optimizer": None if optimizer is None else _plain_optimizer(optimizer),
         "learning_rate": config.learning_rate,
     }
-    _save(held, file)
+    save_container(held, file)
 
 
 def _plain_optimizer(optimizer: Any) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _plain_optimizer(optimizer: Any) -> dict[str, Any]:
     return state
 
 
-def _save(held: dict[str, Any], file: str | Path) -> None:
+def save_container(held: dict[str, Any], file: str | Path) -> None:
     place = Path(file)
     with Folder(place.parent).make().write(place.name) as opened:
         torch.save(OrderedDict(held), opened)

@@ -16,7 +16,7 @@ import tyro
 
 from tpulab_recipes.audio.mel import MelSettings
 from tpulab_recipes.common.errors import ConfigError
-from tpulab_recipes.common.inputs import read_json, require_known
+from tpulab_recipes.common.inputs import checked_count, read_json, require_known
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
 
@@ -196,6 +196,66 @@ FULL_SIZE = Config(
     discriminator_divisor=1,
     periods=(2, 3, 5, 7, 11),
 )
+
+
+@dataclass(frozen=True)
+class FirstStageConfig:
+    """The defaults are a lesson's; `FULL_FIRST_STAGE` has the published size."""
+
+    version: str = "v2"
+    """v1 or v2: its phonemes."""
+    hidden_dim: int = 96
+    head: int = 4
+    n_layer: int = 3
+    codebook: int = 128
+    """Semantic tokens of the second stage."""
+    bert_channels: int = 1024
+    epochs: int = 20
+    batch_size: int = 4
+    """Clips that are computed at once, of all devices together."""
+    grad_accum_steps: int = 1
+    """Batches whose gradients one update has."""
+    learning_rate: float = 0.002
+    """Relative to the size of each weight."""
+    max_sec: float = 54.0
+    """Longer clips are left out."""
+    remat: bool = False
+    """Compute each layer's activations again in the backward pass."""
+    precision: PrecisionName = "float32"
+    seed: int = 1234
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "grad_accum_steps"):
+            checked_count(name, getattr(self, name))
+        if self.version not in ("v1", "v2"):
+            raise ConfigError("version", f"{self.version} is neither v1 nor v2.")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The section `model` of the original's configuration."""
+        return {
+            "vocab_size": self.codebook + 1,
+            "phoneme_vocab_size": 512 if self.version == "v1" else 732,
+            "embedding_dim": self.hidden_dim,
+            "hidden_dim": self.hidden_dim,
+            "head": self.head,
+            "n_layer": self.n_layer,
+            "EOS": self.codebook,
+        }
+
+
+FULL_FIRST_STAGE = FirstStageConfig(
+    hidden_dim=512,
+    head=16,
+    n_layer=24,
+    codebook=1024,
+    epochs=15,
+    batch_size=8,
+    grad_accum_steps=4,
+    remat=True,
+    precision="bfloat16",
+)
+
 
 #: Keys that name places (`Places`), and keys that change nothing here: the original's own front end, what its
 #: model ignores too, and half precision with a scaler, for which `precision` stands.

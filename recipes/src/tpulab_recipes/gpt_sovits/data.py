@@ -184,7 +184,7 @@ def prepare(
     """
     root, told = Path(exp_dir), progress or Silent()
     reasons: dict[str, str] = {}
-    listed, written = read_list(inp_text, reasons), _read_rows(root)
+    listed, written = read_list(inp_text, reasons), read_rows(root)
     for place in _places(root, "any", config):
         place.parent.mkdir(parents=True, exist_ok=True)
     ledger, made_by = Ledger(Folder(root)), _made_by(config)
@@ -292,7 +292,7 @@ def _prepare_sound(
         files.save(file, np.clip(even, -1, 1), config.sampling_rate)
 
 
-def _read_rows(root: Path) -> dict[str, list[str]]:
+def read_rows(root: Path) -> dict[str, list[str]]:
     """Columns of 2-name2text.txt by name: name, phonemes, phonemes of each word, text."""
     place = root / "2-name2text.txt"
     lines = read_lines(place) if place.exists() else []
@@ -301,8 +301,9 @@ def _read_rows(root: Path) -> dict[str, list[str]]:
 
 
 def write_tokens(exp_dir: str | Path, generator: Any, clips: Sequence[Clip]) -> None:
-    """6-name2semantic.tsv: the semantic tokens of every clip, for training a first stage."""
-    lines = []
+    """6-name2semantic.tsv: the semantic tokens of every clip, for training a first stage. The original's own
+    first stage takes the first line for names of columns."""
+    lines = ["item_name\tsemantic_audio"]
     for clip in clips:
         codes = generator.extract_latent(torch.from_numpy(clip.ssl)[None])[0, 0]
         lines.append(f"{clip.name}\t{' '.join(str(int(code)) for code in codes)}")
@@ -314,16 +315,16 @@ def read_clips(exp_dir: str | Path, config: Config) -> tuple[list[Clip], dict[st
     without any."""
     root = Path(exp_dir)
     clips, reasons = [], {}
-    for name, row in sorted(_read_rows(root).items()):
+    for name, row in sorted(read_rows(root).items()):
         sound, hubert, spec = _places(root, name, config)
         if not (hubert.exists() and sound.exists()):
             reasons[name] = "4-cnhubert or 5-wav32k lacks it"
             continue
-        wave = files.load(sound, config.sampling_rate)
-        shape = np.load(spec) if spec.exists() else spectrogram(wave, config)
         try:
+            wave = files.load(sound, config.sampling_rate)
+            shape = _stored_spectrogram(spec) if spec.exists() else spectrogram(wave, config)
             ssl = read_tensors(hubert)[0].float().numpy()
-        except CheckpointError as error:
+        except (CheckpointError, DataError) as error:
             reasons[name] = f"{error} Or remove it and prepare again."
             continue
         text = np.asarray(numbers_of(row[1].split(" "), config.version), np.int64)
@@ -336,6 +337,14 @@ def read_clips(exp_dir: str | Path, config: Config) -> tuple[list[Clip], dict[st
         why = f" The first: {next(iter(reasons.values()))}." if reasons else " Run prepare first."
         raise DataError(f"{root} has no clip that can be used.{why}")
     return clips, reasons
+
+
+def _stored_spectrogram(file: Path) -> np.ndarray:
+    try:
+        found: np.ndarray = np.load(file)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{file} cannot be read ({error}).") from error
+    return found
 
 
 def fitted_features(ssl: np.ndarray, frames: int) -> np.ndarray:
@@ -387,19 +396,23 @@ def bucket_of(clip: Clip, config: Config) -> int:
     return next(each for each in config.buckets if clip.frames + MARGIN <= each)
 
 
-def _epoch(clips: Sequence[Clip], config: Config, epoch: int) -> list[tuple[int, list[int]]]:
-    """(bucket, clips) of each step; a bucket's last batch is filled with clips from its beginning."""
-    random = np.random.default_rng([config.seed, epoch])
-    batches = []
-    for bucket in config.buckets:
-        members = [number for number, clip in enumerate(clips) if bucket_of(clip, config) == bucket]
-        if not members:
-            continue
+def shuffled_batches(sizes: Sequence[Any], rows: int, seed: Sequence[int]) -> list[tuple[Any, list[int]]]:
+    """(size, numbers of clips) of each step of an epoch, from the size that each clip is padded to; the last
+    batch of a size is filled with clips from its beginning."""
+    random, batches = np.random.default_rng(seed), []
+    for size in sorted(set(sizes)):
+        members = [number for number, each in enumerate(sizes) if each == size]
         order = [members[each] for each in random.permutation(len(members))]
-        size = config.batch_size
-        for first in range(0, len(order), size):
-            batches.append((bucket, [order[each % len(order)] for each in range(first, first + size)]))
+        for first in range(0, len(order), rows):
+            batches.append((size, [order[each % len(order)] for each in range(first, first + rows)]))
     return [batches[each] for each in random.permutation(len(batches))]
+
+
+def _epoch(clips: Sequence[Clip], config: Config, epoch: int) -> list[tuple[int, list[int]]]:
+    """(bucket, clips) of each step."""
+    return shuffled_batches(
+        [bucket_of(clip, config) for clip in clips], config.batch_size, [config.seed, epoch]
+    )
 
 
 def steps_per_epoch(clips: Sequence[Clip], config: Config) -> int:

@@ -1,4 +1,4 @@
-"""The first stage of GPT-SoVITS, for inference: a transformer that reads phonemes and writes semantic tokens,
+"""The first stage of GPT-SoVITS: a transformer that reads phonemes and writes semantic tokens,
 one after the other, with a cache of one size and one program a token.
 
 Parameter names are those of RVC-Boss/GPT-SoVITS 48b1a01 (`AR/models/t2s_model.py`); its rules of sampling and
@@ -65,7 +65,7 @@ class _Position(nn.Module):
 
 
 class _Layer(nn.TransformerEncoderLayer):
-    """PyTorch's, whose queries see keys and values that are given: with a cache not only their own."""
+    """PyTorch's, whose queries can see more keys and values than their own: those of a cache."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__(width, heads, 4 * width)
@@ -75,9 +75,12 @@ class _Layer(nn.TransformerEncoderLayer):
         q, k, v = F.linear(x, self.self_attn.in_proj_weight, self.self_attn.in_proj_bias).chunk(3, dim=-1)
         return q, k, v
 
-    def forward(self, x: torch.Tensor, qkv: Sequence[torch.Tensor], hidden: torch.Tensor) -> torch.Tensor:
-        """`hidden`: Bool[batch, query, key], true where a query may not look."""
-        q, k, v = (each.unflatten(2, (self.self_attn.num_heads, -1)).transpose(1, 2) for each in qkv)
+    def forward(
+        self, x: torch.Tensor, hidden: torch.Tensor, qkv: Sequence[torch.Tensor] | None = None
+    ) -> torch.Tensor:
+        """`hidden`: Bool[batch, query, key], true where a query may not look. `qkv`: None: of `x` alone."""
+        heads = self.self_attn.num_heads
+        q, k, v = (each.unflatten(2, (heads, -1)).transpose(1, 2) for each in qkv or self.project(x))
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         weights = self.dropout(scores.masked_fill(hidden[:, None], -torch.inf).softmax(-1))
         mixed = (weights @ v).transpose(1, 2).flatten(2)
@@ -109,6 +112,7 @@ class Text2SemanticDecoder(nn.Module):
         self.ar_audio_position = _Position(hidden_dim)
         self.h = named("layers", nn.ModuleList(_Layer(hidden_dim, head) for _ in range(n_layer)))
         self.ar_predict_layer = nn.Linear(hidden_dim, vocab_size, bias=False)
+        self.recompute: Callable[..., Any] | None = None
 
     @property
     def layers(self) -> Any:
@@ -149,7 +153,8 @@ class Text2SemanticDecoder(nn.Module):
         hidden = self._hidden(text, ids, x.device) | ~torch.cat([counts, kept], 1)[:, None]
         # A padded text in a row of its own sees itself: no row of the softmax is empty.
         for layer in self.layers:
-            states = layer(states, layer.project(states), hidden)
+            again = self.recompute if torch.is_grad_enabled() else None
+            states = again(layer, states, hidden) if again else layer(states, hidden)
         # The first id is told by the last place of the text.
         if hide_the_wrong_side:
             return self.ar_predict_layer(states[:, text - 1 :]), targets
@@ -289,7 +294,7 @@ class _Writer:
         hidden = hidden | F.pad(~counts, (0, self.room))[:, None]
         for layer in self.model.layers:
             q, k, v = layer.project(states)
-            states = layer(states, (q, k, v), hidden)
+            states = layer(states, hidden, (q, k, v))
             self.caches.append(tuple(F.pad(each, (0, 0, 0, self.ids - self.room)) for each in (k, v)))
         last = self.text - 1 + self.prompt_length
         return states.index_select(1, last[None])[:, 0]
@@ -320,7 +325,7 @@ class _Writer:
                 for cache, each in zip(held, fresh, strict=True)
             )
             self.caches[number] = kept
-            states = layer(states, (q, *kept), hidden[:, None])
+            states = layer(states, hidden[:, None], (q, *kept))
         self.state, self.number = states[:, 0], self.number + 1
         return (self.number > self.ended).all().int()
 

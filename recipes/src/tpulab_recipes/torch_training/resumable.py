@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training.snapshot import restore, snapshot
+
+
+def average_of(backend: Any, model: Any, *, shard: bool = False) -> Any:
+    """A copy of a model, placed as it is, to become a running average. What is frozen is the same in both."""
+    frozen = {id(each): each for each in model.parameters() if not each.requires_grad}
+    return backend.prepare(copy.deepcopy(model, frozen).requires_grad_(False), shard=shard).eval()
 
 
 class Resumable:
