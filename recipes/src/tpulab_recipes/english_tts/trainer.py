@@ -121,7 +121,7 @@ class KokoroTrainer(Resumable):
             betas=config.adam_betas,
             clip_norm=config.max_grad_norm,
         )
-        self.average = average_of(backend, self.model) if config.ema else None
+        self.average: Any = average_of(backend, self.model) if config.ema else None
         if self.average is not None:
             self.optimizer.register_step_post_hook(self._follow)
         self.scaler = self._make_scaler()
