@@ -122,6 +122,37 @@ def test_latents_are_scaled_as_the_vae_says_and_decode_to_what_it_decodes(
     np.testing.assert_allclose(shown, decoded.movedim(1, -1).clamp(-1, 1), atol=1e-5)
 
 
+def test_an_accelerator_has_one_program_for_any_number_of_rows(models: Path, pictures: np.ndarray) -> None:
+    """On XLA:CPU, in bfloat16, as on a TPU."""
+    metrics = pytest.importorskip("torch_xla.debug.metrics")
+    images = np.concatenate([pictures] * 4)[:11]
+    captions = [*published.CAPTIONS, "a red cross"]
+
+    def encoded(count: int) -> list[np.ndarray]:
+        return [
+            torch_models.encode_latents(images[:count], str(models / "sd")),
+            *_states(models, "clip", captions[:count]),
+            *_states(models, "t5", captions[:count]),
+            torch_models.image_embeddings(images[:count], str(models / "clip"), published.CLIP_IMAGE_WIDTH),
+        ]
+
+    expected = encoded(11)
+    with pytest.raises(DataError, match="no CUDA device"):
+        torch_models.choose_device("cuda")
+    assert torch_models.choose_device("xla") == ("PyTorch/XLA on CPU, in bfloat16", True)
+    try:
+        found = encoded(11)
+        before = metrics.metric_data("CompileTime")[0]
+        encoded(3)
+        assert metrics.metric_data("CompileTime")[0] == before
+    finally:
+        assert torch_models.choose_device("auto") == ("the host CPU, in float32", False)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == np.float32
+        assert ours.shape == theirs.shape
+        np.testing.assert_allclose(ours, theirs, atol=0.05 * max(1.0, np.abs(theirs).max(initial=0)))
+
+
 @pytest.mark.parametrize(
     ("which", "changed", "message"),
     [

@@ -8,7 +8,7 @@ import os
 import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -109,14 +109,24 @@ class Encode(WithEncoders, OnHosts):
     """The same for the class, for class-conditional networks."""
     batch_size: int = 64
     """Images at a time."""
+    encode_on: Literal["auto", "cpu", "cuda", "xla"] = "auto"
+    """Where published encoders run. auto: a GPU or TPU if there is one, else the host CPU."""
     config: Settings
 
     def run(self) -> None:
         from tpulab_recipes.ddpm.data.encode import encode
+        from tpulab_recipes.ddpm.data.encoders import place_encoders
 
         check_config(self.config)
         self.sign_in()
-        process, processes = self.join_slice()
+        hosts: OnHosts = self
+        if place_encoders(self.encode_on, self.config):
+            import jax
+
+            # JAX would keep the chips, or most of the GPU's memory, for itself.
+            jax.config.update("jax_platforms", "cpu")
+            hosts = replace(self, platform=None, quiet=True)
+        process, processes = hosts.join_slice()
         done = encode(
             self.config,
             self.data_dir,

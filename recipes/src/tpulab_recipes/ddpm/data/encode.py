@@ -24,6 +24,7 @@ from tpulab_recipes.ddpm.data.encodings import SUFFIX, encode_record
 from tpulab_recipes.images.files import fit_image
 from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY, CaptionedImage, count_images, read_images
 from tpulab_recipes.images.tfrecord import write_record
+from tpulab_recipes.runtime.prefetch import prefetched
 
 
 def encode(
@@ -86,18 +87,26 @@ def _records(
     args = config.dataset.args
     rng = np.random.default_rng([config.seed, seed])
     cropping = rng if args.resize_method == "random_crop" else None
-    while batch := list(itertools.islice(images, size)):
-        pixels = np.stack([fit_image(image.pixels, args.image_size, cropping) for image in batch])
-        scaled = pixels.astype(np.float32) / 127.5 - 1
-        rows = encode_rows(scaled, [image.caption for image in batch], config)
-        for image, row in zip(batch, rows, strict=True):
-            stored: dict[str, Any] = {**row, "aesth_score": image.aesth_score}
-            stored |= {"height": float(image.height), "width": float(image.width)}
-            if image.label is not None:
-                stored["class"] = _checked(image.label, config)
-            kept = {key: value for key, value in stored.items() if key not in args.remove_keys}
-            yield encode_record(kept, image.caption)
-        progress.advance(len(batch))
+    # The next images are read while these are encoded.
+    with prefetched(iter(lambda: list(itertools.islice(images, size)), []), 2) as batches:
+        yield from (record for batch in batches for record in _encoded(batch, config, cropping, progress))
+
+
+def _encoded(
+    batch: list[CaptionedImage], config: Config, cropping: Any, progress: Progress
+) -> Iterator[bytes]:
+    args = config.dataset.args
+    pixels = np.stack([fit_image(image.pixels, args.image_size, cropping) for image in batch])
+    scaled = pixels.astype(np.float32) / 127.5 - 1
+    rows = encode_rows(scaled, [image.caption for image in batch], config)
+    for image, row in zip(batch, rows, strict=True):
+        stored: dict[str, Any] = {**row, "aesth_score": image.aesth_score}
+        stored |= {"height": float(image.height), "width": float(image.width)}
+        if image.label is not None:
+            stored["class"] = _checked(image.label, config)
+        kept = {key: value for key, value in stored.items() if key not in args.remove_keys}
+        yield encode_record(kept, image.caption)
+    progress.advance(len(batch))
 
 
 def _checked(label: int, config: Config) -> int:

@@ -16,6 +16,20 @@ from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
 TORCH_MODELS = "tpulab_recipes.ddpm.data.torch_models"
 
 
+def place_encoders(asked: str, config: Config) -> bool:
+    """Has published encoders run on an accelerator, where there is one (`torch_models.choose_device`), and
+    prints where. Returns whether it is needed for them."""
+    model, told = config.model, context_shapes(config.model.conditioning)
+    names = [] if config.in_pixels else [model.vae_id]
+    names += [model.clip_model_id] * bool({"clip_emb", "clip_image_emb"} & set(told))
+    names += [model.t5_model_id] * ("t5_emb" in told)
+    if set(names) <= {"small"}:
+        return False
+    where, is_accelerator = call(f"{TORCH_MODELS}:choose_device", asked=asked)
+    print(f"the encoders run on {where}", flush=True)
+    return bool(is_accelerator)
+
+
 def text_states(captions: Sequence[str], key: str, config: Config) -> list[np.ndarray]:
     """Float32[token, width] of each caption for `clip_emb` or `t5_emb`, without padding; none of an empty
     one, which tells the network nothing."""
@@ -43,7 +57,9 @@ def encode_images(images: np.ndarray, config: Config) -> np.ndarray:
         return images
     if name == "small":
         return PatchPca.shipped().encode(images)
-    latents: np.ndarray = call(f"{TORCH_MODELS}:encode_latents", images=images, name=name)
+    # A quarter of the bytes on the way to the other process.
+    pixels = np.rint((images + 1) * 127.5).astype(np.uint8)
+    latents: np.ndarray = call(f"{TORCH_MODELS}:encode_latents", images=pixels, name=name)
     if latents.shape[1:] != config.in_dimensions:
         raise DataError(
             f"{name} makes latents of {latents.shape[1:]} of images of {images.shape[1]} pixels, but "

@@ -6,14 +6,76 @@ nothing here may import JAX, or take an argument that cannot be pickled.
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.runtime.chips import count_chips
+
+#: Rows that a program of an accelerator has; the last ones are filled up, so that there is one program.
+_TEXTS, _IMAGES = 64, 8
+#: None: the host's processor, in float32. Accelerators compute in bfloat16.
+_device: Any = None
+
+
+def choose_device(asked: str) -> tuple[str, bool]:
+    """Where the encoders run from now on: `cpu`, `cuda`, `xla`, or `auto`, an accelerator where there is
+    one. Returns it in words, and whether it is one. Raises `DataError` for one that is not there."""
+    global _device
+    import torch
+
+    for cached in (_text_encoder, _image_encoder, _vae):
+        cached.cache_clear()
+    chips = count_chips()
+    has_xla = importlib.util.find_spec("torch_xla") is not None
+    on_cuda = asked in ("auto", "cuda") and torch.cuda.is_available()
+    if asked == "cuda" and not on_cuda:
+        raise DataError("PyTorch sees no CUDA device here; leave out --encode-on cuda.")
+    if asked == "xla" and not has_xla:
+        raise DataError("This Python has no torch_xla; leave out --encode-on xla.")
+    if on_cuda:
+        _device = torch.device("cuda")
+        return f"{torch.cuda.get_device_name()}, in bfloat16", True
+    if asked == "xla" or (asked == "auto" and chips and has_xla):
+        os.environ["PJRT_DEVICE"] = "TPU" if chips else "CPU"
+        try:
+            import torch_xla
+
+            _device = torch_xla.device()
+        except (ImportError, RuntimeError, ValueError) as error:
+            raise DataError(
+                f"torch_xla finds no device ({str(error).splitlines()[0]}); --encode-on cpu takes the host."
+            ) from error
+        return f"PyTorch/XLA on {os.environ['PJRT_DEVICE']}, in bfloat16", True
+    _device = None
+    return "the host CPU, in float32", False
+
+
+def _placed(model: Any) -> Any:
+    import torch
+
+    return model.eval() if _device is None else model.eval().to(_device, torch.bfloat16)
+
+
+def _in_blocks(compute: Callable[..., Any], rows: int, *inputs: Any) -> Any:
+    """Float32 of `compute`, which gets `rows` rows at a time on an accelerator, else all of them."""
+    import torch
+
+    with torch.no_grad():
+        if _device is None:
+            return compute(*inputs).float()
+        parts = []
+        for first in range(0, len(inputs[0]), rows):
+            block = [each[first : first + rows] for each in inputs]
+            count = len(block[0])
+            whole = [torch.cat([each, each[-1:].expand(rows - count, *each.shape[1:])]) for each in block]
+            parts.append(compute(*(each.to(_device) for each in whole)).cpu()[:count].float())
+        return torch.cat(parts)
 
 
 def _load(kind: Any, name: str, **more: Any) -> Any:
@@ -44,7 +106,7 @@ def _text_encoder(which: str, name: str) -> tuple[Any, Any]:
     kind = transformers.CLIPTextModel if which == "clip" else transformers.T5EncoderModel
     # Some repositories hold halves, in which T5 overflows.
     model = _load(kind, name, dtype=torch.float32)
-    return _load(transformers.AutoTokenizer, name), model.eval()
+    return _load(transformers.AutoTokenizer, name), _placed(model)
 
 
 @lru_cache(maxsize=1)
@@ -55,7 +117,7 @@ def _image_encoder(name: str) -> tuple[Any, Any]:
     # The vision model alone takes the width of its projection from a part of the configuration that some
     # repositories leave out.
     model = _load(transformers.CLIPModel, name, dtype=torch.float32)
-    return _load(transformers.CLIPImageProcessor, name), model.eval()
+    return _load(transformers.CLIPImageProcessor, name), _placed(model)
 
 
 @lru_cache(maxsize=1)
@@ -70,9 +132,10 @@ def _vae(name: str) -> Any:
             vae = _load(diffusers.AutoencoderKL, name)
         except DataError:
             raise pipeline from None
-    # One image at a time: a batch of 64 at 512 pixels would take tens of gigabytes.
-    vae.enable_slicing()
-    return vae.eval()
+    if _device is None:
+        # One image at a time: a batch of 64 at 512 pixels would take tens of gigabytes.
+        vae.enable_slicing()
+    return _placed(vae)
 
 
 def text_states(captions: Sequence[str], which: str, name: str, length: int, width: int) -> list[np.ndarray]:
@@ -80,8 +143,6 @@ def text_states(captions: Sequence[str], which: str, name: str, length: int, wid
 
     An empty caption has no states: the network is told nothing.
     """
-    import torch
-
     tokenizer, model = _text_encoder(which, name)
     longest = getattr(model.config, "max_position_embeddings", None)
     if longest and length > longest:
@@ -94,9 +155,12 @@ def text_states(captions: Sequence[str], which: str, name: str, length: int, wid
     asked = tokenizer(
         list(captions), truncation=True, max_length=length, padding="max_length", return_tensors="pt"
     )
-    with torch.no_grad():
-        found = model(**asked, output_hidden_states=which == "clip")
-    states = found.hidden_states[-2] if which == "clip" else found.last_hidden_state
+
+    def compute(*inputs: Any) -> Any:
+        found = model(**dict(zip(asked, inputs, strict=True)), output_hidden_states=which == "clip")
+        return found.hidden_states[-2] if which == "clip" else found.last_hidden_state
+
+    states = _in_blocks(compute, _TEXTS, *asked.values())
     counts = asked["attention_mask"].sum(dim=1).tolist()
     return [
         row[: count if caption else 0].numpy()
@@ -106,36 +170,37 @@ def text_states(captions: Sequence[str], which: str, name: str, length: int, wid
 
 def image_embeddings(images: np.ndarray, name: str, width: int) -> np.ndarray:
     """Float32[image, width]: CLIP's projected embedding of UInt8[image, height, width, 3]."""
-    import torch
-
     processor, model = _image_encoder(name)
     if model.config.projection_dim != width:
         raise _wrong_width(name, "embeddings", model.config.projection_dim, "clip_image_width", width)
     shown = processor(images=list(images), return_tensors="pt", input_data_format="channels_last")
-    with torch.no_grad():
-        return model.get_image_features(**shown).pooler_output.numpy()
+
+    def compute(pixels: Any) -> Any:
+        return model.get_image_features(pixel_values=pixels.to(model.dtype)).pooler_output
+
+    return _in_blocks(compute, _TEXTS, shown["pixel_values"]).numpy()
 
 
 def encode_latents(images: np.ndarray, name: str) -> np.ndarray:
-    """Float32[image, height, width, channel] of Float32[image, height, width, 3] in [-1, 1]: the mean of
-    what the VAE makes of them, scaled as its configuration says."""
-    import torch
-
+    """Float32[image, height, width, channel] of UInt8[image, height, width, 3], or of Float32 in [-1, 1]: the
+    mean of what the VAE makes of them, scaled as its configuration says."""
     vae = _vae(name)
-    with torch.no_grad():
-        mean = vae.encode(_channels_first(images)).latent_dist.mean
+
+    def compute(pixels: Any) -> Any:
+        scaled = pixels if pixels.is_floating_point() else pixels.float() / 127.5 - 1
+        return vae.encode(scaled.to(vae.dtype)).latent_dist.mean
+
+    mean = _in_blocks(compute, _IMAGES, _channels_first(images))
     latents = (mean - (vae.config.shift_factor or 0.0)) * vae.config.scaling_factor
     return latents.movedim(1, -1).numpy()
 
 
 def decode_latents(latents: np.ndarray, name: str) -> np.ndarray:
     """Float32[image, height, width, 3] in [-1, 1]."""
-    import torch
-
     vae = _vae(name)
-    with torch.no_grad():
-        mean = _channels_first(latents) / vae.config.scaling_factor + (vae.config.shift_factor or 0.0)
-        return vae.decode(mean).sample.movedim(1, -1).clamp(-1, 1).numpy()
+    mean = _channels_first(latents) / vae.config.scaling_factor + (vae.config.shift_factor or 0.0)
+    images = _in_blocks(lambda some: vae.decode(some.to(vae.dtype)).sample, _IMAGES, mean)
+    return images.movedim(1, -1).clamp(-1, 1).numpy()
 
 
 def save_encoders(folder: str, names: dict[str, str]) -> dict[str, list[str]]:
