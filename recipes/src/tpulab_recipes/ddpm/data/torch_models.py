@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.runtime import DeviceRuntimeError
 from tpulab_recipes.runtime.chips import count_chips
+from tpulab_recipes.runtime.selection import make
 
 #: Rows that a program of an accelerator has; the last ones are filled up, so that there is one program.
 _TEXTS, _IMAGES = 64, 8
@@ -42,16 +44,13 @@ def choose_device(asked: str) -> tuple[str, bool]:
         _device = torch.device("cuda")
         return f"{torch.cuda.get_device_name()}, in bfloat16", True
     if asked == "xla" or (asked == "auto" and chips and has_xla):
-        os.environ["PJRT_DEVICE"] = "TPU" if chips else "CPU"
+        os.environ.pop("PJRT_DEVICE", None)  # That of the process in which chips are JAX's.
         try:
-            import torch_xla
-
-            _device = torch_xla.device()
-        except (ImportError, RuntimeError, ValueError) as error:
-            raise DataError(
-                f"torch_xla finds no device ({str(error).splitlines()[0]}); --encode-on cpu takes the host."
-            ) from error
-        return f"PyTorch/XLA on {os.environ['PJRT_DEVICE']}, in bfloat16", True
+            backend: Any = make("torch_xla", "tpu" if chips else "cpu")
+        except DeviceRuntimeError as error:
+            raise DataError(f"{error} --encode-on cpu takes the host.") from error
+        _device = backend.device()
+        return f"{backend.describe()}, in bfloat16", True
     _device = None
     return "the host CPU, in float32", False
 
