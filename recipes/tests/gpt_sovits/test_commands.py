@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
     small_features,
 )
 from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder  # noqa: E402
+from tpulab_recipes.gpt_sovits.serve import VoiceServer  # noqa: E402
 from tpulab_recipes.gpt_sovits.text import phonemes_of, symbols  # noqa: E402
 from tpulab_recipes.gpt_sovits.trainer import plan  # noqa: E402
 from tpulab_recipes.runtime import memory_plan  # noqa: E402
@@ -54,7 +57,7 @@ def _result(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_from_a_list_to_a_voice_that_converts_and_speaks(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exp, run = str(tmp_path / "exp"), tmp_path / "run"
     prepared = ["prepare", "--inp-text", str(corpus / "corpus.list"), "--exp-dir", exp]
@@ -115,7 +118,31 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
     assert (done["steps"], done["left_out"], done["first_stage"]) == (1, 0, str(stage / "s1.ckpt"))
     assert done["held_out_loss"] > 0
     assert main([*command, "--epochs", "2", "--batch-size", "4"]) == 0
-    assert main([*said, "--pretrained-s1", str(stage / "s1.ckpt"), "--output", str(wav)]) == 0
+    stage_file = ["--pretrained-s1", str(stage / "s1.ckpt")]
+    capsys.readouterr()
+    assert main([*said, *stage_file, "--output", str(wav)]) == 0
+    one = _result(capsys)["seconds"]
+    aloud = [*said[:5], "--ref-text", "the red bird", "--max-sec", "1", *stage_file]
+    assert main([*aloud, "--text", "A {M UW1 N}. A {M UW1 N}.", "--output", str(wav)]) == 0
+    # Two sentences of at most a second each, and a pause.
+    assert one + 0.3 < _result(capsys)["seconds"] <= 2.3
+
+    running: list[VoiceServer] = []
+    began, forever = threading.Event(), VoiceServer.serve_forever
+
+    def serve_forever(server: VoiceServer, *args: Any) -> None:
+        running.append(server)
+        began.set()
+        forever(server, *args)
+
+    monkeypatch.setattr(VoiceServer, "serve_forever", serve_forever)
+    thread = threading.Thread(target=main, args=(["serve", *aloud[1:], "--port", "0"],))
+    thread.start()
+    assert began.wait(120)
+    with urlopen(f"{running[0].address}?text=A%20%7BM%20UW1%20N%7D.", timeout=120) as answer:
+        assert answer.read(4) == b"RIFF"
+    running[0].shutdown()
+    thread.join()
 
 
 def test_what_does_not_fit_the_chip_is_refused_before_anything_is_allocated(

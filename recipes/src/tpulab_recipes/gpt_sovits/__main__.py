@@ -1,4 +1,4 @@
-"""`python -m tpulab_recipes.gpt_sovits COMMAND`: prepare, train, train-s1, convert, speak, export."""
+"""`python -m tpulab_recipes.gpt_sovits COMMAND`: prepare, train, train-s1, convert, speak, serve, export."""
 
 from __future__ import annotations
 
@@ -243,12 +243,11 @@ class TrainS1(Command):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Speaking(SovitsCommand):
+class _Voiced(SovitsCommand):
     voice: Path
     """voice.pth, or any s2G checkpoint; uses the settings.json next to it, if there is one."""
     ref_wav: tuple[Path, ...]
     """One or more sound files of the target voice."""
-    output: Path = Path("speech.wav")
 
     def loaded(self) -> tuple[Any, list[Any]]:
         """The voice, on the device, and the references' waves."""
@@ -257,7 +256,6 @@ class _Speaking(SovitsCommand):
         from tpulab_recipes.gpt_sovits.data import features_for
         from tpulab_recipes.gpt_sovits.voices import Voice
 
-        require_output_file(self.output)
         config, _ = self.settings()
         beside = self.voice.parent / SETTINGS
         if beside.exists() and not self.config_file:
@@ -268,6 +266,20 @@ class _Speaking(SovitsCommand):
         features = features_for(config, self.cnhubert_base_dir)
         backend: Any = self.use_backend()
         return Voice(backend.prepare(generator), backend, config, features), waves
+
+    def loaded_stage(self, voice: Any, file: Path) -> Any:
+        from tpulab_recipes.gpt_sovits.s1 import load_first_stage
+
+        return voice.backend.prepare(load_first_stage(file))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Speaking(_Voiced):
+    output: Path = Path("speech.wav")
+
+    def loaded(self) -> tuple[Any, list[Any]]:
+        require_output_file(self.output)
+        return super().loaded()
 
     def written(self, voice: Any, began: float, wave: Any) -> None:
         from tpulab_recipes.audio import files
@@ -307,7 +319,7 @@ class Speak(_Speaking):
     """Speaks a text: the first stage writes semantic tokens, the second speaks them."""
 
     text: str
-    """Words of the lesson's corpus, or phonemes in braces."""
+    """English sentences, or phonemes in braces."""
     ref_text: str
     """Text of the (first) reference."""
     pretrained_s1: Path
@@ -321,11 +333,11 @@ class Speak(_Speaking):
     speed: float = 1.0
 
     def run(self) -> None:
-        from tpulab_recipes.gpt_sovits.s1 import Sampling, load_first_stage
+        from tpulab_recipes.gpt_sovits.s1 import Sampling
         from tpulab_recipes.gpt_sovits.text import phonemes_of
 
-        phonemes, known = phonemes_of(self.text), phonemes_of(self.ref_text)
-        first_stage = load_first_stage(self.pretrained_s1)
+        for text in (self.text, self.ref_text):
+            phonemes_of(text)
         voice, references = self.loaded()
         sampling = Sampling(
             self.top_k,
@@ -335,9 +347,47 @@ class Speak(_Speaking):
             max(1, int(25 * self.max_sec)),
             voice.config.seed,
         )
-        first_stage, began = voice.backend.prepare(first_stage), time.perf_counter()
-        wave = voice.speak(first_stage, phonemes, references[0], known, sampling, speed=self.speed)
+        stage, began = self.loaded_stage(voice, self.pretrained_s1), time.perf_counter()
+        wave = voice.read_aloud(stage, self.text, references[0], self.ref_text, sampling, speed=self.speed)
         self.written(voice, began, wave)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serve(_Voiced):
+    """Answers `/tts` on this computer, as the original's api_v2 does, until Ctrl-C."""
+
+    ref_text: str
+    """Text of the (first) reference. A request can name another file in its folder, with its text."""
+    pretrained_s1: Path
+    """Checkpoint of the first stage (.ckpt)."""
+    port: int = 9880
+    """Port on 127.0.0.1; 0: any that is free."""
+    max_sec: float = 54.0
+    """Maximum length of the sound of a sentence in seconds."""
+
+    def run(self) -> None:
+        from tpulab_recipes.audio import files
+        from tpulab_recipes.common.inputs import name_within
+        from tpulab_recipes.gpt_sovits.serve import VoiceServer, wav_bytes
+
+        voice, references = self.loaded()
+        stage, rate = self.loaded_stage(voice, self.pretrained_s1), voice.config.sampling_rate
+
+        def say(text: str, sampling: Any, speed: float, name: str, known: str) -> bytes:
+            reference, spoken = references[0], self.ref_text
+            if name:
+                if not known:
+                    raise ConfigError("prompt_text", "give the text of that reference.")
+                reference, spoken = files.load(self.ref_wav[0].parent / name_within(name), rate), known
+            wave = voice.read_aloud(stage, text, reference, spoken, sampling, speed=speed)
+            return wav_bytes(wave, rate)
+
+        with VoiceServer(self.port, say, max(1, int(25 * self.max_sec))) as server:
+            print(f"speaking at {server.address}?text=…; Ctrl-C ends it", flush=True)
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                print(file=sys.stderr)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,7 +425,7 @@ class Export(SovitsCommand):
         print_result(exported=str(self.output))
 
 
-COMMANDS = (Prepare, Train, TrainS1, Convert, Speak, Export)
+COMMANDS = (Prepare, Train, TrainS1, Convert, Speak, Serve, Export)
 
 
 def _needed(value: str, name: str) -> str:

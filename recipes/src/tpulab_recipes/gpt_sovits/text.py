@@ -61,6 +61,12 @@ def _numbers(version: str) -> dict[str, int]:
     return {symbol: number for number, symbol in enumerate(symbols(version))}
 
 
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text; a title as in `Mr. Smith` ends none."""
+    parts = re.split(r"(?<=[.!?…])(?<!\bMr\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\bMrs\.)\s+|\n+", text)
+    return [part.strip() for part in parts if re.search(r"\w", part)]
+
+
 def phonemes_of(text: str) -> list[str]:
     """The phonemes of an English text, read by `audio.english`, and `{HH AH0 L OW1}` as written.
 

@@ -16,10 +16,11 @@ from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.gpt_sovits.config import Config
 from tpulab_recipes.gpt_sovits.data import Features, fitted_features, level, spectrogram
 from tpulab_recipes.gpt_sovits.s1 import Sampling, generate
-from tpulab_recipes.gpt_sovits.text import numbers_of
+from tpulab_recipes.gpt_sovits.text import numbers_of, phonemes_of, sentences
 
 #: Tokens, phonemes and frames of a reference are padded to multiples of these: 1 s, 32 phonemes, 5 s.
 TOKEN_STEP, TEXT_STEP, FRAME_STEP = 25, 32, 250
+SILENCE_S = 0.3
 #: A frame of silence more than the style encoder's convolutions see.
 _MARGIN = 5
 
@@ -121,13 +122,39 @@ class Voice:
         text = numbers_of([*reference_phonemes, *phonemes], version)
         if max(text) >= entries:
             raise ConfigError("pretrained_s1", f"knows {entries} phonemes; the text is of {version}.")
-        prompt = self.tokens(reference)
+        prompt = self.tokens(np.concatenate([reference, self._silence]))
         if int(prompt.max()) >= first_stage.eos:
             raise ConfigError("pretrained_s1", "writes fewer semantic tokens than the second stage reads.")
         (codes,) = generate(first_stage, self.backend, [text], sampling, prompt=prompt[None])
         if len(codes) == 0:
             raise ConfigError("text", "The first stage said nothing; try another seed or a longer text.")
         return self.say(codes, phonemes, [reference], speed=speed, seed=sampling.seed)
+
+    @property
+    def _silence(self) -> np.ndarray:
+        """After a reference, as in the original, and between sentences."""
+        return np.zeros(int(SILENCE_S * self.config.sampling_rate), np.float32)
+
+    def read_aloud(
+        self,
+        first_stage: Any,
+        text: str,
+        reference: np.ndarray,
+        reference_text: str,
+        sampling: Sampling,
+        *,
+        speed: float = 1.0,
+    ) -> np.ndarray:
+        """`speak` for each sentence of a text, with a pause between them. Raises `ConfigError` for a text
+        without words."""
+        parts, known = sentences(text), phonemes_of(reference_text)
+        waves: list[np.ndarray] = []
+        for phonemes in map(phonemes_of, parts or [text]):
+            waves += [
+                self.speak(first_stage, phonemes, reference, known, sampling, speed=speed),
+                self._silence,
+            ]
+        return np.concatenate(waves[:-1])
 
 
 def _up(count: int, step: int) -> int:
