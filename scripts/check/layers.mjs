@@ -66,7 +66,7 @@ const AGENT_FLOORS = [
   ['measure', 'memory'],
   ['compile'],
   ['agent'],
-  ['training', 'launcher', 'widgets', 'loops.py', 'status.py'],
+  ['check', 'training', 'launcher', 'widgets', 'loops.py', 'status.py'],
   ['__init__.py', 'hf.py', 'slice']
 ];
 /** @type {Readonly<Record<string, readonly string[]>>} */

@@ -36,6 +36,7 @@ export const CONTENTS = [
       { title: 'Find out why a step is slow', source: 'how-slow-step.md' },
       { title: 'Stop recompilations', source: 'how-recompilations.md' },
       { title: 'Fix out of memory', source: 'how-out-of-memory.md' },
+      { title: 'Check a notebook before you pay', source: 'check.md' },
       { title: 'Control a running training', source: 'control.md' },
       { title: 'Resume after a crash or preemption', source: 'how-resume.md' },
       { title: 'Connect a machine', source: 'connect.md' },

@@ -6,6 +6,7 @@ started with the notebook's folder on `sys.path`, where any file may shadow a st
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tpulab.check.cell import preflight
     from tpulab.control.adapters import into_optax
     from tpulab.control.hyperparameters import Hyper, HyperparameterError, hyper
     from tpulab.control.run_log import Replay, ReplayError, replay
@@ -32,6 +33,7 @@ __all__ = [
     "into_optax",
     "live",
     "metric",
+    "preflight",
     "replay",
     "run",
     "status",
@@ -56,6 +58,7 @@ _HOMES = {
     "into_optax": "tpulab.control.adapters",
     "live": "tpulab.widgets.live_widget",
     "metric": "tpulab.loops",
+    "preflight": "tpulab.check.cell",
     "replay": "tpulab.control.run_log",
     "run": "tpulab.training.run",
     "status": "tpulab.status",

@@ -22,6 +22,7 @@ const COMMANDS: Readonly<Record<string, (streams: Streams) => Promise<Command>>>
   'ssh-config': async streams => (await import('./remotes/ssh-config-command.js')).sshConfigCommand(streams),
   copy: async streams => (await import('./remotes/sync-command.js')).copyCommand(streams),
   execute: async streams => (await import('./run/run-command.js')).runCommand(streams),
+  check: async streams => (await import('./check-command.js')).checkCommand(streams),
   token: async streams => (await import('./token-command.js')).tokenCommand(streams),
   env: async () => (await import('../environments/index.js')).envCommand(),
   examples: async streams => (await import('./lessons-command.js')).lessonsCommand(streams)

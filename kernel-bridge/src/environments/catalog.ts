@@ -30,7 +30,8 @@ export class EnvironmentCatalog {
   /** Every described and every created environment. Reads files only: `check` is what runs things. */
   async list(): Promise<EnvironmentInfo[]> {
     const definitions = await this.#definitions();
-    const names = new Set([...definitions.map(definition => definition.name), ...(await this.#created())]);
+    const offered = definitions.filter(({ description }) => description.onDemand !== true);
+    const names = new Set([...offered.map(definition => definition.name), ...(await this.#created())]);
     return Promise.all(
       [...names].sort().map(name =>
         this.info(

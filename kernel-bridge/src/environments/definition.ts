@@ -23,6 +23,9 @@ export const Description = Type.Object(
     diskMiB: Type.Optional(
       Type.Integer({ minimum: 1, description: 'what it takes with its downloads, roughly' })
     ),
+    onDemand: Type.Optional(
+      Type.Boolean({ description: 'made by the command that needs it, and listed once it exists' })
+    ),
     tpu: Type.Optional(
       Type.Object(
         {

@@ -23,6 +23,7 @@ export const ENVIRONMENT_ERROR_CODES = [
   'env_interrupted',
   'env_added_packages',
   'env_not_usable',
+  'env_compiler_unsupported',
   'lessons_missing',
   'lessons_not_written'
 ] as const;

@@ -417,3 +417,46 @@ function parseLine(line: string): SmokeCheck | null {
     return null;
   }
 }
+
+/** The environment whose libtpu compiles for chips that are not here. */
+const COMPILER = 'aot';
+
+/**
+ * Its Python; made where it is missing, with its size said first. Throws EnvironmentError.
+ *
+ * @param say where a person reads what happens
+ */
+export async function aotPython(
+  catalog: EnvironmentCatalog,
+  {
+    say,
+    progress,
+    signal
+  }: Pick<CreateOptions, 'progress' | 'signal'> & { readonly say: (text: string) => void }
+): Promise<string> {
+  const definition = definitionNamed(await readDefinitions(catalog.definitions), COMPILER);
+  const info = await catalog.info(COMPILER, definition);
+  if (info.state !== 'ready') {
+    if (process.platform !== 'linux' || process.arch !== 'x64') {
+      throw new EnvironmentError(
+        'env_compiler_unsupported',
+        'The TPU compiler exists for Linux on x86-64 only; run `tpulab check` on such a machine (`tpulab ssh NAME`).'
+      );
+    }
+    const size = ((definition.description.diskMiB ?? 0) / 1024).toFixed(1);
+    say(`The TPU compiler is installed once, as the environment "${COMPILER}": ${size} GiB on disk.`);
+    await create(catalog, COMPILER, { force: false, progress, signal });
+  }
+  return pythonOf(environmentFolder(catalog.environments, COMPILER));
+}
+
+/** The Python of an environment that is there. Throws EnvironmentError. */
+export async function pythonOfEnvironment(catalog: EnvironmentCatalog, name: string): Promise<string> {
+  const folder = environmentFolder(catalog.environments, name);
+  const python = (await readRecord(folder))?.python ?? pythonOf(folder);
+  if (existsSync(python)) return python;
+  throw new EnvironmentError(
+    'env_not_created',
+    `There is no environment "${name}" here; create it with \`tpulab env create ${name}\`.`
+  );
+}

@@ -95,6 +95,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   env_interrupted: 'command',
   env_added_packages: 'command',
   env_not_usable: 'command',
+  env_compiler_unsupported: 'command',
   remote_ssh_missing: 'remote',
   remote_destination_invalid: 'remote',
   remote_name_unknown: 'remote',

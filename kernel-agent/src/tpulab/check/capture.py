@@ -1,0 +1,538 @@
+"""Catches every jitted call of a process that computes on the CPU, and lowers each of its programs for a TPU.
+
+Looks at parts of jax that jax does not promise (0.10.2 and 0.12.0.1 are known). Used only in the process of a
+check, or for the time of one `tpulab.preflight` call: nothing here is loaded otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import linecache
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tpulab.check.chips import PreflightError
+from tpulab.compile.flop_count import count_flops
+from tpulab.runtimes.jax_internals import find_jit_call
+from tpulab.telemetry.locations import is_user_frame, jax_folder
+
+#: Programs of one notebook; beyond these it has another problem, which is reported.
+MOST_PROGRAMS = 200
+#: Calls with values of Python on the host, which the compiler for TPUs has no code for.
+CALLBACKS = ("debug_callback", "debug_print", "pure_callback", "io_callback")
+#: Large results that are named for each program.
+MOST_VALUES = 5
+#: Fused into what uses them, or a program of their own that is looked into.
+_NO_BUFFERS = (
+    "broadcast_in_dim",
+    "iota",
+    "jit",
+    "pjit",
+    "scan",
+    "while",
+    "cond",
+    "custom_jvp_call",
+    "remat2",
+    "custom_vjp_call",
+    "closed_call",
+    "checkpoint",
+    "reshape",
+    "squeeze",
+    "convert_element_type",
+)
+CELL_FILE = re.compile(r"<cell (\d+)>$")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the user's code: of a cell (by its position, from 1) or of a file."""
+
+    file: str
+    line: int
+    cell: int | None = None
+
+    def __str__(self) -> str:
+        return f"cell [{self.cell}]:{self.line}" if self.cell is not None else f"{self.file}:{self.line}"
+
+
+#: Turns the name of a file of code and a line into a place.
+Placer = Callable[[str, int], Place]
+
+
+def place_of(file: str, line: int) -> Place:
+    """Where code comes from a cell that a check runs, the cell; else the file, without its folders."""
+    cell = CELL_FILE.search(file)
+    return Place("", line, int(cell[1])) if cell else Place(Path(file).name, line)
+
+
+@dataclass(slots=True)
+class Argument:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    weak: bool
+    #: of all devices together
+    bytes: int
+    donated: bool
+    #: how it is divided among the devices, as jax writes it; empty where the program leaves it to jax
+    sharding: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(slots=True)
+class Callback:
+    kind: str
+    place: Place | None
+
+
+@dataclass(slots=True)
+class Value:
+    """A large result inside a program, of all devices together; the compiler may never hold it whole."""
+
+    words: str
+    bytes: int
+    place: Place | None
+
+
+@dataclass(slots=True)
+class Program:
+    """What one compilation of a jitted function computes. `module` is StableHLO for a TPU."""
+
+    name: str
+    #: where the function is defined; where it is called when its source is a library's
+    place: Place
+    called: Place
+    devices: int
+    arguments: list[Argument]
+    outputs: list[Argument]
+    callbacks: list[Callback]
+    flops: float
+    flops_exact: bool
+    x64: list[Place]
+    largest: list[Value]
+    refused: str | None = None
+    calls: int = 0
+    #: numbers of arguments that hold what the call before has returned
+    carried: list[int] = field(default_factory=list)
+    #: part of its name in the folder that is handed to the compilers
+    number: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(slots=True, eq=False)
+class _Seen:
+    program: Program
+    jaxpr: Any
+    module: bytes | None
+    #: how it was called, with shapes for arrays, so that it can be lowered with another batch
+    call: Callable[[int, int], None] | None = None
+
+
+class Recorder:
+    """Holds what was caught. `with recorder.recording():` for the time of the user's code."""
+
+    def __init__(self, placer: Placer = place_of, keep: Callable[[str], bool] | None = None) -> None:
+        self._placer = placer
+        #: by the name of a function: which programs are kept
+        self._keep = keep
+        self._seen: list[_Seen] = []
+        self._by_jaxpr: dict[int, _Seen] = {}
+        self._returned: dict[tuple[str, Place], dict[int, weakref.ref[Any]]] = {}
+        self._lock = threading.Lock()
+        self._busy = threading.local()
+        #: operations outside of any jitted function, each of which is a program of its own
+        self.eager = 0
+        self.dropped = 0
+        #: the user has named the function: it is looked at, whoever wrote it
+        self._named = False
+
+    @property
+    def programs(self) -> list[Program]:
+        return [seen.program for seen in self._seen]
+
+    def write(self, folder: Path) -> list[Program]:
+        """The modules, as `N.mlirbc`; programs that have none are in the list all the same."""
+        for number, seen in enumerate(self._seen):
+            seen.program.number = number
+            if seen.module is not None:
+                (folder / f"{number}.mlirbc").write_bytes(seen.module)
+        return self.programs
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        pxla, pjit, mlir = _parts()
+        lower, fastpath = pxla.lower_sharding_computation, pjit._get_fastpath_data
+        pxla.lower_sharding_computation = self._lowering(lower)
+        pjit._get_fastpath_data = self._calling
+        rules = _callbacks_as_nothing(mlir)
+        try:
+            yield
+        finally:
+            pxla.lower_sharding_computation, pjit._get_fastpath_data = lower, fastpath
+            rules()
+
+    def _calling(self, _executable: Any, _tree: Any, args: Any, outs: Any, *_: Any, **__: Any) -> None:
+        """jax asks after each call that Python sees. Answering None, Python sees the next one too."""
+        with contextlib.suppress(Exception):
+            jaxpr = sys._getframe(1).f_locals.get("jaxpr")
+            seen = self._by_jaxpr.get(id(jaxpr))
+            if seen is not None and seen.jaxpr is jaxpr:
+                self._count(seen.program, args, outs)
+
+    def _count(self, program: Program, args: Any, outs: Any) -> None:
+        with self._lock:
+            program.calls += 1
+            key = (program.name, program.place)
+            before = self._returned.get(key, {})
+            for number, value in enumerate(args):
+                returned = before.get(id(value))
+                if returned is not None and returned() is value and number not in program.carried:
+                    program.carried.append(number)
+            self._returned[key] = {id(value): weakref.ref(value) for value in outs}
+
+    def _lowering(self, lower: Callable[..., Any]) -> Callable[..., Any]:
+        def lowering(*args: Any, **kwargs: Any) -> Any:
+            result = lower(*args, **kwargs)
+            if not getattr(self._busy, "now", False):
+                self._busy.now = True
+                try:
+                    self._record(lower, args, kwargs)
+                except PreflightError:
+                    raise
+                except Exception as error:
+                    sys.stderr.write(f"tpulab check: a program was not caught: {error!r}"[:300] + "\n")
+                finally:
+                    self._busy.now = False
+            return result
+
+        return lowering
+
+    def _record(self, lower: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        jaxpr, name = args[0], str(args[2])
+        debug = jaxpr.jaxpr.debug_info if hasattr(jaxpr, "jaxpr") else jaxpr.debug_info
+        frames = list(_user_places(sys._getframe(1)))
+        defined = _source_of(str(debug.func_src_info))
+        if not self._named and is_library(defined) and not (frames and _is_jitted_by(frames[0], name)):
+            self.eager += 1
+            return
+        if self._keep is not None and not self._keep(name):
+            return
+        if len(self._seen) >= MOST_PROGRAMS:
+            self.dropped += 1
+            return
+        called = self._placer(*frames[0]) if frames else Place(name, 1)
+        place = called if is_library(defined) or defined is None else self._placer(*defined)
+        number_of_devices = 1
+        module, refused = None, None
+        try:
+            lowered = lower(*args, **{**kwargs, "lowering_platforms": ("tpu",)})
+            number_of_devices = int(lowered.compile_args["num_devices"])
+            module = _module_bytes(lowered)
+        except PreflightError:
+            raise
+        except Exception as error:
+            refused = _first_line(error)
+        twin = next((seen for seen in self._seen if module is not None and seen.module == module), None)
+        if twin is not None:
+            # jax asks for it again for reasons that make no other program, and then finds it in its cache.
+            self._by_jaxpr[id(jaxpr)] = _Seen(twin.program, jaxpr, None)
+            return
+        program = Program(
+            name=_plain(name),
+            place=place,
+            called=called,
+            devices=number_of_devices,
+            arguments=_arguments(jaxpr.in_avals, debug.arg_names, args[3], args[7]),
+            outputs=_arguments(jaxpr.out_avals, getattr(debug, "result_paths", None) or (), args[4], None),
+            callbacks=list(self._callbacks(jaxpr)),
+            flops=(count := count_flops(jaxpr)).flops,
+            flops_exact=count.exact,
+            x64=list(self._wide(jaxpr)),
+            largest=self._largest(jaxpr),
+            refused=refused,
+        )
+        seen = _Seen(program, jaxpr, module, self._repeat())
+        with self._lock:
+            self._seen.append(seen)
+            self._by_jaxpr[id(jaxpr)] = seen
+
+    def _repeat(self) -> Callable[[int, int], None] | None:
+        """Lowers the call that is on the stack again with so many rows instead of those that it has."""
+        with contextlib.suppress(Exception):
+            import jax
+            from jax._src import pjit
+
+            found = find_jit_call(sys._getframe(1), jax_folder() or "", is_user_frame)
+            if found is None:
+                return None
+            args, kwargs = jax.tree.map(_shape_of, (found.args, found.kwargs))
+            function, info = found.function, found.jit_info
+
+            def repeat(rows: int, now: int) -> None:
+                def scaled(leaf: Any) -> Any:
+                    if not isinstance(leaf, jax.ShapeDtypeStruct) or leaf.shape[:1] != (now,):
+                        return leaf
+                    return leaf.update(shape=(rows, *leaf.shape[1:]))
+
+                again, named = jax.tree.map(scaled, (args, kwargs))
+                pjit._cpp_pjit(function, info).trace(*again, **named).lower()
+
+            return repeat
+        return None
+
+    def lower(self, step: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Catches one function without running it; `step` may have run before."""
+        import jax
+        from jax._src import pjit
+
+        function, info = getattr(step, "_fun", None), getattr(step, "_jit_info", None)
+        if function is None or info is None:
+            function, info = step, jax.jit(step)._jit_info
+
+        # jax remembers what it has lowered by the function, and would not do it again.
+        @functools.wraps(function)
+        def again(*values: Any, **named: Any) -> Any:
+            return function(*values, **named)
+
+        self._named = True
+        with self.recording():
+            pjit._cpp_pjit(again, info).trace(*args, **kwargs).lower()
+
+    def with_batch(self, number: int, rows: int) -> Program | None:
+        """The program once more for another batch, as the newest one; None where that cannot be traced.
+
+        Rows are the first dimension of the arguments that have it and are not carried from step to step.
+        """
+        seen = self._seen[number]
+        now = batch_of(asdict(seen.program))
+        if seen.call is None or now is None:
+            return None
+        before = len(self._seen)
+        with self.recording():
+            seen.call(rows, now)
+        return self._seen[-1].program if len(self._seen) > before else None
+
+    def _callbacks(self, jaxpr: Any) -> Iterator[Callback]:
+        for equation in equations(jaxpr):
+            if str(equation.primitive) in CALLBACKS:
+                yield Callback(str(equation.primitive), self._line_of(equation))
+
+    def _wide(self, jaxpr: Any) -> Iterator[Place]:
+        """Lines where floating-point numbers of 64 bits are made from something narrower."""
+        places: dict[Place, None] = {}
+        for equation in equations(jaxpr):
+            wide_in = any(_is_wide(value.aval) for value in equation.invars if hasattr(value, "aval"))
+            if not wide_in and any(_is_wide(value.aval) for value in equation.outvars):
+                place = self._line_of(equation)
+                if place is not None:
+                    places[place] = None
+        yield from places
+
+    def _largest(self, jaxpr: Any) -> list[Value]:
+        found = [
+            (_bytes(out.aval), number, out.aval, equation)
+            for number, equation in enumerate(equations(jaxpr))
+            if str(equation.primitive) not in _NO_BUFFERS
+            for out in equation.outvars
+        ]
+        largest = sorted(found, key=lambda each: -each[0])[:MOST_VALUES]
+        return [
+            Value(f"{aval.dtype}[{','.join(map(str, aval.shape))}]", size, self._line_of(equation))
+            for size, _, aval, equation in largest
+            if size > 0
+        ]
+
+    def _line_of(self, equation: Any) -> Place | None:
+        with contextlib.suppress(Exception):
+            from jax._src import source_info_util
+
+            for frame in source_info_util.user_frames(equation.source_info.traceback):
+                if not is_library((frame.file_name, frame.start_line)):
+                    return self._placer(frame.file_name, frame.start_line)
+        return None
+
+
+def batch_of(program: Mapping[str, Any]) -> int | None:
+    """Rows of a step, as it is written down: the first dimension of most arguments that do not go on to the
+    next step."""
+    results = [(each["shape"], each["dtype"]) for each in program["outputs"]]
+    rows = [
+        argument["shape"][0]
+        for number, argument in enumerate(program["arguments"])
+        if argument["shape"]
+        and number not in program["carried"]
+        and not argument["donated"]
+        and (argument["shape"], argument["dtype"]) not in results
+    ]
+    return max(set(rows), key=lambda size: (rows.count(size), size)) if rows else None
+
+
+def _shape_of(leaf: Any) -> Any:
+    import jax
+
+    if isinstance(leaf, jax.ShapeDtypeStruct) or not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+        return leaf
+    committed = getattr(leaf, "committed", False)
+    sharding = leaf.sharding if committed else None
+    weak = bool(getattr(leaf, "weak_type", False))
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=weak)
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """Of a program, and of all programs inside it."""
+    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else (value,):
+                if hasattr(inner, "eqns") or hasattr(getattr(inner, "jaxpr", None), "eqns"):
+                    yield from equations(inner)
+
+
+def _parts() -> tuple[Any, Any, Any]:
+    try:
+        from jax._src import pjit
+        from jax._src.interpreters import mlir, pxla
+
+        found = (pxla.lower_sharding_computation, pjit._get_fastpath_data, mlir._platform_specific_lowerings)
+    except (ImportError, AttributeError) as error:
+        raise PreflightError(
+            "jax_unknown",
+            f"The jax of this environment cannot be checked ({error}); use jax 0.10.2 or 0.12.0.1.",
+        ) from error
+    del found
+    return pxla, pjit, mlir
+
+
+def _callbacks_as_nothing(mlir: Any) -> Callable[[], None]:
+    """Lowers calls to the host, for a TPU, as results of zeros: the rest of the program compiles, and the
+    calls are reported from the program itself. Returns what puts the former rules back."""
+    from jax._src import callback, debugging
+    from jax._src.interpreters.mlir import ir_constant
+
+    def nothing(context: Any, *_: Any, **__: Any) -> Any:
+        import numpy as np
+
+        return [ir_constant(np.zeros(aval.shape, aval.dtype)) for aval in context.avals_out]
+
+    table = mlir._platform_specific_lowerings["tpu"]
+    before: dict[Any, Any] = {}
+    for module in (callback, debugging):
+        for name in CALLBACKS:
+            primitive = getattr(module, f"{name}_p", None)
+            if primitive is not None:
+                before[primitive] = table.get(primitive)
+                mlir.register_lowering(primitive, nothing, platform="tpu")
+
+    def restore() -> None:
+        for primitive, rule in before.items():
+            if rule is None:
+                table.pop(primitive, None)
+            else:
+                table[primitive] = rule
+
+    return restore
+
+
+def _module_bytes(lowered: Any) -> bytes:
+    from jax._src.interpreters import mlir
+
+    return bytes(mlir.module_to_bytecode(lowered.stablehlo()))
+
+
+def _arguments(avals: Any, names: Any, shardings: Any, donated: Any) -> list[Argument]:
+    found = []
+    for number, aval in enumerate(avals):
+        shape = tuple(getattr(aval, "shape", ()))
+        sharding = shardings[number] if shardings is not None and number < len(shardings) else None
+        found.append(
+            Argument(
+                name=str(names[number]) if number < len(names) else f"#{number}",
+                shape=shape,
+                dtype=str(getattr(aval, "dtype", "")),
+                weak=bool(getattr(aval, "weak_type", False)),
+                bytes=_bytes(aval),
+                donated=bool(donated[number]) if donated is not None else False,
+                sharding=_spec_words(sharding),
+            )
+        )
+    return found
+
+
+def _bytes(aval: Any) -> int:
+    import math
+
+    size = getattr(getattr(aval, "dtype", None), "itemsize", 0)
+    return int(math.prod(getattr(aval, "shape", ())) * size)
+
+
+def _spec_words(sharding: Any) -> str:
+    spec = getattr(sharding, "spec", None)
+    if spec is None:
+        return ""
+    axes = dict(getattr(getattr(sharding, "mesh", None), "shape", {}))
+    entries = list(spec)
+    while entries and entries[-1] is None:
+        entries.pop()
+    return f"({', '.join(map(str, entries))}) on {axes}" if entries else "replicated"
+
+
+def _is_wide(aval: Any) -> bool:
+    return str(getattr(aval, "dtype", "")) in ("float64", "complex128")
+
+
+def _source_of(text: str) -> tuple[str, int] | None:
+    """`step at /a/train.py:8`, as jax describes a function."""
+    found = re.search(r" at (.+):(\d+)$", text)
+    return (found[1], int(found[2])) if found else None
+
+
+def is_library(source: tuple[str, int] | None) -> bool:
+    if source is None:
+        return True
+    file = source[0]
+    if CELL_FILE.search(file) or file.startswith("<ipython-input"):
+        return False
+    return (
+        f"{'/'}site-packages/" in file
+        or file.startswith((sys.prefix, sys.base_prefix + "/lib"))
+        or (file.startswith("<"))
+        or _is_ours(file)
+    )
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(str(Path(__file__).resolve().parents[1]))
+
+
+def _user_places(frame: FrameType | None) -> Iterator[tuple[str, int]]:
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if CELL_FILE.search(file) or (is_user_frame(frame) and not is_library((file, 1))):
+            yield file, frame.f_lineno or 1
+        frame = frame.f_back
+
+
+def _is_jitted_by(place: tuple[str, int], name: str) -> bool:
+    """Whether the line of the user calls jit by name: `jax.jit(jnp.linalg.solve)(a, b)` is the user's."""
+    return "jit" in linecache.getline(*place) and name in linecache.getline(*place)
+
+
+def _plain(name: str) -> str:
+    return name if name.isidentifier() else (re.sub(r"\W+", "_", name).strip("_") or "function")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:400]

@@ -1,0 +1,559 @@
+"""The whole check: the run on the CPU, a compiler process for each machine type, and the report of both."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tpulab.check import capture, judge
+from tpulab.check.chips import Machine, PreflightError, Prices
+from tpulab.check.compiler import ENVIRONMENT
+from tpulab.check.judge import Budget
+
+#: Compilers at work at the same time: each takes a core and, for a large program, gigabytes.
+MOST_COMPILERS = max(1, min(4, os.cpu_count() or 1))
+#: Seconds without a word from a compiler; the longest program of the recipes takes 83 s on a busy machine.
+COMPILER_LIMIT = 3600.0
+#: Programs of a search for the largest batch, for each machine.
+MOST_BATCHES = 24
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    source: Path
+    machines: Sequence[Machine]
+    cells: str | None = None
+    arguments: Sequence[str] = ()
+    limit: float = 600
+    #: that runs the source; the one that runs this has the compiler
+    python: str = sys.executable
+    largest_batch: bool = False
+    epoch_steps: int | None = None
+
+
+class Lines:
+    """A child process that answers in lines of JSON; ended with the block."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **environment},
+                text=True,
+                start_new_session=True,
+            )
+        _children.add(self)
+        self._log = log
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self._process.stdout or ():
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def next(self, limit: float) -> dict[str, Any] | None:
+        """The next answer; None at the end. Raises `PreflightError` (`timeout`)."""
+        try:
+            line = self._lines.get(timeout=limit)
+        except queue.Empty:
+            raise PreflightError(
+                "timeout", f"A process of the check gave no answer for {limit:.0f} s."
+            ) from None
+        if line is None:
+            return None
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            return self.next(limit)
+        return answer if isinstance(answer, dict) else self.next(limit)
+
+    def ask(self, question: Mapping[str, Any], limit: float) -> dict[str, Any]:
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            return {}
+        return self.next(limit) or {}
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    @property
+    def last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            return lines[-1][:300] if lines else ""
+        return ""
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _children.discard(self)
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait(timeout=10)
+
+
+#: Ended with the check, also where a thread waits for one when the check is interrupted.
+_children: set[Lines] = set()
+
+
+def end_children() -> None:
+    for child in list(_children):
+        child.__exit__()
+
+
+def check(
+    request: Request, prices: Prices, budget: Budget, progress: Progress = lambda _: None
+) -> dict[str, Any]:
+    """The report, as `--json` prints it. Raises `PreflightError` where no check can be made."""
+    source = request.source
+    if not source.is_file():
+        raise PreflightError("source_missing", f"There is no file {source}; name a notebook or a script.")
+    if source.suffix not in (".ipynb", ".py"):
+        raise PreflightError(
+            "source_unusable", f"{source} is neither a notebook (.ipynb) nor a script (.py)."
+        )
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tpulab-check-") as place, contextlib.ExitStack() as open_runs:
+        started: dict[int, tuple[Path, Lines]] = {}
+        for devices in sorted({machine.devices for machine in request.machines}, reverse=True):
+            folder = Path(place) / f"{devices}-devices"
+            folder.mkdir()
+            progress(f"running {source.name} on the CPU with {devices} device{'s' * (devices > 1)}")
+            started[devices] = folder, open_runs.enter_context(_source_process(request, devices, folder))
+        runs = {
+            devices: (folder, _finished(lines, folder, request), lines)
+            for devices, (folder, lines) in started.items()
+        }
+
+        def relower(devices: int) -> Callable[[int, int], dict[str, Any]]:
+            return lambda number, rows: runs[devices][2].ask({"number": number, "rows": rows}, request.limit)
+
+        work = [
+            (machine, runs[machine.devices][0], runs[machine.devices][1], relower(machine.devices))
+            for machine in request.machines
+        ]
+        results = compile_all(work, progress, request.largest_batch)
+    report = report_of(
+        request, {devices: run for devices, (_, run, _) in runs.items()}, results, prices, budget
+    )
+    report["seconds"] = round(time.monotonic() - began, 1)
+    return report
+
+
+def _source_process(request: Request, devices: int, folder: Path) -> Lines:
+    options = [*(["--cells", request.cells] if request.cells else []), "--limit", str(request.limit)]
+    environment = {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_NUM_CPU_DEVICES": str(devices),
+        "PYTHONPATH": os.pathsep.join(filter(None, (_own_folder(), os.environ.get("PYTHONPATH", "")))),
+        # Inherited, it would make other devices than these.
+        "XLA_FLAGS": _without_device_count(os.environ.get("XLA_FLAGS", "")),
+    }
+    command = [request.python, "-m", "tpulab.check.source", str(request.source), str(folder), *options]
+    command += ["--serve"] if request.largest_batch else []
+    return Lines([*command, "--", *request.arguments], folder / "log", environment)
+
+
+def _own_folder() -> str:
+    """Where this package lies, for a Python of the user that has it not."""
+    return str(Path(__file__).resolve().parents[2]) if "site-packages" not in __file__ else ""
+
+
+def _without_device_count(flags: str) -> str:
+    return " ".join(flag for flag in flags.split() if "xla_force_host_platform_device_count" not in flag)
+
+
+def _finished(lines: Lines, folder: Path, request: Request) -> dict[str, Any]:
+    """What the run wrote; it writes at its time limit at the latest."""
+    file = folder / "run.json"
+    ends = time.monotonic() + request.limit + 120
+    while not file.is_file():
+        if lines.exit_code is not None and not file.is_file():
+            words = lines.last_words
+            raise PreflightError(
+                "source_crashed",
+                f"{request.source.name} ended its Python process (exit code {lines.exit_code})"
+                + (f": {words}" if words else "."),
+            )
+        if time.monotonic() > ends:
+            raise PreflightError(
+                "timeout", f"{request.source.name} did not end within {request.limit:.0f} s."
+            )
+        time.sleep(0.05)
+    run: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    if "error" in run:
+        raise PreflightError(run["error"], run["message"])
+    return run
+
+
+Work = tuple[Machine, Path, Mapping[str, Any], Callable[[int, int], dict[str, Any]] | None]
+
+
+def compile_all(work: Sequence[Work], progress: Progress, largest_batch: bool) -> dict[str, dict[str, Any]]:
+    """By the name of the machine: versions, the compiled programs by number, and the largest batch."""
+    results: dict[str, dict[str, Any]] = {}
+    failed: list[PreflightError] = []
+    waiting = list(work)
+    lock = threading.Lock()
+    asking = threading.Lock()
+
+    def compile_some() -> None:
+        while True:
+            with lock:
+                if not waiting or failed:
+                    return
+                machine, folder, run, relower = waiting.pop(0)
+            try:
+                found = _compile_for(
+                    machine, folder, run, relower if largest_batch else None, progress, asking
+                )
+            except PreflightError as error:
+                failed.append(error)
+                return
+            with lock:
+                results[machine.name] = found
+
+    threads = [threading.Thread(target=compile_some, daemon=True) for _ in range(MOST_COMPILERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return results
+
+
+def _compile_for(
+    machine: Machine,
+    folder: Path,
+    run: Mapping[str, Any],
+    relower: Callable[[int, int], dict[str, Any]] | None,
+    progress: Progress,
+    asking: threading.Lock,
+) -> dict[str, Any]:
+    programs = [program for program in run["programs"] if program["refused"] is None]
+    found: dict[str, Any] = {"compiled": {}}
+    if not programs:
+        return found
+    command = [compiler_python(), "-m", "tpulab.check.compiler", str(folder), machine.name]
+    environment = {**ENVIRONMENT, "PYTHONPATH": _own_folder()}
+    log = folder / f"{machine.name}.log"
+    with Lines([*command, *(["--serve"] if relower else [])], log, environment) as lines:
+        for number in range(-1, len(programs)):
+            if number >= 0:
+                progress(f"compiling {programs[number]['name']} for {machine.name}")
+            answer = lines.next(COMPILER_LIMIT)
+            if answer is None:
+                raise PreflightError(
+                    "compiler_crashed",
+                    f"The compiler for {machine.name} ended"
+                    + (f" in {programs[number]['name']}" if number >= 0 else "")
+                    + f": {lines.last_words or 'it said nothing'}",
+                )
+            if "error" in answer:
+                raise PreflightError(answer["error"], answer["message"])
+            if number < 0:
+                found |= answer
+            else:
+                found["compiled"][answer["number"]] = answer
+        if relower is not None:
+            found["batch"] = _largest_batch(machine, run, found["compiled"], relower, lines, progress, asking)
+    return found
+
+
+def compiler_python() -> str:
+    """This Python if it has libtpu, else that of the environment `aot`. Raises `PreflightError`."""
+    from importlib.util import find_spec
+
+    if find_spec("libtpu") is not None:
+        return sys.executable
+    named = os.environ.get("TPULAB_AOT_PYTHON")
+    homes = [os.environ.get("TPULAB_ENV_DIR"), str(Path(sys.prefix).parent)]
+    beside = [Path(home) / "aot" / "bin" / "python" for home in homes if home]
+    for python in (*([Path(named)] if named else []), *beside):
+        if python.is_file():
+            return str(python)
+    raise PreflightError(
+        "compiler_missing",
+        "The TPU compiler is not on this computer: run `tpulab env create aot` once (0.2 GB to download, "
+        "1.9 GB on disk).",
+    )
+
+
+def _largest_batch(
+    machine: Machine,
+    run: Mapping[str, Any],
+    compiled: Mapping[int, Mapping[str, Any]],
+    relower: Callable[[int, int], dict[str, Any]],
+    lines: Lines,
+    progress: Progress,
+    asking: threading.Lock,
+) -> dict[str, Any] | None:
+    """Rows of the main program that fit, and the next step that does not; each one compiled."""
+    main = main_program(run["programs"])
+    rows = None if main is None else capture.batch_of(main)
+    if main is None or rows is None:
+        return None
+    known: dict[int, bool] = {rows: bool(compiled.get(main["number"], {}).get("compiles"))}
+
+    def fits(batch: int) -> bool | None:
+        if batch in known:
+            return known[batch]
+        if len(known) >= MOST_BATCHES:
+            return None
+        progress(f"compiling {main['name']} with {batch} rows for {machine.name}")
+        # Machines with as many devices share one process of the source.
+        with asking:
+            lowered = relower(main["number"], batch)
+        if "number" not in lowered:
+            return None
+        answer = lines.ask(lowered, COMPILER_LIMIT)
+        if answer.get("compiles") is None:
+            return None
+        known[batch] = bool(answer["compiles"])
+        return known[batch]
+
+    return search_batch(rows, max(1, main["devices"]), fits)
+
+
+def search_batch(rows: int, unit: int, fits: Callable[[int], bool | None]) -> dict[str, Any] | None:
+    """Doubles or halves from `rows` to both sides of the limit, then halves the gap down to an eighth of the
+    batch or, below that, to one row more on each device."""
+    good, bad = 0, 0
+    at = max(unit, rows // unit * unit)
+    while True:
+        answer = fits(at)
+        if answer is None:
+            break
+        if answer:
+            good, at = at, at * 2
+        else:
+            bad, at = at, at // 2 // unit * unit
+        if (good and bad) or at < unit or at > rows * 2**16:
+            break
+    while good and bad:
+        step = max(unit, 2 ** ((good // 8).bit_length() - 1) // unit * unit if good >= 8 * unit else unit)
+        middle = (good + bad) // 2 // step * step
+        if middle <= good or middle >= bad or bad - good <= step:
+            break
+        answer = fits(middle)
+        if answer is None:
+            break
+        good, bad = (middle, bad) if answer else (good, middle)
+    return {"fits": good, "next": bad or None} if good or bad else None
+
+
+def main_program(programs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The step of the loop: of what is called again and again, what computes most."""
+    called = [program for program in programs if program["refused"] is None]
+    looped = [program for program in called if program["calls"] > 1 or program["carried"]]
+    return max(looped or called, key=lambda program: program["flops"], default=None)
+
+
+def report_of(
+    request: Request,
+    runs: Mapping[int, Mapping[str, Any]],
+    results: Mapping[str, Mapping[str, Any]],
+    prices: Prices,
+    budget: Budget,
+    placer: capture.Placer = capture.place_of,
+) -> dict[str, Any]:
+    """Of runs by their number of devices, and of what the compilers made of each, by machine."""
+    first = next(iter(runs.values()))
+    report: dict[str, Any] = {
+        "format": 1,
+        "source": request.source.name,
+        "file": str(request.source),
+        "cells": first["cells"],
+        "runSeconds": round(sum(run["seconds"] for run in runs.values()), 1),
+        "eager": first["eager"],
+        "jax": first["jax"],
+        "libtpu": next((found.get("libtpu") for found in results.values()), None),
+        "machines": [
+            {
+                "name": machine.name,
+                "chips": machine.chips,
+                "devices": machine.devices,
+                "usableBytes": machine.usable_bytes,
+                "hourlyUsd": prices.of(machine),
+            }
+            for machine in request.machines
+        ],
+        "programs": [],
+        "totals": {},
+        "prices": {"date": prices.date, "source": prices.source},
+    }
+    findings = [finding for devices, run in runs.items() for finding in judge.of_run(run, devices)]
+    rows: dict[tuple[str, str, int], dict[str, Any]] = {}
+    mains: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {}
+    for machine in request.machines:
+        run, found = runs[machine.devices], results[machine.name]
+        variants: Counter[tuple[str, str]] = Counter()
+        main = main_program(run["programs"])
+        for program in run["programs"]:
+            key = (program["name"], judge.words_of(program["place"]))
+            variants[key] += 1
+            row = rows.setdefault((*key, variants[key]), _row(program, variants[key]))
+            result = _result(program, found["compiled"].get(program["number"]), machine, placer)
+            row["results"][machine.name] = result
+            findings += judge.of_machine(program, result, machine)
+            if program is main:
+                mains[machine.name] = (row, result)
+        report["totals"][machine.name] = _total(
+            machine, found, mains.get(machine.name), prices, request.epoch_steps or budget.epoch_steps
+        )
+    report["programs"] = list(rows.values())
+    findings += judge.over_budget(report, budget)
+    report["findings"] = judge.as_rows(judge.allowed(findings, budget))
+    return report
+
+
+def _row(program: Mapping[str, Any], variant: int) -> dict[str, Any]:
+    return {
+        "name": program["name"],
+        "variant": variant,
+        "place": program["place"],
+        "called": program["called"],
+        "calls": program["calls"],
+        "arguments": len(program["arguments"]),
+        "flops": program["flops"],
+        "flopsExact": program["flops_exact"],
+        "callbacks": len(program["callbacks"]),
+        "results": {},
+    }
+
+
+def _result(
+    program: Mapping[str, Any],
+    compiled: Mapping[str, Any] | None,
+    machine: Machine,
+    placer: capture.Placer,
+) -> dict[str, Any]:
+    if compiled is None:
+        compiled = {"compiles": None, "seconds": 0.0, "note": program["refused"] or "it was not compiled"}
+    accepted = bool(compiled["compiles"])
+    need = (
+        compiled["arguments"]
+        + compiled["outputs"]
+        - compiled["aliased"]
+        + compiled["temporaries"]
+        + compiled["code"]
+        if accepted
+        else compiled.get("peak")
+    )
+    collectives = []
+    for each in compiled.get("collectives", ()):
+        one = {
+            "kind": each["kind"],
+            "bytes": each["bytes"],
+            "count": each["count"],
+            "elements": each["elements"],
+            "explicit": each["explicit"],
+            "place": _place(each["frames"], placer),
+        }
+        collectives.append(one | {"unexpected": judge.is_unexpected(one, program)})
+    buffers = [
+        {"words": each["words"], "bytes": each["bytes"], "place": _place(each["frames"], placer)}
+        for each in compiled.get("buffers", ())
+    ]
+    if not accepted:
+        shared = program["devices"]
+        buffers = [
+            {"words": each["words"], "bytes": each["bytes"] // shared, "place": each["place"]}
+            for each in program["largest"]
+        ]
+    seconds, bound = _lower_bound(program, compiled, machine, collectives) if accepted else (None, None)
+    return {
+        "fits": judge.fits(compiled["compiles"], need, machine),
+        "need": need,
+        "arguments": compiled.get("arguments"),
+        "outputs": compiled.get("outputs"),
+        "temporaries": compiled.get("temporaries"),
+        "code": compiled.get("code"),
+        "compileSeconds": round(compiled["seconds"], 2),
+        "stepSeconds": seconds,
+        "bound": bound,
+        "collectives": collectives,
+        "buffers": buffers,
+        "plainBytes": compiled.get("plain_bytes", 0),
+        "paddedBytes": compiled.get("padded_bytes", 0),
+        "worstPadding": compiled.get("worst_padding"),
+        "note": compiled.get("note", ""),
+    }
+
+
+def _lower_bound(
+    program: Mapping[str, Any],
+    compiled: Mapping[str, Any],
+    machine: Machine,
+    collectives: Sequence[Mapping[str, Any]],
+) -> tuple[float | None, str | None]:
+    """Seconds that one run takes at the least, and what sets them: nothing is faster than the peak rates."""
+    flops = max(program["flops"] / program["devices"], compiled["flops"])
+    moved = min(compiled["bytes"], compiled["arguments"] + compiled["outputs"])
+    peak, links = machine.peak_flops, machine.kind.ici_gb_s
+    times = {"memory": moved / (machine.kind.hbm_gb_s * 1e9)}
+    if peak:
+        times["compute"] = flops / peak
+    if links:
+        times["collectives"] = sum(each["bytes"] for each in collectives) / (links * 1e9)
+    bound = max(times, key=lambda name: times[name])
+    return (times[bound], bound) if times[bound] > 0 else (None, None)
+
+
+def _place(frames: Sequence[Sequence[Any]], placer: capture.Placer) -> dict[str, Any] | None:
+    """The innermost line that is the user's."""
+    for file, line in frames:
+        if file and not capture.is_library((file, line)):
+            return asdict(placer(file, line))
+    return None
+
+
+def _total(
+    machine: Machine,
+    found: Mapping[str, Any],
+    main: tuple[Mapping[str, Any], Mapping[str, Any]] | None,
+    prices: Prices,
+    epoch_steps: int | None,
+) -> dict[str, Any]:
+    seconds = main[1]["stepSeconds"] if main else None
+    hourly = prices.of(machine)
+    step_usd = None if seconds is None or hourly is None else seconds * hourly / 3600
+    return {
+        "compileSeconds": round(sum(each["seconds"] for each in found["compiled"].values()), 1),
+        "program": main[0]["name"] if main else None,
+        "stepSeconds": seconds,
+        "bound": main[1]["bound"] if main else None,
+        "usdFor1000Steps": None if step_usd is None else step_usd * 1000,
+        "usdForEpoch": None if step_usd is None or epoch_steps is None else step_usd * epoch_steps,
+        "epochSteps": epoch_steps,
+        "batch": found.get("batch"),
+    }
+
+
+def exit_code(report: Mapping[str, Any], strict: bool) -> int:
+    levels = {each["level"] for each in report["findings"]}
+    return int("error" in levels or (strict and "warning" in levels))

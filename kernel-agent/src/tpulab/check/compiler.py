@@ -1,0 +1,184 @@
+"""Compiles caught programs for one machine type that is not here; a process of its own, with libtpu.
+
+    python -m tpulab.check.compiler FOLDER v5e-8
+
+FOLDER has `programs.json` and the modules. One JSON object a line, in the order of the list. With
+`--serve` it then compiles what is named on stdin, one `{"number": 4, "devices": 8}` a line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tpulab.check import hlo
+from tpulab.check.chips import Machine, PreflightError, machine_named
+from tpulab.memory.error import parse
+
+#: Nothing runs on a TPU, so neither a cloud is asked for one nor does it matter who else has libtpu loaded.
+ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TPU_MIN_LOG_LEVEL": "3",
+}
+
+
+UNREADABLE = "it compiles, but its collectives and buffers are not known"
+
+
+@dataclass(slots=True)
+class Compiled:
+    """What the compiler says of a program on each device of a machine."""
+
+    number: int
+    #: whether the compiler accepted it; None where it refused for another reason than memory
+    compiles: bool | None
+    seconds: float
+    #: bytes on each device, at the moment when most is held; what is needed, where it does not fit
+    peak: int | None = None
+    arguments: int = 0
+    outputs: int = 0
+    temporaries: int = 0
+    code: int = 0
+    aliased: int = 0
+    #: of one device, counted once for each loop; a lower bound
+    flops: float = 0.0
+    bytes: float = 0.0
+    collectives: list[hlo.Collective] = field(default_factory=list)
+    buffers: list[hlo.Buffer] = field(default_factory=list)
+    host_transfers: int = 0
+    plain_bytes: int = 0
+    padded_bytes: int = 0
+    worst_padding: str | None = None
+    note: str = ""
+
+
+class Compiler:
+    """The compiler of one machine type. Raises `PreflightError` where libtpu is missing."""
+
+    def __init__(self, machine: Machine) -> None:
+        os.environ.update(ENVIRONMENT)
+        import jax
+        from jax.experimental import topologies
+
+        options: dict[str, Any] = {"chip_config_name": "megacore"} if machine.kind.name == "v4" else {}
+        try:
+            found = topologies.get_topology_desc(platform="tpu", topology_name=machine.topology, **options)
+            self.devices = list(found.devices)
+        except Exception as error:
+            raise PreflightError(
+                "compiler_missing",
+                "The TPU compiler is not in this environment; `tpulab env create aot` makes one that has it "
+                f"(jax {jax.__version__}: {str(error).splitlines()[0][:200]}).",
+            ) from error
+
+    def compile(self, number: int, module: bytes, devices: int) -> Compiled:
+        began = time.perf_counter()
+        try:
+            executable = self._compile(module, devices)
+        except Exception as error:
+            seconds, text = time.perf_counter() - began, str(error)
+            found = parse(text)
+            if found is None:
+                return Compiled(number, None, seconds, note=text.strip().splitlines()[0][:500])
+            return Compiled(number, False, seconds, found.requested, note=text.strip().splitlines()[0][:500])
+        seconds = time.perf_counter() - began
+        memory = executable.get_compiled_memory_stats()
+        cost = executable.cost_analysis()
+        cost = cost[0] if isinstance(cost, list) else cost
+        facts, note = hlo.Facts(), ""
+        try:
+            facts = hlo.read(executable.hlo_modules()[0].to_string())
+        except Exception as error:
+            # libtpu 0.0.50 cannot hand out some programs of 7x that it has compiled.
+            note = f"{UNREADABLE} ({str(error).splitlines()[0][:200]})"
+        return Compiled(
+            number,
+            True,
+            seconds,
+            peak=int(memory.peak_memory_in_bytes),
+            arguments=int(memory.argument_size_in_bytes),
+            outputs=int(memory.output_size_in_bytes),
+            temporaries=int(memory.temp_size_in_bytes),
+            code=int(memory.generated_code_size_in_bytes),
+            aliased=int(memory.alias_size_in_bytes),
+            flops=float((cost or {}).get("flops", 0.0)),
+            bytes=float((cost or {}).get("bytes accessed", 0.0)),
+            collectives=facts.collectives,
+            buffers=facts.buffers,
+            host_transfers=facts.host_transfers,
+            plain_bytes=facts.plain_bytes,
+            padded_bytes=facts.padded_bytes,
+            worst_padding=facts.worst_padding,
+            note=note,
+        )
+
+    def _compile(self, module: bytes, count: int) -> Any:
+        import numpy as np
+        from jax._src import compiler
+        from jax._src.interpreters import mlir
+        from jax._src.lib import xla_client
+        from jax._src.lib.mlir import ir
+
+        if count > len(self.devices):
+            raise ValueError(f"The program is for {count} devices; this machine has {len(self.devices)}.")
+        devices = self.devices[:count]
+        backend = devices[0].client
+        assignment = np.array([[device.id for device in devices]])
+        options = compiler.get_compile_options(1, count, assignment, backend=backend)
+        options.executable_build_options.use_shardy_partitioner = True
+        with mlir.make_ir_context():
+            return backend.compile(
+                ir.Module.parse(module),
+                executable_devices=xla_client.DeviceList(tuple(devices)),
+                compile_options=options,
+            )
+
+
+def main(argv: list[str]) -> int:
+    folder, machine = Path(argv[0]), machine_named(argv[1])
+    # libtpu writes to both; only our lines go to whoever reads.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def tell(value: dict[str, Any]) -> None:
+        out.write(json.dumps(value) + "\n")
+        out.flush()
+
+    try:
+        compiler = Compiler(machine)
+        import jax
+
+        tell({"jax": jax.__version__, "libtpu": _libtpu_version()})
+        for program in json.loads((folder / "programs.json").read_text(encoding="utf-8")):
+            number = program["number"]
+            module = (folder / f"{number}.mlirbc").read_bytes()
+            tell(asdict(compiler.compile(number, module, program["devices"])))
+        for line in sys.stdin if "--serve" in argv else ():
+            asked = json.loads(line)
+            module = (folder / f"{asked['number']}.mlirbc").read_bytes()
+            tell(asdict(compiler.compile(asked["number"], module, asked["devices"])))
+    except PreflightError as error:
+        tell({"error": error.code, "message": str(error)})
+        return 2
+    return 0
+
+
+def _libtpu_version() -> str | None:
+    from importlib import metadata
+
+    try:
+        return metadata.version("libtpu")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,299 @@
+"""A report as text for a terminal, as a table for a notebook, as JUnit and as SARIF."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from tpulab.check.chips import GIB
+from tpulab.check.judge import RULES, words_of
+
+_WORDS = {"fits": "fits", "tight": "tight", "no": "no", "refused": "refused"}
+_COLOURS = {
+    "fits": "32",
+    "tight": "33",
+    "no": "31",
+    "refused": "31",
+    "error": "31",
+    "warning": "33",
+    "note": "2",
+}
+
+
+def gib(number: float) -> str:
+    """With as many digits as say something."""
+    size = number / GIB
+    return f"{size:.1f}" if size >= 9.95 else f"{size:.2f}" if size >= 0.095 else f"{size:.3f}"
+
+
+def name_of(program: Mapping[str, Any]) -> str:
+    return f"{program['name']} ({program['variant']})" if program["variant"] > 1 else str(program["name"])
+
+
+def _a_chip(machine: Mapping[str, Any]) -> float:
+    return float(machine["devices"] / machine["chips"])
+
+
+def summary_rows(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """Below the programs: what each machine takes and costs."""
+    totals = [report["totals"][machine["name"]] for machine in report["machines"]]
+
+    def cells(show: Any) -> list[str]:
+        return [show(total) or "-" for total in totals]
+
+    def money(name: str) -> Any:
+        def show(total: Mapping[str, Any]) -> str:
+            if total["stepSeconds"] is None:
+                return "-"
+            value = total[name]
+            return "unknown" if value is None else f"{value:.2f}" if value >= 0.01 else f"{value:.2g}"
+
+        return show
+
+    def batch(total: Mapping[str, Any]) -> str:
+        found = total["batch"]
+        if found is None:
+            return "unknown"
+        more = f" ({found['next']} does not)" if found["next"] else " or more"
+        return f"{found['fits'] or 'none'}{more}"
+
+    rows = [
+        ("compile, s", cells(lambda total: f"{total['compileSeconds']:.1f}")),
+        (
+            "step at least, ms",
+            cells(lambda t: None if t["stepSeconds"] is None else f"{t['stepSeconds'] * 1e3:.3g}"),
+        ),
+        ("bound by", cells(lambda total: total["bound"])),
+        ("1,000 steps from, USD", cells(money("usdFor1000Steps"))),
+    ]
+    steps = next((total["epochSteps"] for total in totals if total["epochSteps"]), None)
+    if steps:
+        rows.append((f"{steps:,} steps from, USD", cells(money("usdForEpoch"))))
+    if any(total["batch"] for total in totals):
+        rows.append(("largest batch", cells(batch)))
+    return rows
+
+
+def head_line(report: Mapping[str, Any]) -> str:
+    programs, machines = len(report["programs"]), len(report["machines"])
+    cells = f"{report['cells']} cells on the CPU" if report["cells"] else "ran on the CPU"
+    return (
+        f"{cells}, {report['runSeconds']:.0f} s. {programs} program{'s' * (programs != 1)} for {machines} "
+        f"chip type{'s' * (machines != 1)}, {report['seconds']:.0f} s in all. JAX {report['jax']}, "
+        f"libtpu {report['libtpu'] or 'unknown'}"
+    )
+
+
+def end_line(report: Mapping[str, Any], code: int | None) -> str:
+    levels = [each["level"] for each in report["findings"]]
+    counts = ", ".join(
+        f"{levels.count(level)} {level}{'s' * (levels.count(level) != 1)}"
+        for level in ("error", "warning", "note")
+        if level in levels
+    )
+    prices = f"Prices of {report['prices']['date']}, lower bounds: a real step takes longer."
+    said = "" if code is None else f"Exit code {code}: "
+    return f"{prices} {said}{counts or 'nothing found'}."
+
+
+def text(report: Mapping[str, Any], code: int | None, colour: bool = False) -> str:
+    def paint(words: str, kind: str) -> str:
+        return f"\x1b[{_COLOURS[kind]}m{words}\x1b[0m" if colour else words
+
+    machines = report["machines"]
+    wide = max([28, *(len(name_of(each)) + len(words_of(each["place"])) + 4 for each in report["programs"])])
+    lines = [head_line(report), ""]
+    lines.append("GiB per chip".ljust(wide) + "".join(each["name"].rjust(16) for each in machines))
+    available = [f"{each['usableBytes'] * _a_chip(each) / GIB:g}" for each in machines]
+    lines.append("available".ljust(wide) + "".join(words.rjust(16) for words in available))
+    names = max([0, *(len(name_of(each)) for each in report["programs"])])
+    for program in report["programs"]:
+        line = f"{name_of(program).ljust(names)}  {words_of(program['place'])}".ljust(wide)
+        for machine in machines:
+            result = program["results"].get(machine["name"])
+            if result is None:
+                line += "-".rjust(16)
+                continue
+            size = "" if result["need"] is None else gib(result["need"] * _a_chip(machine))
+            verdict = _WORDS[result["fits"]]
+            line += (
+                " " * max(1, 16 - len(size) - 1 - len(verdict)) + size + " " + paint(verdict, result["fits"])
+            )
+        lines.append(line)
+    lines.append("")
+    for title, cells in summary_rows(report):
+        lines.append(title.ljust(wide) + "".join(cell.rjust(16) for cell in cells))
+    lines.append("")
+    width = max([0, *(len(each["where"]) for each in report["findings"])])
+    for finding in report["findings"]:
+        level = paint(finding["level"].ljust(8), finding["level"])
+        lines.append(f"{level} {finding['where'].ljust(width)}  {finding['message']}")
+    if report["findings"]:
+        lines.append("")
+    lines.append(end_line(report, code))
+    return "\n".join(lines)
+
+
+#: The colours come from the page around it, so that it can be read in light and dark.
+_STYLE = """<style>
+.tpulab-check{font-variant-numeric:tabular-nums;max-width:100%;overflow-x:auto}
+.tpulab-check table{border-collapse:collapse;margin:4px 0 8px}
+.tpulab-check th,.tpulab-check td{border-bottom:1px solid color-mix(in srgb,currentColor 20%,transparent);
+padding:3px 10px;text-align:right;white-space:nowrap;background:none;color:inherit}
+.tpulab-check th:first-child,.tpulab-check td:first-child{text-align:left}
+.tpulab-check ul{list-style:none;padding:0;margin:0}.tpulab-check small{opacity:.75}
+.tpulab-check b{font-weight:600}
+</style>"""
+_MARKS = {"fits": "✓", "tight": "⚠", "no": "✕", "refused": "✕", "error": "✕", "warning": "⚠", "note": "·"}
+
+
+def as_html(report: Mapping[str, Any]) -> str:
+    esc, machines = html.escape, report["machines"]
+    head = "".join(
+        f"<th>{esc(each['name'])}<br><small>{each['chips']} chips of "
+        f"{each['usableBytes'] * _a_chip(each) / GIB:g} GiB</small></th>"
+        for each in machines
+    )
+    rows = []
+    for program in report["programs"]:
+        cells = ""
+        for machine in machines:
+            result = program["results"].get(machine["name"])
+            if result is None:
+                cells += "<td>-</td>"
+                continue
+            size = "" if result["need"] is None else f" {gib(result['need'] * _a_chip(machine))} GiB"
+            word = {"no": "does not fit"}.get(result["fits"], result["fits"])
+            cells += f"<td>{_MARKS[result['fits']]} <b>{word}</b>{size}</td>"
+        where = esc(words_of(program["place"]))
+        rows.append(f"<tr><td><code>{esc(name_of(program))}</code> <small>{where}</small></td>{cells}</tr>")
+    for title, values in summary_rows(report):
+        rows.append(
+            f"<tr><td>{esc(title)}</td>" + "".join(f"<td>{esc(value)}</td>" for value in values) + "</tr>"
+        )
+    found = "".join(
+        f"<li>{_MARKS[each['level']]} <b>{esc(each['where'])}</b> {esc(each['message'])}</li>"
+        for each in report["findings"]
+    )
+    note = (
+        f"<small>{esc(head_line(report))}. Prices of {esc(report['prices']['date'])}, lower bounds.</small>"
+    )
+    return (
+        f'{_STYLE}<div class="tpulab-check"><table><thead><tr><th>Memory per chip</th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table><ul>{found}</ul>{note}</div>"
+    )
+
+
+def junit(report: Mapping[str, Any]) -> str:
+    """A test for each program and chip, and one for each rule that was broken elsewhere."""
+    suite = ElementTree.Element("testsuite", name=f"tpulab check {report['source']}")
+    findings = [each for each in report["findings"] if each["level"] != "note"]
+    for program in report["programs"]:
+        for machine, result in program["results"].items():
+            case = _case(suite, f"{name_of(program)} on {machine}", report, program["place"])
+            case.set("time", str(result["compileSeconds"]))
+            if result["fits"] in ("no", "refused"):
+                message = next(
+                    (
+                        each["message"]
+                        for each in findings
+                        if each["machine"] == machine
+                        and each["rule"] in ("does-not-fit", "not-compiled")
+                        and each["message"].startswith(program["name"])
+                    ),
+                    "does not fit",
+                )
+                ElementTree.SubElement(case, "failure", message=message)
+    for each in findings:
+        if each["rule"] not in ("does-not-fit", "not-compiled"):
+            case = _case(suite, f"{each['rule']} {each['where']}".strip(), report, each["place"])
+            tag = "failure" if each["level"] == "error" else "system-out"
+            child = ElementTree.SubElement(case, tag)
+            if tag == "failure":
+                child.set("message", each["message"])
+            else:
+                child.text = each["message"]
+    suite.set("tests", str(len(suite)))
+    suite.set("failures", str(len(suite.findall(".//failure"))))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: Any, name: str, report: Mapping[str, Any], place: Mapping[str, Any] | None) -> Any:
+    case = ElementTree.SubElement(suite, "testcase", classname=report["source"], name=name)
+    case.set("file", report["file"] if not place or not place["file"] else place["file"])
+    if place:
+        case.set("line", str(place["line"]))
+    return case
+
+
+def sarif(report: Mapping[str, Any]) -> str:
+    """The line of a cell is that of the notebook's file, where a reader of SARIF looks."""
+    lines = _file_lines(Path(report["file"]))
+    results = []
+    for each in report["findings"]:
+        place = each["place"] or {"file": "", "line": 1, "cell": None}
+        line, cell = place["line"], place.get("cell")
+        words = f"{each['where']}: {each['message']}" if cell is not None else each["message"]
+        location: dict[str, Any] = {
+            "physicalLocation": {
+                "artifactLocation": {"uri": _uri(report, place)},
+                "region": {"startLine": lines.get((cell, line), 1) if cell is not None else line},
+            }
+        }
+        if cell is not None:
+            location["logicalLocations"] = [{"name": f"cell [{cell}], line {line}", "kind": "module"}]
+        results.append(
+            {
+                "ruleId": each["rule"],
+                "level": each["level"],
+                "message": {"text": words},
+                "locations": [location],
+            }
+        )
+    rules = [{"id": name, "shortDescription": {"text": words}} for name, words in RULES.items()]
+    driver = {"name": "tpulab check", "rules": rules}
+    return json.dumps(
+        {
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{"tool": {"driver": driver}, "results": results}],
+        },
+        indent=1,
+    )
+
+
+def _uri(report: Mapping[str, Any], place: Mapping[str, Any]) -> str:
+    """Relative to where the check was started, as a code host wants it."""
+    source = Path(report["file"])
+    file = source if not place["file"] or place["file"] == source.name else source.parent / place["file"]
+    return file.as_posix().lstrip("/") if file.is_absolute() else file.as_posix()
+
+
+def _file_lines(file: Path) -> dict[tuple[int, int], int]:
+    """Line in the file of a notebook, by cell and line."""
+    if file.suffix != ".ipynb" or not file.is_file():
+        return {}
+    raw = file.read_text(encoding="utf-8")
+    found, at, number = {}, 0, 0
+    for cell in json.loads(raw).get("cells", ()):
+        source = cell.get("source", "")
+        whole = isinstance(source, str)
+        parts: Sequence[str] = source.splitlines() if whole else source
+        code = cell.get("cell_type") == "code"
+        number += code
+        for line, part in enumerate(parts, 1):
+            # A source that is one text is one line of the file.
+            at = max(at, *(raw.find(text, at) for text in _written(source if whole else part)))
+            if code:
+                found[number, line] = raw.count("\n", 0, at) + 1
+    return found
+
+
+def _written(text: str) -> tuple[str, str]:
+    """As JSON may have it."""
+    return json.dumps(text), json.dumps(text, ensure_ascii=False)

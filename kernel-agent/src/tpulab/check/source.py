@@ -1,0 +1,271 @@
+"""Runs a notebook or a script on the CPU of this computer and writes down every program that it compiles.
+
+    python -m tpulab.check.source NOTEBOOK_OR_SCRIPT FOLDER [--cells 1-4] [--limit 600] [-- ARGUMENTS]
+
+Writes `run.json`, `programs.json` and the modules into FOLDER. With `--serve` it then answers questions on
+stdin, one JSON object a line: `{"number": 3, "rows": 128}` lowers a program again for another batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import runpy
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tpulab.check.capture import CELL_FILE, Recorder, place_of
+from tpulab.check.chips import PreflightError
+
+#: A cell with one of these tags is left out.
+SKIP_TAGS = {"skip-check", "remove-check"}
+#: Cell magics that only surround Python code: the first line goes, and the others keep their numbers.
+_AROUND = ("%%time", "%%timeit", "%%capture", "%%prun")
+#: What installs or runs something beside the notebook.
+_OUTSIDE = (
+    "%%bash",
+    "%%sh",
+    "%%script",
+    "%%html",
+    "%%javascript",
+    "%%js",
+    "%%writefile",
+    "%%markdown",
+    "%%latex",
+)
+MOST_OUTPUT = 20_000
+
+
+def read_notebook(file: Path) -> list[tuple[int, str]]:
+    """Position (from 1) and source of each code cell that is not tagged to be left out."""
+    try:
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        return [
+            (number, source if isinstance(source := cell["source"], str) else "".join(source))
+            for number, cell in enumerate(code, 1)
+            if not SKIP_TAGS & set(cell.get("metadata", {}).get("tags", ()))
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PreflightError(
+            "source_unusable", f"{file} cannot be read as a notebook ({type(error).__name__}: {error})."
+        ) from error
+
+
+def chosen_cells(text: str | None) -> Callable[[int], bool]:
+    """Of `1-4,7`; without it every cell."""
+    if not text:
+        return lambda _: True
+    chosen: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        try:
+            chosen |= set(range(int(first), int(last or first) + 1))
+        except ValueError:
+            raise PreflightError(
+                "cells_unusable", f"--cells takes numbers as in 1-4,7, not {text!r}."
+            ) from None
+    return chosen.__contains__
+
+
+class Run:
+    """One run of a source, whose programs are in `recorder`."""
+
+    def __init__(self, file: Path, folder: Path) -> None:
+        self.file, self.folder = file, folder
+        self.recorder = Recorder()
+        self.began = time.monotonic()
+        self.cells = 0
+        self.failed: dict[str, Any] | None = None
+        self.output = io.StringIO()
+        self._written = threading.Lock()
+
+    def write(self, stopped: bool = False) -> None:
+        with self._written:
+            programs = self.recorder.write(self.folder)
+            facts = {
+                "seconds": time.monotonic() - self.began,
+                "cells": self.cells,
+                "stopped": stopped,
+                "failed": self.failed,
+                "eager": self.recorder.eager,
+                "dropped": self.recorder.dropped,
+                "jax": getattr(sys.modules.get("jax"), "__version__", None),
+                "torch": "torch" in sys.modules,
+                "programs": [asdict(program) for program in programs],
+            }
+            for name, value in (
+                ("programs.json", [asdict(each) for each in programs if each.refused is None]),
+                ("run.json", facts),
+            ):
+                beside = self.folder / f"{name}.new"
+                beside.write_text(json.dumps(value, default=str), encoding="utf-8")
+                beside.replace(self.folder / name)
+
+    def fail(self, error: BaseException) -> None:
+        """Where the user's own code was at last."""
+        place = None
+        for frame in traceback.extract_tb(error.__traceback__):
+            if CELL_FILE.search(frame.filename) or Path(frame.filename).resolve() == self.file.resolve():
+                place = asdict(place_of(frame.filename, frame.lineno or 1))
+        if isinstance(error, SyntaxError) and place is None and error.filename:
+            place = asdict(place_of(error.filename, error.lineno or 1))
+        words = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        self.failed = {"error": type(error).__name__, "message": words, "place": place}
+
+    def script(self, arguments: Sequence[str]) -> None:
+        sys.argv = [str(self.file), *arguments]
+        sys.path.insert(0, str(self.file.resolve().parent))
+        with self._watched():
+            runpy.run_path(str(self.file), run_name="__main__")
+
+    def notebook(self, chosen: Callable[[int], bool]) -> None:
+        cells = [(number, source) for number, source in read_notebook(self.file) if chosen(number)]
+        os.chdir(self.file.resolve().parent)
+        sys.path.insert(0, "")
+        shell = _shell()
+        for number, source in cells:
+            self.cells += 1
+            with self._watched():
+                shell.compile.get_code_name = lambda *_, number=number: f"<cell {number}>"
+                result = shell.run_cell(python_of(source), store_history=False)
+                result.raise_error()
+            if self.failed is not None:
+                return
+
+    @contextlib.contextmanager
+    def _watched(self) -> Any:
+        try:
+            with (
+                self.recorder.recording(),
+                contextlib.redirect_stdout(self.output),
+                contextlib.redirect_stderr(self.output),
+            ):
+                yield
+        except PreflightError:
+            raise
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                self.fail(RuntimeError(f"it ended with exit code {error.code}"))
+        except BaseException as error:
+            self.fail(error)
+        finally:
+            if self.output.tell() > MOST_OUTPUT:
+                self.output.seek(0)
+                self.output.truncate()
+
+
+def python_of(source: str) -> str:
+    """A cell without what is no Python of its own."""
+    first, *rest = source.split("\n")
+    word = first.split()[0] if first.split() else ""
+    if word in _OUTSIDE:
+        return ""
+    # IPython drops empty lines at the beginning, and with them the numbers of the others.
+    return "\n".join(["pass", *rest]) if word in _AROUND else source
+
+
+def _shell() -> Any:
+    """IPython as a notebook has it, which shows nothing and starts no other program."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    shell.system = lambda *_, **__: None
+    shell.getoutput = lambda *_, **__: []
+    shell.showtraceback = lambda *_, **__: None
+    shell.showsyntaxerror = lambda *_, **__: None
+    shell.display_formatter.active_types = []
+    shell.displayhook.write_format_data = lambda *_, **__: None
+    for name in (
+        "pip",
+        "conda",
+        "mamba",
+        "uv",
+        "matplotlib",
+        "load_ext",
+        "autoreload",
+        "tensorboard",
+        "wandb",
+    ):
+        shell.register_magic_function(lambda *_: None, "line", name)
+    return shell
+
+
+def split_arguments(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is ours, and what is behind `--`: argparse takes no list there once it has seen an option."""
+    words = list(argv)
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tpulab.check.source")
+    parser.add_argument("source", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--cells")
+    parser.add_argument("--limit", type=float, default=600)
+    parser.add_argument("--serve", action="store_true")
+    own, arguments = split_arguments(argv)
+    options = parser.parse_args(own)
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    sys.path[:] = [place for place in sys.path if place]
+    run = Run(options.source, options.folder.resolve())
+
+    def stop() -> None:
+        # The user's code may be in a computation that nothing interrupts.
+        run.write(stopped=True)
+        os._exit(0)
+
+    alarm = threading.Timer(options.limit, stop)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        if options.source.suffix == ".ipynb":
+            run.notebook(chosen_cells(options.cells))
+        else:
+            run.script(arguments)
+    except PreflightError as error:
+        (options.folder / "run.json").write_text(json.dumps({"error": error.code, "message": str(error)}))
+        return 2
+    alarm.cancel()
+    run.write()
+    if options.serve:
+        serve(run, out)
+    # Threads of the user's code must not hold the check.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def serve(run: Run, out: Any) -> None:
+    for line in sys.stdin:
+        asked = json.loads(line)
+        answer: dict[str, Any] = {}
+        try:
+            program = run.recorder.with_batch(asked["number"], asked["rows"])
+            if program is not None and program.refused is None:
+                run.recorder.write(run.folder)
+                size = sum(argument.bytes for argument in program.arguments)
+                answer = {"number": program.number, "devices": program.devices, "bytes": size}
+            elif program is not None:
+                answer = {"refused": program.refused}
+        except Exception as error:
+            answer = {"refused": (str(error).strip() or type(error).__name__).splitlines()[0][:300]}
+        out.write(json.dumps(answer) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

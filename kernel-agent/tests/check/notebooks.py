@@ -1,0 +1,144 @@
+"""Notebooks with planted faults, and clean ones, as lists of cells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+IMPORTS = """%matplotlib inline
+!pip install nothing-at-all
+import functools
+import jax, jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec as P
+mesh = jax.make_mesh((jax.device_count(),), ("data",))
+rows, whole = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())"""
+
+LOSS = """def loss(params, x):
+    return jnp.mean((jnp.tanh(x @ params["up"]) @ params["down"]) ** 2)
+params = jax.device_put({"up": jnp.ones((128, 256)), "down": jnp.ones((256, 8))}, whole)
+x = jax.device_put(jnp.ones((64, 128)), rows)"""
+
+FAULTS = [
+    IMPORTS,
+    LOSS,
+    # Cell 3: line 6 runs a ragged batch, and line 1 donates.
+    """@functools.partial(jax.jit, donate_argnames="params")
+def ragged(params, x):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params, x))
+state = jax.tree.map(jnp.copy, params)
+for n in (64, 64, 40):
+    state = ragged(state, jax.device_put(jnp.ones((n, 128)), rows))""",
+    # Cell 4: the state of line 3 is not donated.
+    """# a comment
+@jax.jit
+def keeps_both(state, x):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, state, jax.grad(loss)(state, x))
+state = jax.tree.map(jnp.copy, params)
+for _ in range(3):
+    state = keeps_both(state, x)""",
+    # Cell 5: the counter is a Python number in the first call of line 6.
+    """%%time
+@jax.jit
+def counts(number, x):
+    return number + jnp.float32(1), x.sum()
+number = 0.0
+for _ in range(3): number, _s = counts(number, x)""",
+    # Cell 6: line 3 prints from the device.
+    """@jax.jit
+def prints(x):
+    jax.debug.print("mean {}", x.mean())
+    return x.sum()
+prints(x)""",
+    # Cell 7: line 3 makes numbers of 64 bits.
+    """@jax.jit
+def wide(x):
+    return x.astype(jnp.float64).sum()
+with jax.enable_x64(True):
+    wide(jnp.ones((8, 8), jnp.float32))""",
+    # Cell 8: line 3 asks the host.
+    """@jax.jit
+def asks(x):
+    return jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+asks(jnp.ones(8))""",
+]
+
+#: Rule, cell and line of each planted fault.
+PLANTED = {
+    ("recompiles", "cell [3]:6"),
+    ("not-donated", "cell [4]:2"),
+    ("weak-type", "cell [5]:6"),
+    ("host-callback", "cell [6]:3"),
+    ("float64", "cell [7]:3"),
+    ("host-callback", "cell [8]:3"),
+}
+
+CLEAN = [
+    IMPORTS,
+    LOSS,
+    # A step that donates, called many times.
+    """@functools.partial(jax.jit, donate_argnums=0)
+def train(state, x):
+    value, grads = jax.value_and_grad(loss)(state, x)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, state, grads), value
+state = jax.tree.map(jnp.copy, params)
+for _ in range(4):
+    state, value = train(state, x)""",
+    # An evaluation with another batch at another line, and the step again after it.
+    """evaluate = jax.jit(loss)
+first = evaluate(state, x)
+other = evaluate(state, jax.device_put(jnp.ones((16, 128)), rows))
+state, value = train(state, x)""",
+    # A result of the argument's shape that does not replace it.
+    """@jax.jit
+def normalise(x):
+    return (x - x.mean()) / (x.std() + 1e-6)
+for _ in range(3):
+    y = normalise(x)""",
+    # A small sum that is carried on.
+    """@jax.jit
+def add(total, value):
+    return total + value
+total = jnp.float32(0)
+for _ in range(3):
+    total = add(total, jnp.float32(1))""",
+    # Static arguments at lines of their own; a scan; random numbers; a loop in the program.
+    """@functools.partial(jax.jit, static_argnames="power")
+def powers(x, power):
+    return jax.lax.scan(lambda c, row: (c + row.sum() ** power, row * 2), 0.0, x)
+square = jnp.ones((8, 8))
+powers(square, power=2)
+powers(square, power=3)
+@jax.jit
+def sample(key):
+    key, use = jax.random.split(key)
+    return key, jax.random.normal(use, (8,))
+key = jax.random.key(0)
+for _ in range(3):
+    key, drawn = sample(key)
+jax.jit(lambda x: jax.lax.while_loop(lambda c: c.sum() < 1e6, lambda c: c * 2, x))(x)""",
+    # Asked for by name.
+    """gathered = jax.jit(jax.shard_map(lambda a: jax.lax.all_gather(a, "data", tiled=True), mesh=mesh,
+    in_specs=P("data"), out_specs=P(), check_vma=False))(x)
+summed = jax.jit(jax.shard_map(lambda a: jax.lax.psum(a, "data"), mesh=mesh, in_specs=P("data"),
+    out_specs=P()))(x)
+jax.jit(loss).lower(params, jax.ShapeDtypeStruct((256, 128), jnp.float32, sharding=rows)).compile()
+vmapped = jax.jit(jax.vmap(lambda a: a @ a.T))(jnp.ones((4, 8, 8)))""",
+]
+
+
+def write(cells: list[str], file: Path) -> Path:
+    """The sources alternate between text and a list of lines, both of which notebooks have."""
+    made = [
+        {
+            "cell_type": "code",
+            "id": f"c{number}",
+            "metadata": {},
+            "execution_count": None,
+            "outputs": [],
+            "source": source if number % 2 else source.splitlines(keepends=True),
+        }
+        for number, source in enumerate(cells)
+    ]
+    made.insert(1, {"cell_type": "markdown", "id": "m", "metadata": {}, "source": "# Words"})
+    file.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made}, indent=1))
+    return file

@@ -1,0 +1,250 @@
+"""The check of a notebook, with a program that answers with figures in place of the compiler for TPUs.
+
+`npm run test:aot` uses the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from check import notebooks
+from tpulab.check import checking as check
+from tpulab.check import chips, hlo, judge, report
+from tpulab.check.__main__ import main
+
+DOUBLE = Path(__file__).with_name("compiler_double.py")
+
+
+def _run(cells: list[str], folder: Path, *words: str) -> dict:
+    file = notebooks.write(cells, folder / "n.ipynb")
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
+    command = [sys.executable, "-m", "tpulab.check.source", str(file), str(folder), *words]
+    subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL, timeout=300)
+    found: dict = json.loads((folder / "run.json").read_text())
+    return found
+
+
+def test_planted_faults_are_named_with_cell_and_line(tmp_path: Path) -> None:
+    run = _run(notebooks.FAULTS, tmp_path)
+    assert run["failed"] is None
+    found = {(each.rule, each.where): each.message for each in judge.of_run(run, 8)}
+    assert set(found) == notebooks.PLANTED
+    assert "40 of 64 rows in x" in found["recompiles", "cell [3]:6"]
+    assert "donate_argnames='state'" in found["not-donated", "cell [4]:2"]
+    assert "number is weakly typed" in found["weak-type", "cell [5]:6"]
+
+
+def test_clean_notebooks_are_left_alone(tmp_path: Path) -> None:
+    run = _run(notebooks.CLEAN, tmp_path)
+    assert run["failed"] is None
+    assert len(run["programs"]) >= 10
+    assert list(judge.of_run(run, 8)) == []
+
+
+def test_what_ends_a_run_early_is_reported_and_the_rest_is_checked(tmp_path: Path) -> None:
+    run = _run([notebooks.IMPORTS, "jax.jit(jnp.sin)(1.0)\nimport not_installed"], tmp_path, "--cells", "1-2")
+    (found,) = [each for each in judge.of_run(run, 8) if each.level == "error"]
+    assert (found.rule, found.where) == ("source-failed", "cell [2]:2")
+    assert "--env" in found.message
+    assert [each["name"] for each in run["programs"]] == ["sin"]
+
+
+def test_a_run_ends_at_its_limit_with_what_was_caught(tmp_path: Path) -> None:
+    endless = "import threading\njax.jit(jnp.cos)(1.0)\nthreading.Event().wait()"
+    run = _run([notebooks.IMPORTS, endless], tmp_path, "--limit", "1")
+    assert run["stopped"]
+    assert "stopped" in {each.rule for each in judge.of_run(run, 8)}
+
+
+@pytest.fixture
+def double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "python-of-aot"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{DOUBLE}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(check, "compiler_python", lambda: str(program))
+
+
+SCRIPT = """import functools, sys
+import jax, jax.numpy as jnp
+@functools.partial(jax.jit, donate_argnames="state")
+def train(state, x):
+    return state - x.sum(), x.mean()
+state = jnp.ones((64, 64))
+for _ in range(2):
+    state, mean = train(state, jnp.ones((int(sys.argv[1]), 128)))
+"""
+
+
+@pytest.mark.usefixtures("double")
+def test_a_script_is_checked_for_each_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "train.py"
+    source.write_text(SCRIPT)
+    files = {name: tmp_path / name for name in ("junit.xml", "found.sarif", "report.json")}
+    (tmp_path / "tpulab.toml").write_text(
+        '[check]\nchips = "v5e-8, v6e-8"\nallow = ["unexpected-collective"]\n'
+    )
+    words = [f"--junit={files['junit.xml']}", f"--sarif={files['found.sarif']}"]
+    code = main([str(source), "--largest-batch", f"--json={files['report.json']}", *words, "--", "1024"])
+    out = capsys.readouterr().out
+    assert code == 1
+    assert "train does not fit v5e-8" in out
+    assert "train.py:3" in out
+    found = json.loads(files["report.json"].read_text())
+    results = found["programs"][0]["results"]
+    assert (results["v5e-8"]["fits"], results["v6e-8"]["fits"]) == ("no", "fits")
+    # 40 x (16 KiB + rows x 512 bytes): 16 MiB hold 787 rows, and 1 GiB 52,396.
+    assert found["totals"]["v5e-8"]["batch"] == {"fits": 768, "next": 832}
+    assert found["totals"]["v6e-8"]["batch"] == {"fits": 49152, "next": 53248}
+    assert found["totals"]["v6e-8"]["usdFor1000Steps"] > 0
+    suite = ElementTree.parse(files["junit.xml"]).getroot()
+    assert [each.get("name") for each in suite if each.find("failure") is not None] == ["train on v5e-8"]
+    (result,) = [
+        each
+        for each in json.loads(files["found.sarif"].read_text())["runs"][0]["results"]
+        if each["level"] == "error"
+    ]
+    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 3}
+
+    # The same report is no worse than itself; a smaller one before it makes it worse.
+    before = json.loads(files["report.json"].read_text())
+    assert list(judge.worse_than(found, before)) == []
+    for each in before["programs"][0]["results"]["v6e-8"]["collectives"]:
+        each["bytes"] = 0
+    assert "added an all-gather" in next(judge.worse_than(found, before)).message
+
+
+@pytest.mark.usefixtures("double")
+def test_lines_of_a_cell_are_found_in_the_file_and_words_are_escaped(tmp_path: Path) -> None:
+    cells = [notebooks.IMPORTS, "# <b>é\nstep = jax.jit(lambda w: (w @ w).sum())\nstep(jnp.ones((512, 512)))"]
+    file = notebooks.write(cells, tmp_path / "<n>.ipynb")
+    request = check.Request(file, chips.machines_named("v5e-8"))
+    found = check.check(request, chips.read_prices(), judge.Budget(hbm_gib=0.001, programs=0))
+    assert {each["rule"] for each in found["findings"]} >= {"budget", "does-not-fit", "unexpected-collective"}
+    results = json.loads(report.sarif(found))["runs"][0]["results"]
+    lines = {each["locations"][0]["physicalLocation"]["region"]["startLine"] for each in results}
+    text = file.read_text().splitlines()
+    assert all("lambda" in text[line - 1] for line in lines)
+    page = report.as_html(found)
+    assert "<n>" not in page
+    assert "cell [2]:2" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "topology", "devices"),
+    [
+        ("v5e-8", "v5e:2x4", 8),
+        ("v5litepod-16", "v5e:4x4", 16),
+        ("v4-8", "v4:2x2x1", 4),
+        ("v5p-8", "v5p:2x2x1", 4),
+        ("V6E-1", "v6e:1x1", 1),
+        ("7x-8", "tpu7x:2x2x1", 8),
+        ("tpu7x", "tpu7x:2x2x1", 8),
+        ("v3", "v3:2x2", 8),
+    ],
+)
+def test_machine_types_have_their_topologies(text: str, topology: str, devices: int) -> None:
+    machine = chips.machine_named(text)
+    assert (machine.topology, machine.devices) == (topology, devices)
+
+
+@pytest.mark.parametrize("text", ["v9-8", "v5e-7", "v5p-3", "", "8", "v5e-8-8"])
+def test_other_machine_types_are_refused_with_those_that_exist(text: str) -> None:
+    with pytest.raises(chips.PreflightError, match=r"v5e|v5p") as raised:
+        chips.machines_named(text)
+    assert raised.value.code == "chip_unknown"
+
+
+def test_the_chips_equal_the_table_of_the_bridge() -> None:
+    table = (Path(__file__).parents[3] / "kernel-bridge/src/devices/chip-data.ts").read_text()
+    for kind in chips.KINDS.values():
+        entry = table.split(f"name: '{kind.name}'")[1].split("name: '")[0]
+        assert f"usableGiBPerDevice: {kind.usable_gib:g}" in entry
+        assert f"hbmGBPerS: {kind.hbm_gb_s * kind.devices_a_chip:g}" in entry
+        assert f"iciGBPerS: {'null' if kind.ici_gb_s is None else f'{kind.ici_gb_s:g}'}" in entry
+        assert f"devices: {kind.devices_a_chip}" in entry
+        assert kind.device_kind in entry
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[check]\nhmb_gib = 3", "hmb_gib"),
+        ("[check]\nhbm_gib = '3'", "a number for hbm_gib"),
+        ("[check]\nallow = ['nothing']", "a list of rules"),
+        ("[check", "cannot be read"),
+    ],
+)
+def test_budgets_are_read_strictly(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "tpulab.toml").write_text(text)
+    with pytest.raises(chips.PreflightError, match=words):
+        judge.read_budget(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["missing.ipynb"], "There is no file"),
+        (["words.txt"], "neither a notebook"),
+        (["words.py", "--chips", "v5e-8,gpu"], "no known chip"),
+        (["words.py", "--prices", "words.txt"], "price list"),
+        (["words.py", "--compare", "words.txt"], "no report"),
+        (["broken.ipynb"], "cannot be read as a notebook"),
+    ],
+)
+def test_what_cannot_be_checked_is_one_sentence(
+    argv: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("words.txt", "words.py", "broken.ipynb"):
+        (tmp_path / name).write_text("words = 1")
+    assert main(argv) == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert words in said
+
+
+@pytest.mark.parametrize(
+    ("limit", "rows", "unit", "found"),
+    [
+        (1000, 64, 8, {"fits": 960, "next": 1024}),
+        (100, 64, 8, {"fits": 96, "next": 104}),
+        (20, 64, 8, {"fits": 16, "next": 24}),
+        (3, 64, 8, {"fits": 0, "next": 8}),
+        (0, 64, 1, {"fits": 0, "next": 1}),
+        (7, 1, 1, {"fits": 7, "next": 8}),
+    ],
+)
+def test_the_largest_batch_is_one_that_compiles_and_the_next_does_not(
+    limit: int, rows: int, unit: int, found: dict
+) -> None:
+    asked: list[int] = []
+
+    def fits(batch: int) -> bool:
+        asked.append(batch)
+        return batch <= limit
+
+    assert check.search_batch(rows, unit, fits) == found
+    assert found["fits"] in (*asked, 0)
+    assert found["next"] in asked
+
+
+def test_collectives_and_buffers_of_a_module_have_their_lines() -> None:
+    facts = hlo.read(Path(__file__).with_name("module.txt").read_text())
+    gather, reduced = facts.collectives
+    assert (gather.kind, gather.bytes, gather.count) == ("all-gather", 5 * 64 * 128 * 4, 5)
+    assert gather.frames == [("/home/me/site-packages/flax/linen.py", 99), ("/home/me/train.py", 12)]
+    assert (reduced.kind, reduced.bytes) == ("all-reduce", 16)
+    assert facts.host_transfers == 1
+    # The tile is 128 wide, what is in VMEM is not counted, nor what a fusion never writes.
+    assert (facts.buffers[0].words, facts.buffers[0].bytes) == ("bf16[1024,1000]", 1024 * 1024 * 2)
+    assert (facts.plain_bytes, facts.padded_bytes) == (8 * 100 * 4 + 4, 8 * 128 * 4 + 512)
