@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { JournalReader } from '../journal/journal-reader.js';
 import { isRestart } from '../journal/record.js';
 import { encodeV1 } from '../jupyter/v1-frame.js';
@@ -10,6 +10,13 @@ import { KeeperGoneError } from '../keeper-protocol/keeper-error.js';
 import { kernelPaths, readKeeperRecord } from '../keeper-protocol/keeper-file.js';
 import { isSameProcess, processStart } from '../platform/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
+
+/** A file for which a kernel waits before it does anything. */
+async function makeGate(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'kernel-gate-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  return join(folder, 'gate');
+}
 
 describe('a keeper with a small kernel', () => {
   let view: GatewayView;
@@ -174,6 +181,20 @@ describe('a keeper with a small kernel', () => {
     expect(view.messages.filter(({ type }) => type.startsWith('interrupt'))).toEqual([]);
   });
 
+  it('[17] aborts what waits for a kernel that starts when it is interrupted, and runs what comes after', async () => {
+    const gate = await makeGate();
+    keeper = await KeeperFixture.create({}, ['--bind-after', gate]);
+    const client = await keeper.start(view);
+    await client.subscribe();
+    const waiting = ['print 1\nwait', 'print 2'].map(code => keeper.execute(client, code));
+    await client.interrupt();
+    for (const msgId of waiting)
+      expect((await view.untilDone(msgId)).content).toMatchObject({ status: 'aborted' });
+    await writeFile(gate, '');
+    await view.untilDone(keeper.execute(client, 'print 1'));
+    expect(view.text).toBe('line 0\n');
+  });
+
   it('[17] restarts in place when asked: another process and session, the same journal, and iopub says so', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
@@ -245,10 +266,16 @@ describe('a keeper with a small kernel', () => {
     await view.untilDone(keeper.execute(client, 'print 1'));
   });
 
-  it('is dead in the end when the kernel never gets as far as its sockets', async () => {
-    keeper = await KeeperFixture.create({ restartLimit: 1 }, ['--exit-at-start', '7']);
+  it('is dead in the end when the kernel never gets as far as its sockets, and answers who asked it', async () => {
+    const gate = await makeGate();
+    keeper = await KeeperFixture.create({ restartLimit: 1 }, ['--bind-after', gate, '--exit-at-start', '7']);
     const client = await keeper.start(view);
+    await client.subscribe();
+    const asked = keeper.execute(client, 'print 1');
+    await view.until('it is asked', () => view.messages.some(({ fromClient }) => fromClient));
+    await writeFile(gate, '');
     await view.untilState('dead');
+    expect((await view.untilDone(asked)).content).toMatchObject({ ename: 'DeadKernelError' });
     expect(client.snapshot.reason).toBe('exited with code 7');
     await expect(client.restart()).rejects.toMatchObject({ code: 'kernel_dead' });
     // Whoever was answered has been told the state before that.

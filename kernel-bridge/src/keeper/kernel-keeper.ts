@@ -29,7 +29,7 @@ import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import type { KeeperParts, Orphan } from './keeper-parts.js';
 import { fromClient, fromKernel, ownRecord, ownStatus, statusOf } from './journal-entries.js';
 import { lastExecutions, type OpenRequest, readJournalTail } from './journal-tail.js';
-import { kernelEnded, LostReplies, standIns } from './lost-replies.js';
+import { ABORTED, kernelEnded, LostReplies, type StandIn, standIns } from './lost-replies.js';
 import { KernelLife } from './kernel-life.js';
 import { describeExit, type KernelExit, KernelFolder, KernelProcess } from './kernel-process.js';
 import { KernelState } from './kernel-state.js';
@@ -229,6 +229,7 @@ export class KernelKeeper {
   }
 
   async interrupt(): Promise<void> {
+    if (this.#life?.isReady !== true && (await this.#abortWaiting())) return;
     if (this.#life === null && this.#state.executionState === 'restarting') {
       throw new KeeperError('kernel_restarting', 'The kernel is being restarted, so nothing runs in it.');
     }
@@ -239,6 +240,18 @@ export class KernelKeeper {
       );
     }
     await this.#life.interrupt(this.parts.launch.interruptMode);
+  }
+
+  /** What waits for a process that starts has not begun, so no signal ends it. False: nothing waits. */
+  async #abortWaiting(): Promise<boolean> {
+    // What was sent before the interrupt is on its way through the journal; what cannot be written was passed on at once.
+    await this.#journal.sync().catch(() => undefined);
+    const aborted = this.#requests.takeExecutions();
+    for (const msgId of aborted) {
+      const request = this.#open.get(msgId);
+      if (request !== undefined) this.#answerFor(request, ABORTED);
+    }
+    return aborted.length > 0;
   }
 
   /** Resolves when the new process answers; rejects with `kernel_dead`, `kernel_start_timeout` or `kernel_start_failed`. */
@@ -319,16 +332,13 @@ export class KernelKeeper {
     const requests = isWhole ? [] : await lost.find(life);
     if (life !== this.#life) return;
     this.#lost = null;
-    const { session } = this.#state;
-    if (session === null) return;
+    if (this.#state.session === null) return;
     for (const request of requests) {
       this.parts.log.warn(
         { msgId: request.header.msg_id },
         'a reply is lost; the keeper stands in for the kernel'
       );
-      const { reply, idle } = standIns(request, session);
-      this.#journal.append(...fromKernel(reply, 'execute_reply', null));
-      this.#journal.append(...fromKernel(idle, 'status', 'idle'));
+      this.#answerFor(request);
       this.#state.status('idle', request.header, request.text);
     }
   }
@@ -445,15 +455,16 @@ export class KernelKeeper {
    * knows only its reply, and would wait for ever. What waits for the next process is not among them.
    */
   #leaveOpen(reason: string): void {
-    const { session } = this.#state;
     const waiting = this.#requests.ids;
-    for (const [msgId, request] of [...this.#open]) {
-      if (session === null || waiting.has(msgId)) continue;
-      this.#open.delete(msgId);
-      const { reply, idle } = standIns(request, session, kernelEnded(reason));
-      this.#journal.append(...fromKernel(reply, 'execute_reply', null));
-      this.#journal.append(...fromKernel(idle, 'status', 'idle'));
-    }
+    for (const [msgId, request] of [...this.#open])
+      if (!waiting.has(msgId)) this.#answerFor(request, kernelEnded(reason));
+  }
+
+  #answerFor(request: OpenRequest, standIn?: StandIn): void {
+    this.#open.delete(request.header.msg_id);
+    const { reply, idle } = standIns(request, this.#own.sessionFor(this.#state.session), standIn);
+    this.#journal.append(...fromKernel(reply, 'execute_reply', null));
+    this.#journal.append(...fromKernel(idle, 'status', 'idle'));
   }
 
   async #endLife(restart: boolean): Promise<void> {

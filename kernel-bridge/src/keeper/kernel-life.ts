@@ -137,7 +137,7 @@ export class KernelLife {
     return this.#readyAt === null ? 0 : performance.now() - this.#readyAt;
   }
 
-  /** Nothing runs before the kernel is ready, so there is nothing to interrupt. */
+  /** Nothing runs before the kernel is ready; what waits for it is not here. */
   async interrupt(mode: 'signal' | 'message'): Promise<void> {
     if (this.#readyAt === null) {
       return;

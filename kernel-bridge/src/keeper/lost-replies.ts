@@ -34,6 +34,12 @@ export class LostReplies {
   }
 }
 
+/** What a reply says; `lost`: that the process cannot answer any more. */
+export interface StandIn {
+  readonly content: Readonly<Record<string, unknown>>;
+  readonly lost: boolean;
+}
+
 const LOST = {
   ename: 'ReplyLost',
   evalue:
@@ -42,25 +48,27 @@ const LOST = {
 };
 
 /** For those who asked a process that has ended. */
-export function kernelEnded(reason: string): typeof LOST {
+export function kernelEnded(reason: string): StandIn {
   const evalue = `The kernel ended before it answered: ${reason}.`;
   // What nbclient and papermill show of an error.
-  return { ename: 'DeadKernelError', evalue, traceback: [`DeadKernelError: ${evalue}`] };
+  return failed({ ename: 'DeadKernelError', evalue, traceback: [`DeadKernelError: ${evalue}`] });
+}
+
+/** As a kernel answers what waits behind a cell that is interrupted. */
+export const ABORTED: StandIn = { content: { status: 'aborted', execution_count: null }, lost: false };
+
+function failed(why: typeof LOST): StandIn {
+  return { content: { status: 'error', ...why, execution_count: null }, lost: true };
 }
 
 /** What stands in for the lost reply, and for the idle status after it. */
 export function standIns(
   { header, text }: OpenRequest,
   session: string,
-  why = LOST
+  { content, lost }: StandIn = failed(LOST)
 ): { reply: KernelMessage; idle: KernelMessage } {
   const msgType = header.msg_type.replace(/_request$/, '_reply');
-  const metadata = { tpulab: { replyLost: true } };
-  const content = {
-    status: 'error',
-    ...why,
-    execution_count: null
-  };
+  const metadata = lost ? { tpulab: { replyLost: true } } : {};
   const about = { session, parent: text };
   const idle = { execution_state: 'idle' };
   return {

@@ -24,6 +24,11 @@ export class OwnMessages {
     this.#session = session;
   }
 
+  /** In messages for clients; `kernelSession` is null for a kernel that never said anything. */
+  sessionFor(kernelSession: string | null): string {
+    return kernelSession ?? this.#session;
+  }
+
   request(msgType: string, content: object = {}): OwnRequest {
     return this.#request(`${this.#session}_${randomUUID()}`, msgType, content);
   }
@@ -45,9 +50,9 @@ export class OwnMessages {
     return parent?.session === this.#session;
   }
 
-  /** A status for clients. `kernelSession` is null for a kernel that never said anything. */
+  /** A status for clients. */
   status(executionState: string, kernelSession: string | null): readonly Buffer[] {
-    const session = kernelSession ?? this.#session;
+    const session = this.sessionFor(kernelSession);
     return newMessage({ msgType: 'status', session, content: { execution_state: executionState } });
   }
 }

@@ -2,7 +2,7 @@
  * Requests of clients on their way to the kernel. They are in the journal, and wait here until a process can take them without
  * anything being missed of what they cause: the one that starts, or the next one where there is none.
  */
-import { type KernelMessage, parseHeader, PART } from '../jupyter/kernel-message.js';
+import { type KernelMessage, type MessageHeader, parseHeader, PART } from '../jupyter/kernel-message.js';
 
 export class RequestQueue {
   #waiting: KernelMessage[] = [];
@@ -15,9 +15,15 @@ export class RequestQueue {
 
   /** Message ids of those that wait. */
   get ids(): ReadonlySet<string> {
-    return new Set(
-      this.#waiting.map(({ parts }) => parseHeader(parts[PART.header] ?? Buffer.alloc(0)).msg_id)
-    );
+    return new Set(this.#waiting.map(message => headerOf(message).msg_id));
+  }
+
+  /** Takes out the executions that wait; their message ids. */
+  takeExecutions(): readonly string[] {
+    const isExecution = (message: KernelMessage): boolean => headerOf(message).msg_type === 'execute_request';
+    const taken = this.#waiting.filter(isExecution);
+    this.#waiting = this.#waiting.filter(message => !isExecution(message));
+    return taken.map(message => headerOf(message).msg_id);
   }
 
   /** Before all that wait: what the kernel may have been asked already. */
@@ -40,4 +46,8 @@ export class RequestQueue {
   clear(): void {
     this.#waiting = [];
   }
+}
+
+function headerOf({ parts }: KernelMessage): MessageHeader {
+  return parseHeader(parts[PART.header] ?? Buffer.alloc(0));
 }

@@ -20,11 +20,11 @@ const flag = name => flags.includes(name);
 
 const valueOf = name => flags[flags.indexOf(name) + 1];
 
-if (flag('--exit-at-start')) {
-  process.exit(Number(valueOf('--exit-at-start')));
-}
 while (flag('--bind-after') && !existsSync(valueOf('--bind-after'))) {
   await delay(10);
+}
+if (flag('--exit-at-start')) {
+  process.exit(Number(valueOf('--exit-at-start')));
 }
 if (flag('--ignore-sigterm')) {
   process.on('SIGTERM', () => process.stdout.write('SIGTERM ignored\n'));
