@@ -23,7 +23,7 @@ export function writeKernelSpecs(folder: string): string {
       language: 'python',
       metadata: { debugger: true },
       // A history that kernels of other specs write too can be locked, and IPython prints that into a cell.
-      env: { IPYTHONDIR: path.join(folder, 'ipython') }
+      env: { IPYTHONDIR: path.join(dataFolder, 'ipython') }
     };
     writeFileSync(path.join(at, 'kernel.json'), JSON.stringify(kernel));
     writeFileSync(path.join(at, 'logo-svg.svg'), '<svg xmlns="http://www.w3.org/2000/svg"/>');
