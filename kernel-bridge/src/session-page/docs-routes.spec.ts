@@ -16,6 +16,7 @@ const put = (name: string, content: string | Buffer) => {
   writeFileSync(path.join(root, name), content);
 };
 put('site/index.html', '<script src="/tpulab-docs-base/assets/app.js"></script>');
+put('site/404.html', '<a href="/tpulab-docs-base/">not here</a>');
 put('site/decisions/index.html', 'decided');
 put('site/assets/app.js', 'const base = "/tpulab-docs-base/";');
 put('site/sound.wav', Buffer.from([0xff, 0x00, 0xfe]));
@@ -46,6 +47,13 @@ it('shows the documentation under the address of the server, without a token', a
   expect((await get('docs')).headers.get('location')).toBe('/user/me/docs/');
   expect(await (await get('docs/assets/app.js')).text()).toBe('const base = "/user/me/docs/";');
   expect(await (await get('docs/decisions/')).text()).toBe('decided');
+});
+
+it('shows its own page to a browser that follows an old link', async () => {
+  const page = await get('docs/moved.html', { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' });
+  expect(page.status).toBe(404);
+  expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
+  expect(await page.text()).toBe('<a href="/user/me/docs/">not here</a>');
 });
 
 it('has the address at which a proxy shows it, and no other text in its place', async () => {

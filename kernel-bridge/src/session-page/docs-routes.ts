@@ -55,7 +55,10 @@ export function addDocsRoutes(app: App, base: BaseUrl, folder?: string): void {
   const schema = {
     summary: 'The documentation. Needs no token',
     security: [],
-    response: { 200: notJson('a page', 'text/html') }
+    response: {
+      200: notJson('a page', 'text/html'),
+      404: notJson('for a browser, the page that says so', 'text/html')
+    }
   };
   app.get('/docs', { schema }, async (_request, reply) => reply.redirect(base.full('/docs/'), 308));
   app.get(
@@ -68,8 +71,12 @@ export function addDocsRoutes(app: App, base: BaseUrl, folder?: string): void {
       const found = await files.find(name.replace(/(^|\/)$/, '$1index.html'), false);
       // The menus lead here: who has a checkout without a built site reads what to do.
       if (found === null && name === '') return reply.type('text/html; charset=utf-8').send(NOT_BUILT);
-      if (found === null) throw new DocsMissingError();
-      const { type, bytes } = found;
+      // Who follows an old link gets the site's own page for that, with its menus.
+      const shown =
+        found ?? (headers.accept?.includes('text/html') ? await files.find('404.html', false) : null);
+      if (shown === null) throw new DocsMissingError();
+      if (found === null) void reply.code(404);
+      const { type, bytes } = shown;
       const address = (seenThrough(headers['x-forwarded-prefix']) ?? base).full('/docs/');
       return reply
         .type(type)

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -148,12 +148,12 @@ export class PageFiles {
 
   /** Null when the page has no such file, or was not built. */
   async find(name: string, takesGzip: boolean): Promise<PageFile | null> {
-    const names = await this.#listed();
     const type = TYPES[path.extname(name)] ?? 'application/octet-stream';
-    if (!names.has(name + COMPRESSED)) {
-      return names.has(name) ? { type, bytes: await this.#read(name), isCompressed: false } : null;
-    }
-    const bytes = await this.#read(name + COMPRESSED);
+    if (!(await this.#has(name + COMPRESSED)))
+      return (await this.#has(name))
+        ? { type, bytes: await readFile(this.#pathOf(name)), isCompressed: false }
+        : null;
+    const bytes = await readFile(this.#pathOf(name + COMPRESSED));
     return { type, bytes: takesGzip ? bytes : await expanded(bytes), isCompressed: takesGzip };
   }
 
@@ -166,17 +166,20 @@ export class PageFiles {
     }
   }
 
-  #read(name: string): Promise<Buffer> {
-    return readFile(path.join(this.folder, ...name.split('/')));
+  #pathOf(name: string): string {
+    return path.join(this.folder, ...name.split('/'));
   }
 
-  /** Looked at again at each request: in a checkout the page may be built while the gateway runs. Hidden files are no part of a page. */
-  async #listed(): Promise<ReadonlySet<string>> {
-    const found = await readdir(this.folder, { recursive: true, withFileTypes: true }).catch(() => []);
-    const names = found
-      .filter(entry => entry.isFile())
-      .map(entry => path.relative(this.folder, path.join(entry.parentPath, entry.name)));
-    return new Set(names.map(name => name.split(path.sep).join('/')).filter(name => !/(^|\/)\./.test(name)));
+  /** Looked at at each request: in a checkout the page may be built while the gateway runs. Hidden files and links are no part of a page. */
+  async #has(name: string): Promise<boolean> {
+    const parts = name.split('/');
+    if (!parts.every(part => /^[^.\\\0][^\\\0]*$/.test(part))) return false;
+    try {
+      const [folder, file] = await Promise.all([realpath(this.folder), realpath(this.#pathOf(name))]);
+      return file === path.join(folder, ...parts) && (await stat(file)).isFile();
+    } catch {
+      return false;
+    }
   }
 }
 
