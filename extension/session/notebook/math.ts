@@ -1,9 +1,39 @@
 /** Math as in JupyterLab, by its own typesetter, loaded with the first formula. */
 import '@jupyterlab/mathjax-extension/style/base.css';
 import { MathJaxTypesetter } from '@jupyterlab/mathjax-extension';
+import { type MathItem, STATE } from 'mathjax-full/js/core/MathItem.js';
+
+type Formula = MathItem<HTMLElement, Text, Document>;
+
+const DEFINITION =
+  /\\(?:(?:re)?newcommand|providecommand|def|let|DeclareMathOperator|(?:re)?newenvironment|require)\b/;
+/** So MathJax sets the name of a macro that it does not know. */
+const UNKNOWN = 'mjx-assistive-mml mtext[mathcolor="red"]';
+/** A notebook with more formulas that cannot be set has another fault. */
+const MAX_OPEN = 500;
 
 const typesetter = new MathJaxTypesetter();
+/** With macros that nothing has defined yet: texts are set as they come, and on a busy computer the one above may come later. */
+let open: Formula[] = [];
+let turn = Promise.resolve();
 
 export function typeset(element: HTMLElement): Promise<void> {
-  return typesetter.typeset(element);
+  turn = turn.then(() => setInTurn(element));
+  return turn;
+}
+
+async function setInTurn(element: HTMLElement): Promise<void> {
+  await typesetter.typeset(element);
+  const document = await typesetter.mathDocument();
+  const formulas = [...(document.math as Iterable<Formula>)];
+  open = open.filter(({ typesetRoot }) => typesetRoot.isConnected);
+  if (formulas.some(({ math }) => DEFINITION.test(math))) {
+    for (const formula of open)
+      if (element.compareDocumentPosition(formula.typesetRoot) & Node.DOCUMENT_POSITION_FOLLOWING)
+        formula.rerender(document, STATE.COMPILED);
+    document.outputJax.styleSheet(document);
+  }
+  open = [...open, ...formulas]
+    .filter(({ typesetRoot }) => typesetRoot?.querySelector(UNKNOWN))
+    .slice(-MAX_OPEN);
 }
