@@ -6,6 +6,7 @@ import {
   standardRendererFactories
 } from '@jupyterlab/rendermime';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { printedTextFactory } from '../../src/reattach/flood-output.js';
 import { hostsOutputFactory } from '../../src/slices/hosts-output.js';
 import { loadSanitizer } from '../kit/sanitizer.js';
 import { foldedErrorFactory } from './folded-error.js';
@@ -80,7 +81,12 @@ class PageRendermime extends RenderMimeRegistry {
 
 export function pageRendermime(linkHandler: IRenderMime.ILinkHandler): RenderMimeRegistry {
   return new PageRendermime({
-    initialFactories: [...standardRendererFactories, foldedErrorFactory, hostsOutputFactory],
+    initialFactories: [
+      ...standardRendererFactories,
+      printedTextFactory,
+      foldedErrorFactory,
+      hostsOutputFactory
+    ],
     markdownParser,
     latexTypesetter,
     linkHandler

@@ -3,7 +3,7 @@
  * page gets no more than it can show; everything is in the kernel's journal, from where the buttons fetch it.
  */
 import { URLExt } from '@jupyterlab/coreutils';
-import { type IRenderMime, MimeModel, textRendererFactory } from '@jupyterlab/rendermime';
+import { type IRenderMime, MimeModel, RenderedText } from '@jupyterlab/rendermime';
 import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { Panel, Widget } from '@lumino/widgets';
@@ -11,6 +11,27 @@ import { FLOOD_MIME, type FloodNote } from '@tpulab/protocol';
 import { kernelRoute } from './outputs-api.js';
 
 const TEXT = 'application/vnd.jupyter.stdout';
+/** Colours, and what JupyterLab makes a link of: one of these is in each. */
+const MARKS = ['\x1b', '://', 'www.', 'data:'];
+
+/** JupyterLab looks for links in all that a cell has printed, at each line that it prints; where there are none, this makes the same of it. */
+class PrintedText extends RenderedText {
+  override async render(model: IRenderMime.IMimeModel): Promise<void> {
+    const text = String(model.data[this.mimeType]);
+    if (MARKS.some(mark => text.includes(mark))) return super.render(model);
+    const pre = document.createElement('pre');
+    pre.textContent = text;
+    this.node.append(pre);
+  }
+}
+
+export const printedTextFactory: IRenderMime.IRendererFactory = {
+  safe: true,
+  mimeTypes: [TEXT, 'application/vnd.jupyter.stderr'],
+  // Of JupyterLab's own for text.
+  defaultRank: 120,
+  createRenderer: options => new PrintedText(options)
+};
 
 /** @param settingsOf how the bridge of a kernel is reached; null while that is not known */
 export function floodFactory(
@@ -49,7 +70,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
     });
     this.interrupt = this.button(bar, trans.__('Interrupt'), note => this.stop(note));
     this.addWidget(new Widget({ node: bar }));
-    this.text = textRendererFactory.createRenderer({ ...options, mimeType: TEXT });
+    this.text = printedTextFactory.createRenderer({ ...options, mimeType: TEXT });
     this.addWidget(this.text);
   }
 

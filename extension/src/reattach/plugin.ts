@@ -6,7 +6,7 @@ import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { IBridgeEvents } from '../events/tokens.js';
-import { floodFactory } from './flood-output.js';
+import { floodFactory, printedTextFactory } from './flood-output.js';
 import { followNotebook, type IFollowParts } from './follow-notebook.js';
 import { keepCharactersWhole, saveWellFormed } from './whole-characters.js';
 import { UnplacedOutputs } from './unplaced-view.js';
@@ -27,6 +27,7 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     keepCharactersWhole();
+    rendermime?.addFactory(printedTextFactory);
     rendermime?.addFactory(floodFactory(id => backends.backendOf(id)?.serverSettings ?? null));
     const parts: IFollowParts = {
       backends,

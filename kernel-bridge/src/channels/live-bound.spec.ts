@@ -101,6 +101,10 @@ describe('bounded output', () => {
       isRunning: false
     });
     expect(last?.text.split('\n').length).toBeLessThanOrEqual(BOUND_LIMITS.tailLines + 1);
+    // X5: what a page draws twice a second is short; what it draws once is not.
+    const whileRunning = all.slice(0, -1).map(({ text: shown }) => shown.split('\n').length);
+    expect(Math.max(...whileRunning)).toBe(BOUND_LIMITS.runningLines + 1);
+    expect(last?.text.split('\n').length).toBeGreaterThan(BOUND_LIMITS.runningLines + 1);
     expect(last?.text).toMatch(/x\nthe last line\n$/);
     expect(sent.at(-1)?.type).toBe('status');
     const numbers = sent.map(each => each.seq);

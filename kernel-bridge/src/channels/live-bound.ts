@@ -22,6 +22,8 @@ export interface BoundLimits {
   /** Text that a cell shows before the rest is counted. */
   readonly headChars: number;
   readonly tailLines: number;
+  /** Of these, what is shown while the cell runs: nobody reads more of what changes twice a second, and a page draws all of it each time. */
+  readonly runningLines: number;
   readonly tailChars: number;
   readonly displays: number;
   readonly displayBytes: number;
@@ -36,6 +38,7 @@ export const BOUND_LIMITS: BoundLimits = {
   perWindow: 25,
   headChars: 512 * 1024,
   tailLines: 1_000,
+  runningLines: 100,
   tailChars: 128 * 1024,
   displays: 500,
   displayBytes: 64 * 1024 * 1024,
@@ -357,7 +360,8 @@ export class LiveBound {
     cell.isNoteNew = false;
     cell.sentAt = Date.now();
     const { lines, bytes, leftOut, isRunning, msgId, from } = cell;
-    const shown = lastLines(cell.tail, this.#limits);
+    const { tailLines, runningLines, tailChars } = this.#limits;
+    const shown = lastLines(cell.tail, cell.isRunning ? runningLines : tailLines, tailChars);
     const note: FloodNote = { kernelId: this.#kernelId, msgId, from, lines, bytes, leftOut, isRunning };
     const type = isFirst ? 'display_data' : 'update_display_data';
     const content = {
@@ -426,10 +430,10 @@ function overwritten(text: string): string {
   return text.slice(0, at) + rest + again;
 }
 
-function lastLines(tail: StreamText | null, { tailLines, tailChars }: BoundLimits): string {
-  const text = (tail?.toString(() => '') ?? '').slice(-tailChars);
+function lastLines(tail: StreamText | null, count: number, chars: number): string {
+  const text = (tail?.toString(() => '') ?? '').slice(-chars);
   let at = text.length;
-  for (let lines = 0; lines <= tailLines && at > 0; lines++) at = text.lastIndexOf('\n', at - 1);
+  for (let lines = 0; lines <= count && at > 0; lines++) at = text.lastIndexOf('\n', at - 1);
   return wellFormed(text.slice(at + 1));
 }
 

@@ -1,0 +1,37 @@
+// @vitest-environment jsdom
+import { expect, it, vi } from 'vitest';
+
+// What JupyterLab's packages want when they are loaded, and jsdom has not.
+vi.hoisted(() =>
+  Object.assign(globalThis, {
+    DragEvent: class extends Event {},
+    matchMedia: () => ({ addListener: () => undefined })
+  })
+);
+
+const { Sanitizer } = await import('@jupyterlab/apputils');
+const { MimeModel, textRendererFactory } = await import('@jupyterlab/rendermime');
+const { printedTextFactory } = await import('./flood-output.js');
+
+const TYPE = 'application/vnd.jupyter.stdout';
+const drawn = async (factory: typeof textRendererFactory, texts: readonly string[]): Promise<string> => {
+  const renderer = factory.createRenderer({
+    mimeType: TYPE,
+    sanitizer: new Sanitizer(),
+    resolver: null,
+    linkHandler: null,
+    latexTypesetter: null
+  });
+  for (const text of texts) await renderer.renderModel(new MimeModel({ data: { [TYPE]: text } }));
+  return renderer.node.outerHTML;
+};
+
+// X5: JupyterLab's own way took most of a page's time beside a cell that prints without end.
+it.each([
+  ['nothing', ['']],
+  ['lines', ['one', 'one\ntwo\n', 'one\ntwo\nthree <b>&amp;</b> \u{1f600}\n']],
+  ['links', ['see https://example.com/a?b=1 or www.example.com', 'data:text/plain,1 and ftp://x.example']],
+  ['colours', ['\x1b[31mred\x1b[0m and not', 'plain again']]
+])('draws %s as JupyterLab does', async (_, texts) => {
+  expect(await drawn(printedTextFactory, texts)).toBe(await drawn(textRendererFactory, texts));
+});
