@@ -3,7 +3,7 @@
  * Cells that put out too much, in the session page and in JupyterLab with TPULab, beside JupyterLab with a stock kernel: how long a letter
  * takes to appear in another cell meanwhile, how much memory the page has, and how soon an interrupt shows.
  *
- * `npm run bench -- flood [--seconds N] [--no-save]`. One Chromium, a page after the other on the same machine. Writes
+ * `npm run bench -- flood [--seconds N] [--sides TEXT] [--no-save]`. One Chromium, a page after the other on the same machine. Writes
  * `bench/results/flood.json`.
  */
 import { spawn } from 'node:child_process';
@@ -20,7 +20,12 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 const CHECKOUT = dirname(dirname(HERE));
 
 const { values } = parseArgs({
-  options: { seconds: { type: 'string', default: '60' }, 'no-save': { type: 'boolean', default: false } }
+  options: {
+    seconds: { type: 'string', default: '60' },
+    // Those whose name has this text.
+    sides: { type: 'string', default: '' },
+    'no-save': { type: 'boolean', default: false }
+  }
 });
 const seconds = Number(values.seconds);
 if (!(seconds >= 5 && seconds <= 600)) {
@@ -36,11 +41,11 @@ try {
   const runner = join(CHECKOUT, 'node_modules/@playwright/test/cli.js');
   const child = spawn(process.execPath, [runner, 'test', '-c', join(HERE, 'playwright.config.mts')], {
     stdio: ['ignore', 2, 2],
-    env: { ...process.env, TPULAB_FLOOD_BENCH: JSON.stringify({ seconds, file }) }
+    env: { ...process.env, TPULAB_FLOOD_BENCH: JSON.stringify({ seconds, file, sides: values.sides }) }
   });
   const [exitCode] = await once(child, 'exit');
   if (exitCode !== 0) throw new Error(`The browser runs ended with ${exitCode}.`);
-  /** @type {Record<string, Record<string, { letterP50Ms: number, letterP95Ms: number, pageMB: number, interruptMs: number | null, letters: number }>>} */
+  /** @type {Record<string, Record<string, { letterP50Ms: number | null, letterP95Ms: number | null, pageMB: number, interruptMs: number | null, letters: number }>>} */
   const results = JSON.parse(await readFile(file, 'utf8'));
   for (const [title, sides] of Object.entries(results)) {
     printTable(
@@ -48,15 +53,15 @@ try {
       ['letter p50, ms', 'letter p95, ms', 'letters', 'page, MB', 'interrupt shown, ms'],
       Object.entries(sides).map(([name, { letterP50Ms, letterP95Ms, letters, pageMB, interruptMs }]) => [
         name,
-        letterP50Ms,
-        letterP95Ms,
+        letterP50Ms ?? 'frozen',
+        letterP95Ms ?? 'frozen',
         letters,
         pageMB,
         interruptMs ?? '-'
       ])
     );
   }
-  if (!values['no-save']) await saveResults('flood', machine, results, { seconds });
+  if (!values['no-save'] && values.sides === '') await saveResults('flood', machine, results, { seconds });
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
