@@ -118,7 +118,7 @@ async function measure(side: Side, cell: string, seconds: number): Promise<Measu
     args: ['--no-sandbox', '--disable-gpu']
   });
   const found: Measured = { letterP50Ms: null, letterP95Ms: null, letters: 0, pageMB: 0, interruptMs: null };
-  let timer: NodeJS.Timeout | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<void>(resolve => {
     timer = setTimeout(resolve, seconds * 1000 + 2 * WAIT_MS + EFFECT_MS);
   });

@@ -1,6 +1,7 @@
 /** Math as in JupyterLab, by its own typesetter, loaded with the first formula. */
 import '@jupyterlab/mathjax-extension/style/base.css';
 import { MathJaxTypesetter } from '@jupyterlab/mathjax-extension';
+import type { MathDocument } from 'mathjax-full/js/core/MathDocument.js';
 import { type MathItem, STATE } from 'mathjax-full/js/core/MathItem.js';
 
 type Formula = MathItem<HTMLElement, Text, Document>;
@@ -24,8 +25,8 @@ export function typeset(element: HTMLElement): Promise<void> {
 
 async function setInTurn(element: HTMLElement): Promise<void> {
   await typesetter.typeset(element);
-  const document = await typesetter.mathDocument();
-  const formulas = [...(document.math as Iterable<Formula>)];
+  const document = (await typesetter.mathDocument()) as MathDocument<HTMLElement, Text, Document>;
+  const formulas = [...document.math];
   open = open.filter(({ typesetRoot }) => typesetRoot.isConnected);
   if (formulas.some(({ math }) => DEFINITION.test(math))) {
     for (const formula of open)
@@ -34,6 +35,6 @@ async function setInTurn(element: HTMLElement): Promise<void> {
     document.outputJax.styleSheet(document);
   }
   open = [...open, ...formulas]
-    .filter(({ typesetRoot }) => typesetRoot?.querySelector(UNKNOWN))
+    .filter(({ typesetRoot }) => typesetRoot.querySelector(UNKNOWN) !== null)
     .slice(-MAX_OPEN);
 }

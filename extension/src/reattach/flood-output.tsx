@@ -17,8 +17,8 @@ const MARKS = ['\x1b', '://', 'www.', 'data:'];
 /** JupyterLab looks for links in all that a cell has printed, at each line that it prints; where there are none, this makes the same of it. */
 class PrintedText extends RenderedText {
   override async render(model: IRenderMime.IMimeModel): Promise<void> {
-    const text = String(model.data[this.mimeType]);
-    if (MARKS.some(mark => text.includes(mark))) return super.render(model);
+    const text = model.data[this.mimeType];
+    if (typeof text !== 'string' || MARKS.some(mark => text.includes(mark))) return super.render(model);
     const pre = document.createElement('pre');
     pre.textContent = text;
     this.node.append(pre);
