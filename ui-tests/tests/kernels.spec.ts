@@ -66,6 +66,13 @@ test('a card of the launcher copies the lessons to the files, shows them, and ke
   await expect(page.locator('.jp-NotebookPanel').getByText('print("mine")')).toBeVisible();
 });
 
+test('a card of the launcher opens the tour on a kernel of ours', async ({ page }) => {
+  await page.goto('?reset');
+  await page.locator('[data-category="TPULab"]').getByText('Take the tour').click();
+  await expect(page.getByRole('heading', { name: 'TPULab in 90 seconds' })).toBeVisible();
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe('tpulab-jax');
+});
+
 test('a notebook moves from the bridge to the Jupyter server and back', async ({ lab, page }) => {
   await writeFile(join(lab.rootDir, 'moves.ipynb'), notebookText());
   await openNotebook(page, 'moves.ipynb');

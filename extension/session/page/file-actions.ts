@@ -1,7 +1,7 @@
 /** Renaming, moving and deleting below the root folder, each with its question. What is open in this page follows its file by itself. */
 import { Dialog, InputDialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
-import { EMPTY, notebookOf } from '../files/templates.js';
+import { EMPTY, notebookOf } from '../../src/launcher/templates.js';
 import type { SessionPage } from './session-page.js';
 import { messageOf, trans } from '../text.js';
 

@@ -7,7 +7,7 @@ import { addressOf } from '../page/address.js';
 import { download } from '../page/download.js';
 import { deleteFile, moveFile, newFile, newFolder, renameFile } from '../page/file-actions.js';
 import type { SessionPage } from '../page/session-page.js';
-import { notebookOf, TEMPLATES } from '../files/templates.js';
+import { notebookOf, TEMPLATES } from '../../src/launcher/templates.js';
 import { Brand } from './brand.js';
 import { Icon } from './icons.js';
 import { Menu } from './menu.js';

@@ -1,15 +1,15 @@
-/** The lessons, copied into a folder of the file browser where it does not show them yet: a command, and a card for it. */
+/** Where newcomers begin: the tour, a new notebook, and the lessons, copied into a folder of the file browser where it does not show them yet. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { PathExt } from '@jupyterlab/coreutils';
 import type { ILauncher } from '@jupyterlab/launcher';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { IDisposable } from '@lumino/disposable';
+import { DisposableSet } from '@lumino/disposable';
 import type { LessonsCopied } from '@tpulab/protocol';
 import { chipIcon } from '../ui/icon.js';
 import { CATEGORY_RANK } from '../ui/category-rank.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
-
-const OPEN = 'tpulab:open-lessons';
-const RANK = 91;
+import { bridgeCards } from './cards.js';
+import { notebookOf, TOUR } from './templates.js';
 
 /** Shows the folder with the lessons. Throws what people can read. */
 export async function openLessons(app: JupyterFrontEnd, { remotes }: IBridgeBackends): Promise<void> {
@@ -17,7 +17,34 @@ export async function openLessons(app: JupyterFrontEnd, { remotes }: IBridgeBack
   await app.commands.execute('filebrowser:go-to-path', { path: folder === '' ? '/' : folder });
 }
 
-/** The card stands beside those of our kernels, without which no lesson runs. */
+/** A new notebook in `folder`, opened on a kernel of ours. */
+async function openTour(
+  { commands, serviceManager: { contents, kernelspecs } }: JupyterFrontEnd,
+  isBridgeSpec: (name: string) => boolean,
+  folder: string
+): Promise<void> {
+  const { path } = await contents.newUntitled({ path: folder, type: 'notebook' });
+  const content = JSON.parse(notebookOf(TOUR)) as { metadata: object };
+  const names = bridgeCards(kernelspecs.specs, isBridgeSpec)
+    .toSorted((a, b) => a.rank - b.rank)
+    .map(({ kernelName }) => kernelName);
+  // Its cells are in JAX.
+  const name = names.find(each => each.includes('jax')) ?? names[0];
+  if (name !== undefined) {
+    const display_name = kernelspecs.specs?.kernelspecs[name]?.display_name ?? name;
+    content.metadata = { kernelspec: { name, display_name } };
+  }
+  await contents.save(path, { type: 'notebook', format: 'json', content });
+  // Another tour may have this name already, and stays.
+  const wanted = PathExt.join(folder, TOUR.file);
+  const to = await contents.rename(path, wanted).then(
+    renamed => renamed.path,
+    () => path
+  );
+  await commands.execute('docmanager:open', { path: to });
+}
+
+/** The cards stand beside those of our kernels, without which neither runs. */
 export function offerLessons(
   app: JupyterFrontEnd,
   launcher: ILauncher,
@@ -25,29 +52,48 @@ export function offerLessons(
   trans: TranslationBundle,
   sayProblem: (title: string, why: string) => Promise<void>
 ): void {
-  app.commands.addCommand(OPEN, {
-    label: trans.__('Open the lessons'),
-    caption: trans.__('Copy missing lessons to your files and show them'),
-    icon: chipIcon,
-    isEnabled: () => backends.bridge.state === 'ok',
-    describedBy: { args: { type: 'object', properties: {} } },
-    execute: () =>
-      openLessons(app, backends).catch((error: unknown) =>
-        sayProblem(
-          trans.__('The lessons could not be opened'),
-          error instanceof Error ? error.message : String(error)
+  const offers = [
+    {
+      id: 'tpulab:open-tour',
+      label: trans.__('Take the tour'),
+      caption: TOUR.about,
+      problem: trans.__('The tour could not be opened'),
+      open: (folder: string) => openTour(app, name => backends.isBridgeSpec(name), folder)
+    },
+    {
+      id: 'tpulab:open-lessons',
+      label: trans.__('Open the lessons'),
+      caption: trans.__('Copy missing lessons to your files and show them'),
+      problem: trans.__('The lessons could not be opened'),
+      open: () => openLessons(app, backends)
+    }
+  ];
+  for (const { id, label, caption, problem, open } of offers) {
+    app.commands.addCommand(id, {
+      label,
+      caption,
+      icon: chipIcon,
+      isEnabled: () => backends.bridge.state === 'ok',
+      describedBy: { args: { type: 'object', properties: { cwd: { type: 'string' } } } },
+      execute: ({ cwd }) =>
+        open(typeof cwd === 'string' ? cwd : '').catch((error: unknown) =>
+          sayProblem(problem, error instanceof Error ? error.message : String(error))
         )
-      )
-  });
-  let card: IDisposable | null = null;
+    });
+  }
+  let cards: DisposableSet | null = null;
   const update = (): void => {
     const isWanted = backends.bridge.state === 'ok';
-    if (isWanted && card === null) {
+    if (isWanted && cards === null) {
       const category = trans.__('TPULab');
-      card = launcher.add({ command: OPEN, category, categoryRank: CATEGORY_RANK, rank: RANK });
+      cards = DisposableSet.from(
+        offers.map(({ id }, at) =>
+          launcher.add({ command: id, category, categoryRank: CATEGORY_RANK, rank: 91 + at })
+        )
+      );
     } else if (!isWanted) {
-      card?.dispose();
-      card = null;
+      cards?.dispose();
+      cards = null;
     }
   };
   update();

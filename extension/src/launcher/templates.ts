@@ -1,5 +1,8 @@
-/** What a new notebook begins with. */
-import { trans } from '../text.js';
+/** What a new notebook begins with, in the session page and in JupyterLab. */
+import { nullTranslator } from '@jupyterlab/translation';
+
+const trans = nullTranslator.load('jupyterlab_tpulab');
+
 export interface Template {
   readonly id: string;
   readonly label: string;
@@ -17,7 +20,60 @@ export const EMPTY: Template = {
   cells: [['code', '']]
 };
 
+/** One loop, one recompilation, one reload: what this program shows, in 90 seconds. */
+export const TOUR: Template = {
+  id: 'tour',
+  label: trans.__('Tour'),
+  about: trans.__('Three cells, 90 seconds: a loop, a recompilation, a reload.'),
+  file: 'tour.ipynb',
+  cells: [
+    [
+      'markdown',
+      '# TPULab in 90 seconds\n\nRun each cell with Shift+Enter. To skip the tour, close this notebook; nothing depends on it.'
+    ],
+    ['markdown', '## 1. Where the time of a step goes'],
+    [
+      'code',
+      [
+        'import time',
+        'import jax, jax.numpy as jnp, tpulab',
+        '',
+        'def loader(count, size=256):',
+        '    for _ in range(count):',
+        '        time.sleep(0.02)  # a slow disk',
+        '        yield jnp.ones((size, 64))',
+        '',
+        '@jax.jit',
+        'def train_step(weights, batch):',
+        '    loss, gradient = jax.value_and_grad(lambda w: jnp.mean((batch @ w - 1) ** 2))(weights)',
+        '    return weights - 0.001 * gradient, loss',
+        '',
+        'weights = jnp.zeros(64)',
+        "run = tpulab.run('tour')",
+        'for batch in run.steps(loader(300), total=300):',
+        '    weights, loss = train_step(weights, batch)',
+        '    run.log(loss=loss)'
+      ].join('\n')
+    ],
+    [
+      'markdown',
+      '**Look at** the bar below the notebook (in JupyterLab: the TPULab panel at the right). Most of each step is *input*: the loop waits for its loader, not for the chip.\n\n## 2. Why a function compiles again'
+    ],
+    ['code', 'for size in (256, 256, 200):\n    weights, loss = train_step(weights, jnp.ones((size, 64)))'],
+    [
+      'markdown',
+      '**Look at** Compilations in the panel. `train_step` was compiled once more, because the last batch has 200 rows; cell and line are named.\n\n## 3. Reload in the middle of a cell'
+    ],
+    ['code', 'for line in range(1, 31):\n    print(line, end=" ", flush=True)\n    time.sleep(0.5)'],
+    [
+      'markdown',
+      '**Reload this page** (F5) while the cell prints. The kernel goes on, and all 30 numbers are there.\n\nNext: the lessons, beginning with `00-getting-started.ipynb`.'
+    ]
+  ]
+};
+
 export const TEMPLATES: readonly Template[] = [
+  TOUR,
   EMPTY,
   {
     id: 'training',
