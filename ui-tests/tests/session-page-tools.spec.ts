@@ -429,6 +429,8 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await dialog.getByRole('button', { name: 'Close' }).click();
   await page.getByRole('button', { name: 'Interrupt the kernel' }).click();
   await expect(output(page, 0).last()).toContainText('KeyboardInterrupt');
+  // What comes before the failed cell has ended is aborted with it.
+  await expect(page.getByRole('button', { name: 'Interrupt the kernel' })).toBeDisabled();
   await edit(page, 1, 'print("for the " + "reader"); time.sleep(5)');
   await page.keyboard.press('Control+Enter');
   await expect(output(reader, 1)).toContainText('for the reader');

@@ -1,7 +1,6 @@
 /** Renaming, moving and deleting below the root folder, each with its question. What is open in this page follows its file by itself. */
 import { Dialog, InputDialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
-import { EMPTY, notebookOf } from '../../src/launcher/templates.js';
 import type { SessionPage } from './session-page.js';
 import { messageOf, trans } from '../text.js';
 
@@ -52,10 +51,10 @@ export async function moveFile(page: SessionPage, path: string): Promise<string 
 export const newFolder = (page: SessionPage, folder: string): Promise<string | null> =>
   make(trans.__('New folder'), '', folder, path => page.drive.files.makeFolder(path));
 
-/** An empty one, of text or a notebook. */
-export const newFile = (page: SessionPage, folder: string): Promise<string | null> =>
+/** An empty one, of text or a notebook, which is `emptyNotebook`. */
+export const newFile = (page: SessionPage, folder: string, emptyNotebook: string): Promise<string | null> =>
   make(trans.__('New file'), 'untitled.py', folder, path =>
-    page.drive.create(path, path.endsWith(NOTEBOOK) ? notebookOf(EMPTY) : '')
+    page.drive.create(path, path.endsWith(NOTEBOOK) ? emptyNotebook : '')
   );
 
 async function make(

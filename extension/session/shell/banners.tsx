@@ -9,7 +9,7 @@ import { countdownText } from '../../src/text/duration.js';
 import type { Notice } from '../page/notices.js';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
-import { Icon, type IconName } from './icons.js';
+import { NoticeBar } from './notice-bar.js';
 import { useSignals } from './use-signal.js';
 import { messageOf, timeText, trans } from '../text.js';
 
@@ -17,13 +17,6 @@ export interface BannersProps {
   readonly page: SessionPage;
   readonly session: OpenSession;
 }
-
-const ICONS: Readonly<Record<Notice['tone'], IconName>> = {
-  info: 'restart',
-  success: 'check',
-  warning: 'warning',
-  error: 'warning'
-};
 
 export function Banners({ page, session }: BannersProps): JSX.Element {
   const { saving, notices } = session;
@@ -55,37 +48,6 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
           onClose={notices.all.includes(notice) ? () => notices.clear(notice.id) : null}
         />
       ))}
-    </div>
-  );
-}
-
-export function NoticeBar({
-  notice: { tone, text, actions },
-  onClose
-}: {
-  readonly notice: Notice;
-  /** Null: it stays as long as its reason. */
-  readonly onClose: (() => void) | null;
-}): JSX.Element {
-  return (
-    <div className={`tpl-Banner jp-mod-${tone}`} role={tone === 'error' ? 'alert' : 'status'}>
-      <Icon name={ICONS[tone]} />
-      <p>{text}</p>
-      {actions.map(({ label, primary, onClick }) => (
-        <button
-          key={label}
-          type="button"
-          className={`tpl-Button${primary === true ? ' jp-mod-primary' : ''}`}
-          onClick={onClick}
-        >
-          {label}
-        </button>
-      ))}
-      {onClose === null ? null : (
-        <button type="button" className="tpl-IconButton" aria-label={trans.__('Dismiss')} onClick={onClose}>
-          <Icon name="close" />
-        </button>
-      )}
     </div>
   );
 }

@@ -7,7 +7,7 @@ import { addressOf } from '../page/address.js';
 import { download } from '../page/download.js';
 import { deleteFile, moveFile, newFile, newFolder, renameFile } from '../page/file-actions.js';
 import type { SessionPage } from '../page/session-page.js';
-import { notebookOf, TEMPLATES } from '../../src/launcher/templates.js';
+import { EMPTY, notebookOf, TEMPLATES } from '../../src/launcher/templates.js';
 import { Brand } from './brand.js';
 import { Icon } from './icons.js';
 import { Menu } from './menu.js';
@@ -161,7 +161,9 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
           <button
             type="button"
             className="tpl-Button"
-            onClick={() => void newFile(page, folder).then(path => path !== null && go(path))}
+            onClick={() =>
+              void newFile(page, folder, notebookOf(EMPTY)).then(path => path !== null && go(path))
+            }
           >
             {trans.__('New file…')}
           </button>

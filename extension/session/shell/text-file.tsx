@@ -9,9 +9,9 @@ import { editorFactory, mimeTypes } from '../notebook/editors.js';
 import { download } from '../page/download.js';
 import type { Notice } from '../page/notices.js';
 import type { SessionPage } from '../page/session-page.js';
-import { NoticeBar } from './banners.js';
 import { Brand } from './brand.js';
 import { Icon } from './icons.js';
+import { NoticeBar } from './notice-bar.js';
 import { messageOf, timeText, trans } from '../text.js';
 
 /** An editor of more would make the page slow. */
