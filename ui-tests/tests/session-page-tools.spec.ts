@@ -20,6 +20,10 @@ async function edit(page: Page, at: number, text: string): Promise<void> {
   await page.keyboard.insertText(text);
 }
 
+/** The kernel aborts a cell that comes before an interrupted one has ended. */
+const idle = (page: Page): Promise<void> =>
+  expect(page.getByRole('button', { name: 'Interrupt the kernel' })).toBeDisabled();
+
 const BUSY = 'import time\nwhile not stop: time.sleep(0.05)\nprint("ended")';
 
 test('finds, completes and inspects while a cell runs, and runs what is chosen', async ({
@@ -73,6 +77,7 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await expect(documentation).toBeHidden();
   await page.getByRole('button', { name: 'Interrupt the kernel' }).click();
   await expect(cell(page, 4).locator('summary')).toContainText('KeyboardInterrupt');
+  await idle(page);
   // A longer traceback is folded.
   await edit(page, 4, `def down(n):\n    return 1 / n if n == 0 else down(n - 1)\ndown(3)`);
   await page.keyboard.press('Control+Enter');
@@ -242,6 +247,7 @@ test('with the mouse alone, cells are added, run and stopped', async ({ page, ga
   await expect(cell(page, 1)).toHaveAttribute('data-tpl-state', 'running');
   await button(1).click();
   await expect(cell(page, 1).locator('summary')).toContainText('KeyboardInterrupt');
+  await idle(page);
 
   const add = (at: number, type: string): Locator =>
     page
@@ -429,8 +435,7 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await dialog.getByRole('button', { name: 'Close' }).click();
   await page.getByRole('button', { name: 'Interrupt the kernel' }).click();
   await expect(output(page, 0).last()).toContainText('KeyboardInterrupt');
-  // What comes before the failed cell has ended is aborted with it.
-  await expect(page.getByRole('button', { name: 'Interrupt the kernel' })).toBeDisabled();
+  await idle(page);
   await edit(page, 1, 'print("for the " + "reader"); time.sleep(5)');
   await page.keyboard.press('Control+Enter');
   await expect(output(reader, 1)).toContainText('for the reader');
