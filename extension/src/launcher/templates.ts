@@ -67,7 +67,7 @@ export const TOUR: Template = {
     ['code', 'for line in range(1, 31):\n    print(line, end=" ", flush=True)\n    time.sleep(0.5)'],
     [
       'markdown',
-      '**Reload this page** (F5) while the cell prints. The kernel goes on, and all 30 numbers are there.\n\nNext: the lessons, beginning with `00-getting-started.ipynb`.'
+      '**Reload this page** (F5) while the cell prints. The kernel continues, and none of the 30 numbers is missing.\n\nNext: the lessons, beginning with `00-getting-started.ipynb`.'
     ]
   ]
 };
