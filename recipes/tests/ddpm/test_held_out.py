@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ from tpulab_recipes.ddpm.data.pipeline import EncodingSource
 from tpulab_recipes.ddpm.data.shapes import write_shape_images
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import PRESETS, SMALL
+from tpulab_recipes.ddpm.training import evaluator
 from tpulab_recipes.ddpm.training.evaluator import EncodingsEvaluator
 
 #: Of shards with 300, 20 and 280 records.
@@ -140,6 +142,33 @@ def test_the_evaluator_asks_for_what_was_held_out(data: Path, shallow: Config) -
     assert found[0.0]["held_out_images"] == 0
     # Compared with other images.
     assert found[SHARE]["frechet"] != found[0.0]["frechet"]
+
+
+def test_a_distance_by_inception_takes_the_number_of_samples_that_is_asked_for(
+    data: Path, shallow: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[tuple[str, list[tuple[int, ...]]]] = []
+
+    def distance(kind: str, *sets: Iterable[np.ndarray]) -> float:
+        for pieces in sets:
+            measured.append((kind, [piece.shape for piece in pieces]))
+        return 0.25
+
+    monkeypatch.setattr(evaluator, "inception_distance", distance)
+    loaded: list[str] = []
+    monkeypatch.setattr(evaluator, "require_inception", lambda: loaded.append("before training"))
+    asked = {"dataset.held_out_share": 0.5, "train.snapshot_distance": "kid"}
+    config = shallow.but(asked | {"train.snapshot_images": 120})
+    evaluate = EncodingsEvaluator(Network(config), EncodingSource(str(data), config), steps=2)
+    assert loaded == ["before training"]
+    found = evaluate(Network(config).init(0))
+    assert found.figures == {"kid": 0.25, "held_out_images": 120}
+    assert len(found.images) == 120
+    pieces = [(16, 16, 16, 3)] * 7 + [(8, 16, 16, 3)]
+    assert measured == [("kid", pieces), ("kid", pieces)]
+    few = shallow.but(asked)
+    with pytest.raises(ConfigError, match=r"snapshot_images.*kid compares at least 100 images, and .* 16"):
+        EncodingsEvaluator(Network(few), EncodingSource(str(data), few))
 
 
 def test_encoded_data_has_something_held_out_unless_it_is_switched_off() -> None:

@@ -223,13 +223,21 @@ def test_inceptions_distance_is_that_of_torch_fidelitys_features(
     for real, low in ((True, 0), (False, 128)):
         images = rng.integers(low, 256, (4, 32, 32, 3), dtype=np.uint8)
         for some in (images[:3], images[3:]):
-            inception.update(some, real, weights, features=192)
+            for kind in ("fid", "kid"):
+                inception.update(some, real, weights, features=192, kind=kind)
         with torch.no_grad():
             (found,) = extractor(torch.from_numpy(images).movedim(-1, 1).contiguous())
         features.append(found.double().numpy())
     assert frechet_distance(*features) > 1e-3
     found = inception.distance(weights, features=192)
     assert found == pytest.approx(frechet_distance(*features), rel=1e-3)
+
+    def kernel(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+        return (some @ others.T / 192 + 1) ** 3
+
+    within = [(kernel(some, some).sum() - np.trace(kernel(some, some))) / 12 for some in features]
+    expected = sum(within) - 2 * kernel(*features).mean()
+    assert inception.distance(weights, features=192, kind="kid") == pytest.approx(expected, rel=1e-3)
 
 
 #: A network of one level, so that its step compiles in seconds.

@@ -294,8 +294,9 @@ class Evaluate(WithEncoders, OfCheckpoint):
     """An image that is white where the other is repainted."""
     reference_dir: str | None = None
     """Folder with image shards: also print the distance of the samples from these."""
-    distance: Literal["frechet", "fid"] = "frechet"
-    """frechet: fixed features, no download. fid: Inception features, as published."""
+    distance: Literal["frechet", "fid", "kid"] = "frechet"
+    """frechet: fixed features, no download. fid, kid: Inception features, as published; kid needs fewer
+    images."""
     inception_weights: str = ""
     """File with Inception's weights. Empty: torch's cache, or else a download."""
 

@@ -180,6 +180,10 @@ class Train:
     log_loss_every_steps: int = 500
     #: Every so many steps the evaluator runs inside the loop; 0: never.
     snapshot_freq: int = 5000
+    #: How many samples it makes of encoded data.
+    snapshot_images: int = 16
+    #: Their distance from the data: of fixed features, or FID or KID by Inception.
+    snapshot_distance: Literal["frechet", "fid", "kid"] = "frechet"
     log_dir: str = "{}/logs"
     checkpoint_dirs: tuple[str, ...] = ("{}/checkpoints_recent", "{}/checkpoints_permanent")
     num_checkpoints: tuple[float, ...] = (10, math.inf)
@@ -242,6 +246,7 @@ def check_config(config: Config) -> None:
         ("train.batch_size", train.batch_size, 1),
         ("train.iterations", train.iterations, 1),
         ("train.log_loss_every_steps", train.log_loss_every_steps, 1),
+        ("train.snapshot_images", train.snapshot_images, 1),
         ("dataset.read_ahead", dataset.read_ahead, 1),
         ("dataset.read_workers", dataset.read_workers, 0),
     ):

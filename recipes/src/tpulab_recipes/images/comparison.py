@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -16,16 +16,31 @@ from tpulab_recipes.images.shards import count_images, read_images
 
 #: Images of each set. With as few as there are features or fewer, a covariance has directions without any
 #: spread, and the distance says more of the number of images than of what they show.
-LEAST = {"frechet": FEATURES + 1, "fid": 2_049}
+LEAST = {"frechet": FEATURES + 1, "fid": 2_049, "kid": 100}
 #: Figures that are published as FID compare this many.
 PUBLISHED = 50_000
 _BATCH = 64
 _INCEPTION = "tpulab_recipes.images.inception"
 
 
+def require_inception(weights: str = "") -> None:
+    """Raises `DataError` where Inception's weights cannot be had."""
+    call(f"{_INCEPTION}:load", weights=weights)
+
+
+def inception_distance(
+    kind: str, data: Iterable[np.ndarray], made: Iterable[np.ndarray], weights: str = ""
+) -> float:
+    """`fid` or `kid` between two sets of Float[image, height, width, 3] in [-1, 1], in pieces."""
+    for real, pieces in ((True, data), (False, made)):
+        for some in pieces:
+            pixels = np.rint((some.clip(-1, 1) + 1) * 127.5).astype(np.uint8)
+            call(f"{_INCEPTION}:update", images=pixels, real=real, weights=weights, kind=kind)
+    return float(call(f"{_INCEPTION}:distance", weights=weights, kind=kind))
+
+
 class Comparison:
-    """`frechet` is the distance of our own fixed features, `fid` that of Inception's (Heusel et al. 2017,
-    arXiv 1706.08500)."""
+    """`frechet` is the distance of our own fixed features; `fid` and `kid` are of Inception's."""
 
     def __init__(
         self, folder: str, size: int, image_format: str, kind: str = "frechet", weights: str = ""
@@ -58,11 +73,7 @@ class Comparison:
             ]
             distance = frechet_distance(*features)
         else:
-            for real, pieces in ((True, self._reference()), (False, made)):
-                for some in pieces:
-                    pixels = np.rint((some.clip(-1, 1) + 1) * 127.5).astype(np.uint8)
-                    call(f"{_INCEPTION}:update", images=pixels, real=real, weights=self._weights)
-            distance = call(f"{_INCEPTION}:distance", weights=self._weights)
+            distance = inception_distance(self._kind, self._reference(), made, self._weights)
         return {self._kind: distance, "reference_images": self._there}
 
     def _reference(self) -> Iterator[np.ndarray]:

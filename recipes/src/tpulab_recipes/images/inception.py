@@ -1,4 +1,5 @@
-"""The Frechet inception distance (Heusel et al. 2017, arXiv 1706.08500), with the classes of torchmetrics.
+"""The Frechet and the kernel inception distance (Heusel et al. 2017, arXiv 1706.08500; Binkowski et al. 2018,
+arXiv 1801.01401), with the classes of torchmetrics.
 
 Arrays in, figures out. `torch_process` calls these functions in a process of the Python that has torch.
 """
@@ -38,18 +39,43 @@ def _inception(weights: str, features: int) -> Any:
         ) from error
 
 
-def update(images: np.ndarray, real: bool, weights: str, features: int = 2048) -> None:
+def load(weights: str) -> None:
+    """Reads Inception's weights, or downloads them: before the work. Raises `DataError`."""
+    _inception(weights, 2048)
+
+
+@lru_cache(maxsize=2)
+def _metric(kind: str, weights: str, features: int) -> Any:
+    frechet = _inception(weights, features)
+    if kind == "fid":
+        return frechet
+    from torchmetrics.image.kid import KernelInceptionDistance
+
+    return KernelInceptionDistance(frechet.inception)
+
+
+def update(images: np.ndarray, real: bool, weights: str, features: int = 2048, kind: str = "fid") -> None:
     """Takes in UInt8[image, height, width, 3] of the data (`real`) or of the network. `features` other than
     2048 are those of earlier layers (64, 192, 768), whose distances are not comparable."""
     import torch
 
     pixels = torch.from_numpy(np.ascontiguousarray(np.moveaxis(images, -1, 1)))
-    _inception(weights, features).update(pixels, real=real)
+    _metric(kind, weights, features).update(pixels, real=real)
 
 
-def distance(weights: str, features: int = 2048) -> float:
-    """The distance between what was taken in, which is then forgotten."""
-    metric = _inception(weights, features)
-    found = float(metric.compute())
+def distance(weights: str, features: int = 2048, kind: str = "fid") -> float:
+    """The distance between what was taken in, which is then forgotten. `kid` is a mean over subsets, the same
+    ones each time."""
+    import torch
+
+    metric = _metric(kind, weights, features)
+    if kind == "fid":
+        found = float(metric.compute())
+    else:
+        counts = (sum(map(len, each)) for each in (metric.real_features, metric.fake_features))
+        metric.subset_size = min(1000, *counts)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            found = float(metric.compute()[0])
     metric.reset()
     return found

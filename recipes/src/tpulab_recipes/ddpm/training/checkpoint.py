@@ -33,7 +33,7 @@ DATA = "data"
 #: Settings that change nothing of what is learned: logs, checkpoints, reading, sampling, distillation.
 MAY_CHANGE = (
     "train.log_",
-    "train.snapshot_freq",
+    "train.snapshot_",
     "train.checkpoint_dirs",
     "train.num_checkpoints",
     "train.save_freq",

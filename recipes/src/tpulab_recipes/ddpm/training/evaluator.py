@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tpulab_recipes.common.errors import DataError, MissingPackage
+from tpulab_recipes.common.errors import ConfigError, DataError, MissingPackage
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.encoders import encode_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Source
@@ -16,6 +16,7 @@ from tpulab_recipes.ddpm.data.shapes import draw_shapes, recognise
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.prompts import context_for, decode_images
 from tpulab_recipes.ddpm.sampler import Sampler
+from tpulab_recipes.images.comparison import LEAST, inception_distance, require_inception
 from tpulab_recipes.images.frechet import BATCH, frechet_distance, image_features
 
 
@@ -73,32 +74,64 @@ class EncodingsEvaluator:
     """
 
     def __init__(
-        self, network: Network, source: EncodingSource, *, count: int = 16, steps: int | None = None
+        self, network: Network, source: EncodingSource, *, count: int = 0, steps: int | None = None
     ) -> None:
-        # Few at a time: a large network is being trained in the same memory.
         self.config: Config = network.config
-        self.shown = source.examples(count)
+        train = self.config.train
+        self.shown = source.examples(count or train.snapshot_images)
+        self._kind = train.snapshot_distance
+        there = len(self.shown.rows["image"])
+        if self._kind != "frechet" and there < LEAST[self._kind]:
+            raise ConfigError(
+                "train.snapshot_images",
+                f"{self._kind} compares at least {LEAST[self._kind]:,} images, and there are {there:,}; "
+                "sample more, and hold as many out (dataset.held_out_share).",
+            )
+        if self._kind != "frechet":
+            require_inception()
         self._latents = self.shown.rows["image"]
         self._context = {name: value for name, value in self.shown.rows.items() if name != "image"}
-        self.sampler = Sampler(network, len(self._latents))
+        # Few at a time: a large network is being trained in the same memory.
+        self.sampler = Sampler(network, min(16, len(self._latents)))
         self.steps = steps
         self._decodes = True
 
     def __call__(self, params: Any, *, guidance: float = 2.0, seed: int = 0) -> Evaluation:
-        made = self.sampler(params, self._context, seed=seed, guidance=guidance, steps=self.steps)
+        rows = range(0, len(self._latents), self.sampler.batch)
+        made = np.concatenate(
+            [
+                self.sampler(
+                    params,
+                    {name: each[first : first + self.sampler.batch] for name, each in self._context.items()},
+                    seed=seed + first,
+                    guidance=guidance,
+                    steps=self.steps,
+                )
+                for first in rows
+            ]
+        )[: len(self._latents)]
         figures: dict[str, float] = {}
         images = np.clip(made[..., :3] / 2, -1, 1)
         try:
             if self._decodes:
-                images, data = (decode_images(latents, self.config) for latents in (made, self._latents))
+                images, data = (
+                    np.concatenate(
+                        [decode_images(each[at : at + self.sampler.batch], self.config) for at in rows]
+                    )
+                    for each in (made, self._latents)
+                )
         except (DataError, MissingPackage):
             # Not tried again: looking for weights that are not there may take minutes.
             self._decodes = False
         # Two images at least have a spread.
         if self._decodes and len(data) > 1:
-            # A batch of 512 large images would not fit beside the network.
-            features = [image_features(some, batch=len(some)) for some in (data, images)]
-            figures["frechet"] = frechet_distance(*features)
+            if self._kind == "frechet":
+                # A batch of 512 large images would not fit beside the network.
+                features = [image_features(some, batch=self.sampler.batch) for some in (data, images)]
+                figures["frechet"] = frechet_distance(*features)
+            else:
+                pieces = ([each[at : at + self.sampler.batch] for at in rows] for each in (data, images))
+                figures[self._kind] = inception_distance(self._kind, *pieces)
             figures["held_out_images"] = float(len(data) if self.shown.held_out else 0)
         return Evaluation(images, [""] * len(made), figures)
 
