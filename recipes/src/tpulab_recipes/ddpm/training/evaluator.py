@@ -130,8 +130,10 @@ class EncodingsEvaluator:
                 features = [image_features(some, batch=self.sampler.batch) for some in (data, images)]
                 figures["frechet"] = frechet_distance(*features)
             else:
-                pieces = ([each[at : at + self.sampler.batch] for at in rows] for each in (data, images))
-                figures[self._kind] = inception_distance(self._kind, *pieces)
+                theirs, ours = (
+                    [each[at : at + self.sampler.batch] for at in rows] for each in (data, images)
+                )
+                figures[self._kind] = inception_distance(self._kind, theirs, ours)
             figures["held_out_images"] = float(len(data) if self.shown.held_out else 0)
         return Evaluation(images, [""] * len(made), figures)
 
