@@ -5,6 +5,7 @@ export const CommandIDs = {
   documentation: 'tpulab:documentation',
   clearHistory: 'tpulab:clear-history',
   goToCell: 'tpulab:go-to-cell',
+  openRuns: 'tpulab:open-runs',
   openDashboard: 'tpulab:open-dashboard',
   connect: 'tpulab:connect-remote',
   open: 'tpulab:open-remote',

@@ -4,6 +4,7 @@ import './panel.css';
 import './charts.css';
 import './devices.css';
 import './runs.css';
+import './runs-page.css';
 import './steps.css';
 import './slices.css';
 import './compilations.css';

@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { ControlMessage, HyperValue, Hyperparameter } from './control.js';
-import { BandMessage } from './telemetry.js';
+import { BandMessage, CodeLocation, CompileReason } from './telemetry.js';
 
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
 const Ms = Type.Number({ minimum: 0, description: 'duration in milliseconds' });
@@ -21,6 +21,19 @@ export type KeptRunState = Static<typeof KeptRunState>;
 /** A name that is safe in a path. */
 export const KeptRunKey = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$' });
 
+/** What people write at a run: `PATCH /bridge/v1/runs/:key` replaces what it names. */
+export const RunLabels = Type.Object(
+  {
+    tags: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 40 }), { maxItems: 16, uniqueItems: true })
+    ),
+    note: Type.Optional(Type.String({ maxLength: 2_000 })),
+    group: Type.Optional(Type.String({ maxLength: 80, description: 'empty: of none' }))
+  },
+  { additionalProperties: false }
+);
+export type RunLabels = Static<typeof RunLabels>;
+
 export const KeptRunSummary = Type.Object({
   key: KeptRunKey,
   kernelId: Type.String(),
@@ -32,9 +45,45 @@ export const KeptRunSummary = Type.Object({
   steps: Type.Integer({ minimum: 0 }),
   totalSteps: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
   config: Type.Record(Type.String(), Type.Union([HyperValue, Type.Null()])),
-  metrics: Type.Record(Type.String(), Type.Number(), { description: 'newest value of each' })
+  metrics: Type.Record(Type.String(), Type.Number(), { description: 'newest value of each' }),
+  labels: Type.Optional(RunLabels),
+  machine: Type.Optional(Type.String({ description: 'devices of the run, for example `TPU v5 lite × 8`' })),
+  document: Type.Optional(Type.String({ description: 'the notebook that it ran in' })),
+  stepMs: Type.Optional(
+    Type.Number({ minimum: 0, description: 'mean of the steps without a compilation or an evaluation' })
+  )
 });
 export type KeptRunSummary = Static<typeof KeptRunSummary>;
+
+const Sums = { wallMs: Ms, inputMs: Ms, hostMs: Ms, deviceMs: Ms, gapMs: Ms };
+
+/** Sums over the steps of a part of a run that neither compiled nor had an evaluation, a checkpoint or the like inside. */
+export const RunPart = Type.Object({
+  step: Type.Integer({ minimum: 0, description: 'the first step of the part' }),
+  time: UnixMs,
+  steps: Type.Integer({ minimum: 0 }),
+  wallMs: Ms,
+  watched: Type.Object(
+    { steps: Type.Integer({ minimum: 0 }), ...Sums },
+    { description: 'of those whose device time is known' }
+  ),
+  unwatched: Type.Object(Sums, { description: 'of the others: device time is in host and gap' })
+});
+export type RunPart = Static<typeof RunPart>;
+
+/** A program that was compiled in a run. */
+export const RunProgram = Type.Object({
+  function: Type.String(),
+  step: Type.Integer({ minimum: 0, description: 'steps that were done when it was compiled' }),
+  ms: Ms,
+  cacheHit: Type.Boolean(),
+  location: Type.Union([CodeLocation, Type.Null()]),
+  reason: CompileReason,
+  fingerprint: Type.Union([Type.String(), Type.Null()], {
+    description: 'equal where two runs gave XLA the same program; null where it is not known'
+  })
+});
+export type RunProgram = Static<typeof RunProgram>;
 
 export const KeptRun = Type.Intersect([
   KeptRunSummary,
@@ -64,6 +113,14 @@ export const KeptRun = Type.Intersect([
       { wallMs: Ms, inputMs: Ms, hostMs: Ms, compileMs: Ms, deviceMs: Ms, gapMs: Ms },
       { description: 'sums over all steps' }
     ),
+    parts: Type.Optional(
+      Type.Object({
+        size: Type.Integer({ minimum: 1, description: 'steps of a part' }),
+        list: Type.Array(RunPart)
+      })
+    ),
+    programs: Type.Optional(Type.Array(RunProgram)),
+    tokensPerStep: Type.Optional(Type.Number({ minimum: 0 })),
     bands: Type.Array(BandMessage),
     commands: Type.Array(ControlMessage, { description: 'each with its newest word' })
   })

@@ -417,6 +417,11 @@ export const CompileMessage = Type.Object({
   location: Type.Union([CodeLocation, Type.Null()]),
   run: Type.Union([Type.String(), Type.Null()]),
   reason: CompileReason,
+  fingerprint: Type.Optional(
+    Type.String({
+      description: 'of the program that XLA was given; absent until it is known, or where it cannot be'
+    })
+  ),
   hosts: Type.Optional(
     Type.Array(Type.Integer({ minimum: 0 }), {
       description: 'of a slice: the hosts that compiled it; absent where all did'

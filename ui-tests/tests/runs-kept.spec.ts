@@ -2,6 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Locator, Page } from '@playwright/test';
+import { checkAccessibility } from './accessibility.js';
 import { expect, test } from './fixtures.js';
 import { openNotebook, readCells } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
@@ -111,4 +112,18 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   await expect(opened).toContainText('30 steps in');
   await opened.getByRole('button', { name: /^loss/ }).click();
   await expect(opened.getByRole('slider', { name: 'loss' })).toBeVisible();
+
+  // The page of runs, with the same ones.
+  await page.evaluate(() =>
+    (
+      window as unknown as { jupyterapp: { commands: { execute(id: string): Promise<void> } } }
+    ).jupyterapp.commands.execute('tpulab:open-runs')
+  );
+  const runs = page.getByRole('region', { name: 'TPULab runs' });
+  for (const name of ['first', 'second']) {
+    await runs.getByRole('checkbox', { name: `Choose ${name}` }).check();
+  }
+  await expect(runs.getByRole('region', { name: /^Steps of/ })).toContainText('A and B');
+  await expect(runs.getByRole('figure').filter({ hasText: 'A first' })).toContainText('B second');
+  await checkAccessibility(page, runs);
 });

@@ -3,7 +3,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { showErrorMessage } from '@jupyterlab/apputils';
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import { sure } from '../page/file-actions.js';
-import { download } from '../page/download.js';
+import { download } from '../../src/platform/download.js';
 import { messageOf, trans } from '../text.js';
 
 const TYPES: Readonly<Record<string, string>> = {

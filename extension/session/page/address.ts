@@ -5,6 +5,8 @@ export interface PageAddress {
   readonly gateway: string;
   /** Below the root folder; null: none was named. */
   readonly notebook: string | null;
+  /** The page of runs is asked for instead: `?runs`. */
+  readonly runs: boolean;
   /** A token, a key, or the code of a link. Null: somebody has to be asked for it. */
   readonly token: string | null;
 }
@@ -25,6 +27,7 @@ export function readAddress(page: Window): PageAddress {
   return {
     gateway: new URL('..', base).href,
     notebook: notebookOf(page.location.pathname, base.pathname),
+    runs: new URLSearchParams(page.location.search).has('runs'),
     token: given ?? storedToken(page)
   };
 }
@@ -52,6 +55,11 @@ export const isBrowserFile = (notebook: string): boolean => notebook.startsWith(
 export function addressOf(page: Window, notebook: string): string {
   const base = new URL(page.document.baseURI);
   return new URL(notebook.split('/').map(encodeURIComponent).join('/'), base).pathname;
+}
+
+/** The address of the page of runs. */
+export function runsAddress(page: Window): string {
+  return new URL('?runs', page.document.baseURI).href;
 }
 
 export function storedToken(page: Window): string | null {

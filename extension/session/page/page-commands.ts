@@ -1,12 +1,13 @@
 /** The commands of the page: the kernel, the file, the connection. */
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import { addressOf, isBrowserFile, storedToken } from './address.js';
-import { download } from './download.js';
+import { addressOf, isBrowserFile, runsAddress, storedToken } from './address.js';
+import { download } from '../../src/platform/download.js';
 import { deleteFile, moveFile, renameFile, sure } from './file-actions.js';
 import type { OpenNotebook } from '../notebook/open.js';
 import { runAll } from '../notebook/commands.js';
 import type { Saving } from '../notebook/saving.js';
 import type { SessionPage } from './session-page.js';
+import { CommandIDs as SharedIDs } from '../../src/commands.js';
 import { trans } from '../text.js';
 
 export const CommandIDs = {
@@ -22,6 +23,7 @@ export const CommandIDs = {
   shutDown: 'notebook:shutdown-kernel',
   change: 'notebook:change-kernel',
   share: 'tpulab:share',
+  runs: SharedIDs.openRuns,
   connect: 'tpulab:connect',
   reconnect: 'tpulab:reconnect'
 } as const;
@@ -44,6 +46,7 @@ export const PALETTE: readonly (readonly [group: string, ...ids: string[]])[] = 
     CommandIDs.remove,
     CommandIDs.download
   ],
+  [trans.__('TPULab'), CommandIDs.runs],
   [trans.__('Connection'), CommandIDs.connect, CommandIDs.reconnect]
 ];
 
@@ -66,13 +69,14 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
   commands.addCommand(CommandIDs.open, {
     label: trans.__('Open a notebook'),
     execute: ({ path }) => {
-      if (typeof path === 'string') {
-        // The tab remembers the token; only where it cannot does the token go into the address.
-        const token =
-          storedToken(window) === page.token ? '' : `#${new URLSearchParams({ token: page.token })}`;
-        window.location.assign(addressOf(window, path) + token);
-      }
+      if (typeof path === 'string') goTo(page, addressOf(window, path));
     }
+  });
+  commands.addCommand(CommandIDs.runs, {
+    label: trans.__('Open the runs'),
+    isEnabled: mayChange,
+    isVisible: mayChange,
+    execute: () => goTo(page, runsAddress(window))
   });
   commands.addCommand(CommandIDs.download, {
     label: trans.__('Download'),
@@ -169,6 +173,12 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
   ]) {
     signal.connect(() => commands.notifyCommandChanged());
   }
+}
+
+/** The tab remembers the token; only where it cannot does the token go into the address. */
+export function goTo(page: SessionPage, address: string): void {
+  const token = storedToken(window) === page.token ? '' : `#${new URLSearchParams({ token: page.token })}`;
+  window.location.assign(address + token);
 }
 
 /** Saves first, so that it is the file as it is shown that is renamed or moved. Document and kernel follow it. */

@@ -3,8 +3,8 @@ import { type DragEvent, type JSX, lazy, Suspense, useEffect, useRef, useState }
 import type { FileEntry, FolderPage } from '@tpulab/protocol';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import { addressOf } from '../page/address.js';
-import { download } from '../page/download.js';
+import { addressOf, runsAddress } from '../page/address.js';
+import { download } from '../../src/platform/download.js';
 import { deleteFile, moveFile, newFile, newFolder, renameFile } from '../page/file-actions.js';
 import type { SessionPage } from '../page/session-page.js';
 import { EMPTY, notebookOf, TEMPLATES } from '../../src/launcher/templates.js';
@@ -102,6 +102,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
       <header>
         <Brand />
         <h1>TPULab</h1>
+        {page.access.isReadOnly ? null : <a href={runsAddress(window)}>{trans.__('Runs')}</a>}
       </header>
       {why === null ? null : <p role="alert">{why}</p>}
       <section aria-labelledby="tpl-new">

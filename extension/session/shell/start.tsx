@@ -13,6 +13,7 @@ import { trans } from '../text.js';
 /** Without a notebook alone. */
 const Home = lazy(() => import('./home.js'));
 const TextFileView = lazy(() => import('./text-file.js'));
+const Runs = lazy(() => import('./runs.js'));
 /** With what reads such a file, which most people never need. */
 const BrowserFileGate = lazy(() => import('./browser-file-gate.js'));
 
@@ -83,7 +84,7 @@ export function Start({ address, theme }: StartProps): JSX.Element {
     case 'open':
       return address.notebook === null ? (
         <Suspense fallback={<Plain>{trans.__('Connecting…')}</Plain>}>
-          <Home page={state.page} />
+          {address.runs ? <Runs page={state.page} /> : <Home page={state.page} />}
         </Suspense>
       ) : isBrowserFile(address.notebook) ? (
         <Suspense fallback={<Plain>{trans.__('Opening the file…')}</Plain>}>

@@ -15,7 +15,7 @@ import type { IBridgeEvents } from '../events/tokens.js';
 import type { ICurrentKernel } from '../tokens.js';
 import type { OpenNotebooks } from './go-to-cell.js';
 import { insertPicture } from './insert-picture.js';
-import { download } from './download.js';
+import { download } from '../platform/download.js';
 
 export interface PanelActions {
   /** Requests to the runs of a kernel; null where they cannot be sent. The same object for the same kernel. */
@@ -135,10 +135,10 @@ export class PageActions implements PanelActions, IDisposable {
     const { notebooks, trans } = this._options;
     switch (what) {
       case 'csv':
-        download(fileName(run, 'csv'), 'text/csv', toCsv(run));
+        download(fileName(run, 'csv'), toCsv(run), 'text/csv');
         return;
       case 'json':
-        download(fileName(run, 'json'), 'application/json', toJson(run));
+        download(fileName(run, 'json'), toJson(run), 'application/json');
         return;
       case 'picture':
         if (notebooks) {

@@ -11,10 +11,15 @@ import {
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Widget } from '@lumino/widgets';
+import { createElement } from 'react';
 import type { CodeLocation } from '@tpulab/protocol';
 import { DrawLoop } from '../ui/draw-loop.js';
 import { CommandIDs } from '../commands.js';
+import { IBridgeBackends } from '../backends/tokens.js';
 import { IBridgeEvents } from '../events/tokens.js';
+import { RunsPage } from '../runs/runs-page.js';
 import { ICurrentKernel } from '../tokens.js';
 import { PageActions } from './actions.js';
 import { FirstUse, type Memory } from './first-use.js';
@@ -28,6 +33,7 @@ import { PanelWidget } from './widget.js';
 const PLUGIN_ID = '@tpulab/labextension:panel';
 const PANEL_ID = 'tpulab-panel';
 const DASHBOARD_ID = 'tpulab-dashboard';
+const RUNS_ID = 'tpulab-runs';
 
 const NO_ARGUMENTS = { args: { type: 'object', properties: {}, additionalProperties: false } } as const;
 
@@ -35,12 +41,13 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
   id: PLUGIN_ID,
   description: 'Shows devices, steps and compilations of the current kernel in a side panel.',
   autoStart: true,
-  requires: [ICurrentKernel, IBridgeEvents],
+  requires: [ICurrentKernel, IBridgeEvents, IBridgeBackends],
   optional: [INotebookTracker, ISettingRegistry, ICommandPalette, ILayoutRestorer, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     currentKernel: ICurrentKernel,
     events: IBridgeEvents,
+    backends: IBridgeBackends,
     notebooks: INotebookTracker | null,
     settings: ISettingRegistry | null,
     palette: ICommandPalette | null,
@@ -96,8 +103,36 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     });
     app.shell.add(panel, 'right', { rank: 300, type: 'TPULab' });
     restorer?.add(panel, PANEL_ID);
-    const tracker = new WidgetTracker<MainAreaWidget<PanelWidget>>({ namespace: 'tpulab-dashboard' });
-    addDashboard(app, { create: () => create().panel, tracker, palette, restorer, trans });
+    const parts = { app, palette, restorer, trans };
+    addMainArea(parts, {
+      id: DASHBOARD_ID,
+      tracker: new WidgetTracker({ namespace: DASHBOARD_ID }),
+      command: CommandIDs.openDashboard,
+      label: trans.__('Open the Dashboard'),
+      caption: trans.__('Devices, steps and runs side by side, in the main area'),
+      title: trans.__('TPULab'),
+      name: trans.__('TPULab dashboard'),
+      mode: 'split-right',
+      create: () => create().panel
+    });
+    addMainArea(parts, {
+      id: RUNS_ID,
+      tracker: new WidgetTracker({ namespace: RUNS_ID }),
+      command: CommandIDs.openRuns,
+      label: trans.__('Open the Runs'),
+      caption: trans.__('All runs of this machine and its remotes: search, overlay and compare'),
+      title: trans.__('Runs'),
+      name: trans.__('TPULab runs'),
+      mode: 'tab-after',
+      create: () =>
+        ReactWidget.create(
+          createElement(RunsPage, {
+            ...{ backends, loop, trans, isReadOnly: false },
+            onOpenDocument: path => void app.commands.execute('docmanager:open', { path }),
+            onGoTo: location => goToAction(app, notebooks, location)
+          })
+        )
+    });
     addCommands(app, { state, events, notebooks, palette, trans });
     if (settings) {
       void followSettings(settings, shown, loop);
@@ -233,21 +268,33 @@ class ShownSettings {
   private _settings = DEFAULT_SETTINGS;
 }
 
-interface DashboardParts {
-  readonly create: () => PanelWidget;
-  /** Lives as long as the page. */
-  readonly tracker: WidgetTracker<MainAreaWidget<PanelWidget>>;
+interface MainAreaParts {
+  readonly app: JupyterFrontEnd;
   readonly palette: ICommandPalette | null;
   readonly restorer: ILayoutRestorer | null;
   readonly trans: TranslationBundle;
 }
 
-/** The same panel in the main area, where its sections stand beside each other. */
-function addDashboard(app: JupyterFrontEnd, parts: DashboardParts): void {
-  const { create, tracker, palette, restorer, trans } = parts;
-  app.commands.addCommand(CommandIDs.openDashboard, {
-    label: trans.__('Open the Dashboard'),
-    caption: trans.__('Devices, steps and runs side by side, in the main area'),
+interface MainAreaPage {
+  readonly id: string;
+  /** Lives as long as the page. */
+  readonly tracker: WidgetTracker<MainAreaWidget>;
+  readonly command: string;
+  readonly label: string;
+  readonly caption: string;
+  readonly title: string;
+  /** For people who hear the page. */
+  readonly name: string;
+  readonly mode: 'split-right' | 'tab-after';
+  readonly create: () => Widget;
+}
+
+/** A page in the main area that is there once: the panel with its sections side by side, and the runs. */
+function addMainArea({ app, palette, restorer, trans }: MainAreaParts, page: MainAreaPage): void {
+  const { id, command, label, caption, tracker } = page;
+  app.commands.addCommand(command, {
+    label,
+    caption,
     icon: chipIcon,
     describedBy: NO_ARGUMENTS,
     execute: () => {
@@ -256,21 +303,22 @@ function addDashboard(app: JupyterFrontEnd, parts: DashboardParts): void {
         app.shell.activateById(open.id);
         return;
       }
-      const content = create();
+      const content = page.create();
       const widget = new MainAreaWidget({ content });
       // Lab names every content "main area content" when it takes it.
-      content.node.setAttribute('aria-label', trans.__('TPULab dashboard'));
-      widget.id = DASHBOARD_ID;
-      widget.title.label = trans.__('TPULab');
+      content.node.setAttribute('role', 'region');
+      content.node.setAttribute('aria-label', page.name);
+      widget.id = id;
+      widget.title.label = page.title;
       widget.title.icon = chipIcon;
       widget.title.closable = true;
       void tracker.add(widget);
-      app.shell.add(widget, 'main', { mode: 'split-right' });
+      app.shell.add(widget, 'main', { mode: page.mode });
     }
   });
-  palette?.addItem({ command: CommandIDs.openDashboard, category: trans.__('TPULab') });
+  palette?.addItem({ command, category: trans.__('TPULab') });
   if (restorer) {
-    void restorer.restore(tracker, { command: CommandIDs.openDashboard, name: () => DASHBOARD_ID });
+    void restorer.restore(tracker, { command, name: () => id });
   }
 }
 

@@ -7,9 +7,8 @@ import type { Run } from '../events/run.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { countText, durationText } from '../text/duration.js';
 import { metricText, valueText } from '../text/value.js';
-import type { KeptRun } from './kept-runs.js';
-import { keptSource } from './metric-data.js';
-import { metricNames } from './metric-data.js';
+import { isWhole, type KeptRun } from './kept-runs.js';
+import { keptSource, metricNames } from './metric-data.js';
 import { LogView } from './log-view.js';
 import { MetricsView } from './metrics-view.js';
 
@@ -45,7 +44,7 @@ export function KeptRunsView(props: KeptRunsViewProps): JSX.Element | null {
   const shown = all ? entries : entries.slice(0, SHOWN);
   const isCompared = (key: string): boolean => compared.includes(key);
   const open = (entry: Entry): void => {
-    if (entry.kept && !entry.kept.body) {
+    if (entry.kept && !isWhole(entry.kept)) {
       onOpenKept(entry.kept);
     }
   };

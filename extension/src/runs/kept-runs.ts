@@ -2,8 +2,8 @@
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
-import { KeptRun as KeptRunBody, KeptRuns, type KeptRunSummary } from '@tpulab/protocol';
-import { askBridge, bodyAs } from '../backends/bridge-request.js';
+import { KeptRun as KeptRunBody, KeptRuns, type KeptRunSummary, type RunLabels } from '@tpulab/protocol';
+import { askBridge, bodyAs, messageOf } from '../backends/bridge-request.js';
 
 export const LIST_INTERVAL_MS = 30_000;
 const ANSWER_MS = 10_000;
@@ -13,6 +13,11 @@ export interface KeptRun {
   readonly key: string;
   readonly summary: KeptRunSummary;
   readonly body: KeptRunBody | null;
+}
+
+/** False for one that was never opened, and for one that has gone on since. */
+export function isWhole({ summary, body }: KeptRun): boolean {
+  return body?.lastAt === summary.lastAt;
 }
 
 export class KeptRunList implements IDisposable {
@@ -28,15 +33,20 @@ export class KeptRunList implements IDisposable {
     return this._runs;
   }
 
+  /** False until the bridge has answered once. */
+  get isKnown(): boolean {
+    return this._isKnown;
+  }
+
   get isDisposed(): boolean {
     return this._stopped.signal.aborted;
   }
 
   /** Keeps the list fresh until disposed. */
-  look(): IDisposable {
+  look(intervalMs = LIST_INTERVAL_MS): IDisposable {
     this._lookers += 1;
     void this.refresh();
-    this._timer ??= setInterval(() => void this.refresh(), LIST_INTERVAL_MS);
+    this._timer ??= setInterval(() => void this.refresh(), intervalMs);
     return new DisposableDelegate(() => {
       this._lookers -= 1;
       if (this._lookers === 0) {
@@ -52,13 +62,13 @@ export class KeptRunList implements IDisposable {
     if (!listed || this.isDisposed) {
       return;
     }
+    this._isKnown = true;
     const before = new Map(this._runs.map(run => [run.key, run]));
-    this._runs = listed.runs.map(summary => {
-      const known = before.get(summary.key);
-      // A run that has gone on since it was opened is out of date.
-      const body = known?.body?.lastAt === summary.lastAt ? known.body : null;
-      return { key: summary.key, summary, body };
-    });
+    this._runs = listed.runs.map(summary => ({
+      key: summary.key,
+      summary,
+      body: before.get(summary.key)?.body ?? null
+    }));
     this._changed.emit();
   }
 
@@ -71,6 +81,27 @@ export class KeptRunList implements IDisposable {
     this._runs = this._runs.map(run => (run.key === key ? { ...run, body } : run));
     this._changed.emit();
     return true;
+  }
+
+  /** Writes tags, a note or a group at a run. @returns why it could not be done; null when it was */
+  async label(key: string, labels: RunLabels): Promise<string | null> {
+    try {
+      const answer = await askBridge({
+        settings: this._settings(),
+        route: `bridge/v1/runs/${encodeURIComponent(key)}`,
+        method: 'PATCH',
+        body: labels,
+        timeoutMs: ANSWER_MS,
+        signals: [this._stopped.signal]
+      });
+      if (!answer.response.ok) {
+        return messageOf(answer) ?? `status ${answer.response.status}`;
+      }
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
+    }
+    await this.refresh();
+    return null;
   }
 
   dispose(): void {
@@ -96,6 +127,7 @@ export class KeptRunList implements IDisposable {
   private readonly _changed = new Signal<this, void>(this);
   private readonly _stopped = new AbortController();
   private _runs: readonly KeptRun[] = [];
+  private _isKnown = false;
   private _lookers = 0;
   private _timer: ReturnType<typeof setInterval> | undefined;
 }

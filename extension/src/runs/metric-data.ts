@@ -1,6 +1,8 @@
 /** The metrics of one run or of several, as the columns of a chart. */
+import { momentOf } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import type { KeptRun } from './kept-runs.js';
+import { wholeSeries } from './runs-table.js';
 
 /** What a chart needs of a run: of one that goes on, or of one that was kept. */
 export interface MetricSource {
@@ -16,26 +18,35 @@ export interface MetricPoints {
   readonly values: ArrayLike<number>;
   /** Unix milliseconds of the steps, where they are known. */
   readonly times?: ArrayLike<number>;
+  readonly tokensPerStep?: number;
   /** The newest value, also when it is not among the points. */
   readonly last?: number;
   /** The step from which on every value has been NaN or infinite. */
   readonly nonFiniteSince?: number | null;
 }
 
-/** What a chart counts along: steps, or seconds since the first point of each run. */
-export type MetricAxis = 'step' | 'time';
+/** What a chart counts along: steps, seconds since the first point of each run, or tokens. */
+export type MetricAxis = 'step' | 'time' | 'tokens';
 
 export interface ColumnOptions {
   readonly axis?: MetricAxis;
   /** Weight of what came before in the moving mean, 0 (none) to below 1. */
   readonly smoothing?: number;
+  /** What is in view of the axis; null: everything. */
+  readonly range?: readonly [number, number] | null;
 }
 
-/** True where every run knows when its steps were. */
-export function hasTimes(sources: readonly MetricSource[], name: string): boolean {
+/** True where every run knows when its steps were, or of how many tokens. */
+export function hasAxis(sources: readonly MetricSource[], name: string, axis: MetricAxis): boolean {
   return sources.every(source => {
     const points = source.series(name);
-    return points === null || (points.times !== undefined && Number.isFinite(points.times[0]));
+    return (
+      points === null ||
+      axis === 'step' ||
+      (axis === 'tokens'
+        ? points.tokensPerStep !== undefined
+        : points.times !== undefined && Number.isFinite(points.times[0]))
+    );
   });
 }
 
@@ -43,12 +54,12 @@ export function hasTimes(sources: readonly MetricSource[], name: string): boolea
 export function metricColumns(
   sources: readonly MetricSource[],
   name: string,
-  { axis = 'step', smoothing = 0 }: ColumnOptions = {}
+  { axis = 'step', smoothing = 0, range = null }: ColumnOptions = {}
 ): (number | null)[][] {
   const all = sources.map(source => {
     const points = source.series(name);
     return (
-      points && { at: axisOf(points, axis), values: smoothed(Array.from(points.values, plotted), smoothing) }
+      points && inRange(axisOf(points, axis), smoothed(Array.from(points.values, plotted), smoothing), range)
     );
   });
   const [only] = all;
@@ -67,8 +78,24 @@ export function metricColumns(
   return [sorted, ...columns];
 }
 
-function axisOf({ steps, times }: MetricPoints, axis: MetricAxis): number[] {
+function inRange(
+  at: number[],
+  values: (number | null)[],
+  range: ColumnOptions['range']
+): { at: number[]; values: (number | null)[] } {
+  if (!range) {
+    return { at, values };
+  }
+  const isIn = (_: unknown, point: number): boolean =>
+    (at[point] ?? 0) >= range[0] && (at[point] ?? 0) <= range[1];
+  return { at: at.filter(isIn), values: values.filter(isIn) };
+}
+
+function axisOf({ steps, times, tokensPerStep }: MetricPoints, axis: MetricAxis): number[] {
   const first = times?.[0] ?? 0;
+  if (axis === 'tokens' && tokensPerStep !== undefined) {
+    return Array.from(steps, step => (step + 1) * tokensPerStep);
+  }
   return axis === 'time' && times ? Array.from(times, time => (time - first) / 1_000) : Array.from(steps);
 }
 
@@ -124,6 +151,23 @@ function sourceOf(run: Run): MetricSource {
 }
 
 /** Null until it was opened. */
-export function keptSource({ key, summary, body }: KeptRun): MetricSource | null {
-  return body && { key, label: summary.name, series: name => body.series[name] ?? null };
+export function keptSource({ key, summary, body }: KeptRun, label = summary.name): MetricSource | null {
+  if (!body) {
+    return null;
+  }
+  const { tokensPerStep } = body;
+  const series = (name: string): MetricPoints | null => {
+    const points = Object.hasOwn(body.series, name) ? body.series[name] : undefined;
+    if (!points) {
+      return null;
+    }
+    const whole = wholeSeries(points);
+    return {
+      steps: whole.map(([step]) => step),
+      values: whole.map(([, value]) => value),
+      times: whole.map(([step]) => momentOf(body, step) ?? Number.NaN),
+      ...(tokensPerStep === undefined ? {} : { tokensPerStep })
+    };
+  };
+  return { key, label, series };
 }

@@ -1,13 +1,13 @@
 /** The metrics of a run: each with its shape, and on demand its chart, with other runs beside it when they are compared. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { type JSX, useState } from 'react';
+import { type JSX, type KeyboardEvent, useState } from 'react';
 import { LineView } from '../ui/charts/line-view.js';
 import { Sparkline } from '../ui/charts/sparkline.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { countText, secondsText } from '../text/duration.js';
 import { metricText } from '../text/value.js';
 import {
-  hasTimes,
+  hasAxis,
   type MetricAxis,
   metricColumns,
   type MetricPoints,
@@ -25,6 +25,8 @@ export interface MetricsViewProps {
   readonly onToggle: (name: string) => void;
   /** It is shown elsewhere, and opened from there. */
   readonly main?: string | undefined;
+  /** Charts alone, where a table has the figures. */
+  readonly hasTiles?: boolean;
   readonly loop: DrawLoop;
   readonly trans: TranslationBundle;
 }
@@ -35,10 +37,10 @@ const SMOOTHINGS = [0, 0.6, 0.9, 0.99] as const;
 
 /** Told apart by colour and by dash. */
 const LINES = [
-  { colour: '--jp-brand-color1' },
-  { colour: '--jp-tpulab-input', dash: [6, 3] },
-  { colour: '--jp-tpulab-compile', dash: [2, 2] },
-  { colour: '--jp-tpulab-device', dash: [8, 3, 2, 3] },
+  { colour: '--jp-tpulab-run-a' },
+  { colour: '--jp-tpulab-run-b', dash: [6, 3] },
+  { colour: '--jp-tpulab-run-c', dash: [2, 2] },
+  { colour: '--jp-tpulab-input', dash: [8, 3, 2, 3] },
   { colour: '--jp-ui-font-color2', dash: [4, 4] }
 ] as const;
 
@@ -46,12 +48,18 @@ interface ChartOptions {
   readonly axis: MetricAxis;
   readonly smoothing: number;
   readonly logarithmic: boolean;
+  /** What was zoomed to, in all charts. */
+  readonly range: readonly [number, number] | null;
 }
 
 export function MetricsView(props: MetricsViewProps): JSX.Element | null {
   const { sources, names, version, main, onToggle, trans } = props;
   const [all, setAll] = useState(false);
-  const [options, setOptions] = useState<ChartOptions>({ axis: 'step', smoothing: 0, logarithmic: false });
+  const [options, setOptions] = useState<ChartOptions>({
+    ...{ axis: 'step', smoothing: 0, logarithmic: false },
+    range: null
+  });
+  const [cursor, setCursor] = useState<number | null>(null);
   if (names.length === 0) {
     return null;
   }
@@ -60,10 +68,17 @@ export function MetricsView(props: MetricsViewProps): JSX.Element | null {
   const others = names.filter(name => name !== main);
   const shown = all ? others : others.slice(0, TILES_SHOWN);
   const hidden = others.length - shown.length;
+  const onKey = ({ key }: KeyboardEvent): void => {
+    const [first] = opened;
+    if ((key === '+' || key === '-') && first !== undefined) {
+      setOptions({ ...options, range: zoomed(sources, first, options, cursor, key === '+' ? 0.5 : 2) });
+    }
+  };
+  const hasTiles = props.hasTiles ?? true;
   return (
-    <div className="jp-TPULabMetrics">
-      <ul className="jp-TPULabMetrics-tiles" aria-label={trans.__('Metrics')}>
-        {shown.map(name => {
+    <div className="jp-TPULabMetrics" onKeyDown={onKey}>
+      <ul hidden={!hasTiles} className="jp-TPULabMetrics-tiles" aria-label={trans.__('Metrics')}>
+        {(hasTiles ? shown : []).map(name => {
           const own = sources[0]?.series(name) ?? null;
           return (
             <li key={name}>
@@ -86,7 +101,7 @@ export function MetricsView(props: MetricsViewProps): JSX.Element | null {
           );
         })}
       </ul>
-      {hidden > 0 || all ? (
+      {hasTiles && (hidden > 0 || all) ? (
         <button type="button" className="jp-TPULab-link" aria-expanded={all} onClick={() => setAll(!all)}>
           {all ? trans.__('Show fewer metrics') : trans._n('%1 more metric', '%1 more metrics', hidden)}
         </button>
@@ -94,12 +109,20 @@ export function MetricsView(props: MetricsViewProps): JSX.Element | null {
       {opened
         .filter(name => names.includes(name))
         .map(name => (
-          <MetricChart key={name} {...props} name={name} options={options} />
+          <MetricChart
+            key={name}
+            {...props}
+            name={name}
+            options={options}
+            cursor={opened.length > 1 ? cursor : undefined}
+            onCursor={setCursor}
+            onRange={range => setOptions({ ...options, range })}
+          />
         ))}
       {opened.length > 0 ? (
         <Options
           options={options}
-          hasTimes={opened.every(name => hasTimes(sources, name))}
+          has={axis => opened.every(name => hasAxis(sources, name, axis))}
           onChange={setOptions}
           trans={trans}
         />
@@ -113,19 +136,37 @@ function lastText(points: MetricPoints | null): string {
   return last === undefined ? '–' : metricText(last);
 }
 
-function MetricChart({
-  sources,
-  name,
-  version,
-  loop,
-  options,
-  trans
-}: MetricsViewProps & { readonly name: string; readonly options: ChartOptions }): JSX.Element {
-  const axis = options.axis === 'time' && hasTimes(sources, name) ? 'time' : 'step';
-  const { smoothing, logarithmic } = options;
+/** The part of the axis that is in view when it is made shorter or longer; null: all of it. */
+function zoomed(
+  sources: readonly MetricSource[],
+  name: string,
+  { axis, range }: ChartOptions,
+  cursor: number | null,
+  factor: number
+): readonly [number, number] | null {
+  const [whole = []] = metricColumns(sources, name, { axis });
+  const [first, last] = [whole[0] ?? 0, whole.at(-1) ?? 0];
+  const [from, to] = range ?? [first, last];
+  const middle = cursor ?? (from + to) / 2;
+  const [low, high] = [middle - (middle - from) * factor, middle + (to - middle) * factor];
+  return low <= first && high >= last ? null : [Math.max(first, low), Math.min(last, high)];
+}
+
+interface MetricChartProps extends MetricsViewProps {
+  readonly name: string;
+  readonly options: ChartOptions;
+  readonly cursor: number | null | undefined;
+  readonly onCursor: (x: number | null) => void;
+  readonly onRange: (range: readonly [number, number] | null) => void;
+}
+
+function MetricChart(props: MetricChartProps): JSX.Element {
+  const { sources, name, version, loop, options, cursor, onCursor, onRange, trans } = props;
+  const axis = hasAxis(sources, name, options.axis) ? options.axis : 'step';
+  const { smoothing, logarithmic, range } = options;
   const own = sources[0]?.series(name) ?? null;
   const since = own?.nonFiniteSince ?? null;
-  const columns = metricColumns(sources, name, { axis, smoothing });
+  const columns = metricColumns(sources, name, { axis, smoothing, range });
   const lines = sources.map(({ label }, at) => ({
     name: label,
     ...(LINES[at % LINES.length] ?? LINES[0]),
@@ -133,7 +174,8 @@ function MetricChart({
   }));
   // The mean of one run is drawn over what it is the mean of.
   const [x = [], ...means] = columns;
-  const raw = smoothing > 0 && sources.length === 1 ? metricColumns(sources, name, { axis }).slice(1) : [];
+  const raw =
+    smoothing > 0 && sources.length === 1 ? metricColumns(sources, name, { axis, range }).slice(1) : [];
   return (
     <LineView
       title={name}
@@ -144,23 +186,31 @@ function MetricChart({
         ...lines
       ]}
       data={[x, ...raw, ...means] as typeof columns}
-      version={`${version} ${sources.length} ${axis} ${smoothing}`}
+      version={`${version} ${sources.length} ${axis} ${smoothing} ${String(range)}`}
       loop={loop}
       xText={axis === 'time' ? seconds => secondsText(seconds * 1_000) : countText}
       yText={metricText}
       logarithmic={logarithmic}
+      onRange={onRange}
+      onCursorX={onCursor}
+      {...(cursor === undefined ? {} : { cursorX: cursor })}
     />
   );
 }
 
 interface OptionsProps {
   readonly options: ChartOptions;
-  readonly hasTimes: boolean;
+  readonly has: (axis: MetricAxis) => boolean;
   readonly onChange: (options: ChartOptions) => void;
   readonly trans: TranslationBundle;
 }
 
-function Options({ options, hasTimes: timed, onChange, trans }: OptionsProps): JSX.Element {
+function Options({ options, has, onChange, trans }: OptionsProps): JSX.Element {
+  const axes: readonly (readonly [MetricAxis, string])[] = [
+    ['step', trans.__('steps')],
+    ['time', trans.__('wall time')],
+    ['tokens', trans.__('tokens')]
+  ];
   return (
     <div className="jp-TPULab-row jp-TPULabMetrics-options" role="group" aria-label={trans.__('Charts')}>
       <label>
@@ -176,16 +226,23 @@ function Options({ options, hasTimes: timed, onChange, trans }: OptionsProps): J
           ))}
         </select>
       </label>
-      <button
-        type="button"
-        className="jp-TPULab-option"
-        aria-pressed={options.axis === 'time' && timed}
-        disabled={!timed}
-        title={timed ? undefined : trans.__('Compared runs have no step times.')}
-        onClick={() => onChange({ ...options, axis: options.axis === 'time' ? 'step' : 'time' })}
-      >
-        {trans.__('wall time')}
-      </button>
+      <span className="jp-TPULab-choice">
+        {axes
+          .filter(([axis]) => axis !== 'tokens' || has(axis))
+          .map(([axis, text]) => (
+            <button
+              key={axis}
+              type="button"
+              className="jp-TPULab-option"
+              aria-pressed={options.axis === axis && has(axis)}
+              disabled={!has(axis)}
+              title={has(axis) ? undefined : trans.__('Compared runs have no step times.')}
+              onClick={() => onChange({ ...options, axis, range: null })}
+            >
+              {text}
+            </button>
+          ))}
+      </span>
       <button
         type="button"
         className="jp-TPULab-option"
@@ -194,6 +251,15 @@ function Options({ options, hasTimes: timed, onChange, trans }: OptionsProps): J
       >
         {trans.__('log scale')}
       </button>
+      {options.range ? (
+        <button
+          type="button"
+          className="jp-TPULab-option"
+          onClick={() => onChange({ ...options, range: null })}
+        >
+          {trans.__('Show everything')}
+        </button>
+      ) : null}
     </div>
   );
 }

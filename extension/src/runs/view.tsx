@@ -7,7 +7,7 @@ import { HyperView } from './hyper-view.js';
 import type { LoggedRun } from './log-view.js';
 import type { ControlModel } from './model.js';
 
-const RUN_EXAMPLE =
+export const RUN_EXAMPLE =
   'run = tpulab.run("train",\n  hyperparameters={"lr": 3e-4})\nfor batch in run.steps(data):\n  …';
 
 export function NoRun({ trans }: { readonly trans: TranslationBundle }): JSX.Element {

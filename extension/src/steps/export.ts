@@ -92,7 +92,7 @@ function rounded(ms: number): number {
 }
 
 /** A name of the user's: quoted, and never a formula of a spreadsheet. */
-function cell(text: string): string {
+export function cell(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -459,3 +459,23 @@ def test_a_cause_that_cannot_be_found_is_unknown(
         "after": None,
         "advice": None,
     }
+
+
+def test_a_program_in_a_run_has_the_fingerprint_of_what_xla_was_given(
+    text_agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text_agent.compiles.attach()
+    messages: list[Any] = []
+    monkeypatch.setattr(text_agent.compiles, "_send", messages.append)
+    for factor in (2.0, 2.0, 3.0):
+        for _ in tpulab.steps(range(1)):
+            jax.jit(lambda value, by=factor: value * by)(x(3))
+    # Outside a run nobody compares it, and it is not worked out.
+    jax.jit(lambda value: value * 4)(x(3))
+    for message in messages:
+        check_message(message)
+    finished = [one for one in messages if one["phase"] == "finished" and not one["eager"]]
+    first, same, other, outside = (one.get("fingerprint") for one in finished)
+    assert first == same != other
+    assert None not in (first, other)
+    assert outside is None

@@ -269,7 +269,9 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const events = undo.use(
     new EventSource(registry, hub, log, machine, remotes, { gatewayId, source: notices })
   );
-  const runs = undo.use(new RunArchive({ folder: path.join(stateDir, 'runs'), events, log }));
+  const documentOf = (kernelId: string): string | null =>
+    sessions.list().find(({ kernel }) => kernel.id === kernelId)?.path ?? null;
+  const runs = undo.use(new RunArchive({ folder: path.join(stateDir, 'runs'), events, log, documentOf }));
 
   const tokens = new TokenStore(stateDir);
   const narrowed = new NarrowedAccess({ rootDir, sessions, registry, specs, outputs, tokens, log });

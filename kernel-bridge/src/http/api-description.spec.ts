@@ -92,6 +92,7 @@ describe('openapi.json', () => {
     ['GET', '/bridge/v1/devices/history'],
     ['GET', '/bridge/v1/runs'],
     ['GET', '/bridge/v1/runs/x'],
+    ['PATCH', '/bridge/v1/runs/x'],
     ['GET', '/bridge/v1/kernels/x/journal'],
     ['GET', '/bridge/v1/kernels/x/outputs']
   ])('%s %s answers with a status that is described', async (method, target) => {

@@ -1,6 +1,6 @@
 /** The WebSocket `/bridge/v1/events`. */
 import { Type } from '@sinclair/typebox';
-import { KeptRun, KeptRunKey, KeptRuns, type KeptRunSummary } from '@tpulab/protocol';
+import { KeptRun, KeptRunKey, KeptRuns, KeptRunSummary, RunLabels } from '@tpulab/protocol';
 import type { WebSocket } from 'ws';
 import type { RouteAccess } from '../http/access-hooks.js';
 import { failure } from '../http/api-description.js';
@@ -41,6 +41,7 @@ export function eventsRoute(
 interface KeptRunSource {
   list(): Promise<KeptRunSummary[]>;
   read(key: string): Promise<KeptRun | null>;
+  label(key: string, labels: RunLabels): Promise<KeptRunSummary | null>;
 }
 
 export function addRunsRoutes(app: App, runs: KeptRunSource): void {
@@ -69,6 +70,23 @@ export function addRunsRoutes(app: App, runs: KeptRunSource): void {
       const kept = await runs.read(request.params.key);
       if (!kept) throw new RunNotFoundError(request.params.key);
       return kept;
+    }
+  );
+
+  app.patch(
+    '/bridge/v1/runs/:key',
+    {
+      schema: {
+        summary: 'Write tags, a note or a group at a run',
+        params: Type.Object({ key: KeptRunKey }),
+        body: RunLabels,
+        response: { 200: KeptRunSummary, 404: failure('No such run is stored.') }
+      }
+    },
+    async request => {
+      const labelled = await runs.label(request.params.key, request.body);
+      if (!labelled) throw new RunNotFoundError(request.params.key);
+      return labelled;
     }
   );
 }

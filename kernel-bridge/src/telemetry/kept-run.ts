@@ -3,11 +3,15 @@ import {
   extremes,
   thinned,
   type BandMessage,
+  type CompileMessage,
   type ControlMessage,
   type FiguresMessage,
   type KeptRun,
   type KeptRunSummary,
+  type PaceMessage,
   type RunMessage,
+  type RunPart,
+  type StepSample,
   type StepsMessage
 } from '@tpulab/protocol';
 
@@ -15,6 +19,9 @@ import {
 export const POINTS_KEPT = 1_000;
 const METRICS_KEPT = 32;
 const NOTES_KEPT = 256;
+const PROGRAMS_KEPT = 128;
+/** Parts of a run with sums of their own; beyond twice as many, two become one. */
+export const PARTS_KEPT = 128;
 
 export function keptKey(kernelId: string, run: string): string {
   const safe = (text: string): string => text.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 90);
@@ -46,7 +53,14 @@ export function newKeptRun(kernelId: string, run: string, time: number): KeptRun
 /** @returns whether the run has come to its end by this */
 export function addToRun(
   kept: KeptRun,
-  message: RunMessage | StepsMessage | FiguresMessage | BandMessage | ControlMessage
+  message:
+    | RunMessage
+    | StepsMessage
+    | FiguresMessage
+    | BandMessage
+    | ControlMessage
+    | PaceMessage
+    | CompileMessage
 ): boolean {
   kept.lastAt = Math.max(kept.lastAt, message.time);
   switch (message.type) {
@@ -72,7 +86,33 @@ export function addToRun(
     case 'control':
       kept.commands = [...kept.commands.filter(({ id }) => id !== message.id), message].slice(-NOTES_KEPT);
       return false;
+    case 'pace':
+      if (message.tokensPerSecond !== null && message.stepsPerSecond)
+        kept.tokensPerStep = message.tokensPerSecond / message.stepsPerSecond;
+      return false;
+    case 'compile':
+      addProgram(kept, message);
+      return false;
   }
+}
+
+/** The first ones stay, and of the others the newest. A replay says some of them again. */
+function addProgram(kept: KeptRun, message: CompileMessage): void {
+  const { phase, eager, location, reason, cacheHit, fingerprint = null } = message;
+  if (phase !== 'finished' || eager) return;
+  const programs = (kept.programs ??= []);
+  const ms = message.traceMs + message.lowerMs + message.compileMs;
+  if (programs.some(known => known.function === message.function && known.ms === ms)) return;
+  if (programs.length >= PROGRAMS_KEPT) programs.splice(PROGRAMS_KEPT / 2, 1);
+  programs.push({
+    function: message.function,
+    step: kept.steps,
+    ms,
+    cacheHit,
+    location,
+    reason,
+    fingerprint
+  });
 }
 
 /** A history that is replayed after a restart of the gateway says again what is known already: that is left out by its number. */
@@ -82,8 +122,56 @@ function addSteps(kept: KeptRun, { steps }: StepsMessage): void {
     kept.steps = step.index + 1;
     for (const name of Object.keys(kept.totals) as (keyof KeptRun['totals'])[])
       kept.totals[name] += step[name];
+    addToPart(kept, step);
     for (const [name, value] of Object.entries(step.metrics ?? {})) addPoint(kept, name, step.index, value);
   }
+}
+
+function addToPart(kept: KeptRun, step: StepSample): void {
+  const parts = (kept.parts ??= { size: 1, list: [] });
+  let part = parts.list.at(-1);
+  if (!part || step.index >= part.step - (part.step % parts.size) + parts.size) {
+    if (parts.list.length >= 2 * PARTS_KEPT) {
+      parts.size *= 2;
+      parts.list = merged(parts.list, parts.size);
+      part = parts.list.at(-1);
+    }
+    if (!part || step.index >= part.step - (part.step % parts.size) + parts.size)
+      parts.list.push((part = emptyPart(step.index, step.startTime)));
+  }
+  const isInterrupted = Object.keys(step.bands ?? {}).some(kind => kind !== 'transfer');
+  if (step.compileMs > 0 || isInterrupted) return;
+  part.steps += 1;
+  part.wallMs += step.wallMs;
+  if (step.deviceKnown) part.watched.steps += 1;
+  const sums = step.deviceKnown ? part.watched : part.unwatched;
+  for (const name of SUMS) sums[name] += step[name];
+}
+
+const SUMS = ['wallMs', 'inputMs', 'hostMs', 'deviceMs', 'gapMs'] as const;
+
+function emptyPart(step: number, time: number): RunPart {
+  const none = { wallMs: 0, inputMs: 0, hostMs: 0, deviceMs: 0, gapMs: 0 };
+  return { step, time, steps: 0, wallMs: 0, watched: { steps: 0, ...none }, unwatched: none };
+}
+
+function merged(parts: readonly RunPart[], size: number): RunPart[] {
+  const list: RunPart[] = [];
+  for (const part of parts) {
+    const last = list.at(-1);
+    if (!last || Math.floor(last.step / size) !== Math.floor(part.step / size)) {
+      list.push(part);
+      continue;
+    }
+    last.steps += part.steps;
+    last.wallMs += part.wallMs;
+    last.watched.steps += part.watched.steps;
+    for (const name of SUMS) {
+      last.watched[name] += part.watched[name];
+      last.unwatched[name] += part.unwatched[name];
+    }
+  }
+  return list;
 }
 
 function addPoint(kept: KeptRun, name: string, index: number, value: number): void {
@@ -116,5 +204,14 @@ function addTo({ steps, values }: KeptRun['series'][string], [step, value]: read
 
 export function summaryOf(kept: KeptRun): KeptRunSummary {
   const { key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics } = kept;
-  return { key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics };
+  const { labels, machine, document, parts } = kept;
+  const done = parts?.list.reduce((sum, part) => sum + part.steps, 0) ?? 0;
+  const wallMs = parts?.list.reduce((sum, part) => sum + part.wallMs, 0) ?? 0;
+  return {
+    ...{ key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics },
+    ...(labels && { labels }),
+    ...(machine !== undefined && { machine }),
+    ...(document !== undefined && { document }),
+    ...(done > 0 && { stepMs: wallMs / done })
+  };
 }

@@ -5,7 +5,7 @@ import type { RunMessage, StepsMessage } from '@tpulab/protocol';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { SourcedEvent } from './event-source.js';
-import { POINTS_KEPT } from './kept-run.js';
+import { PARTS_KEPT, POINTS_KEPT } from './kept-run.js';
 import { RunArchive } from './run-archive.js';
 
 const log = pino({ level: 'silent' });
@@ -59,6 +59,67 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 describe('the archive of runs', () => {
+  it('has sums of parts without compilations and evaluations, the programs, the machine and the notebook', async () => {
+    await using archive = new RunArchive({
+      ...{ folder: path.join(folder, 'runs'), events: told, log },
+      documentOf: () => 'lessons/a.ipynb'
+    });
+    await archive.list();
+    told.tell('devices', 'k', {
+      ...{ type: 'devices', time: T0, runtime: 'jax', runtimeVersion: '1', platform: 'tpu' },
+      devices: Array.from({ length: 8 }, (_, id) => ({ id, kind: 'TPU v5 lite' }))
+    });
+    told.tell('runs', 'k', run('running'));
+    const first = steps(0, 1000);
+    Object.assign(first.steps[0] ?? {}, { compileMs: 500, wallMs: 510 });
+    Object.assign(first.steps[400] ?? {}, { bands: { evaluate: 90 }, wallMs: 100 });
+    Object.assign(first.steps[500] ?? {}, { deviceKnown: false, hostMs: 8, deviceMs: 0 });
+    told.tell('steps', 'k', first);
+    const compiled = {
+      ...{ type: 'compile', time: T0, id: 1, phase: 'finished', function: 'step', variant: 1, run: 'r1' },
+      ...{ traceMs: 1, lowerMs: 1, compileMs: 8, cacheHit: false, eager: false, location: null },
+      reason: { verdict: 'first', argument: null, before: null, after: null, advice: null },
+      fingerprint: 'a3f1c9'
+    };
+    for (const message of [
+      compiled,
+      compiled,
+      { ...compiled, phase: 'started' },
+      { ...compiled, eager: true }
+    ])
+      told.tell('compile', 'k', message);
+    const [summary] = await archive.list();
+    expect(summary).toMatchObject({ machine: 'TPU v5 lite × 8', document: 'lessons/a.ipynb', stepMs: 10 });
+    const kept = await archive.read('k.r1');
+    const parts = kept?.parts?.list ?? [];
+    expect(parts.length).toBeLessThanOrEqual(2 * PARTS_KEPT);
+    expect(parts.reduce((sum, part) => sum + part.steps, 0)).toBe(998);
+    expect(parts.reduce((sum, part) => sum + part.watched.steps, 0)).toBe(997);
+    expect(parts.reduce((sum, part) => sum + part.watched.deviceMs, 0)).toBe(997 * 6);
+    expect(parts.reduce((sum, part) => sum + part.unwatched.hostMs, 0)).toBe(8);
+    expect(kept?.programs).toEqual([
+      expect.objectContaining({ function: 'step', ms: 10, fingerprint: 'a3f1c9' })
+    ]);
+  });
+
+  it('keeps tags, note and group of a running and of a finished run, also over a restart', async () => {
+    {
+      await using archive = archiveOf();
+      await archive.list();
+      told.tell('runs', 'k', run('running'));
+      told.tell('steps', 'k', steps(0, 5));
+      expect(await archive.label('k.r1', { tags: ['keep'] })).toMatchObject({ labels: { tags: ['keep'] } });
+      told.tell('runs', 'k', run('finished', 'r1', T0 + 10));
+      await archive.write();
+      expect(await archive.label('k.r1', { note: 'better' })).toMatchObject({ steps: 5 });
+      expect(await archive.label('k.none', { note: 'x' })).toBeNull();
+    }
+    await using again = archiveOf();
+    expect(await again.list()).toMatchObject([
+      { state: 'finished', labels: { tags: ['keep'], note: 'better' } }
+    ]);
+  });
+
   it('has a finished run after its gateway has gone, with metrics, totals and what was asked of it', async () => {
     {
       await using first = archiveOf();

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
-import { KeptRun, type KeptRunSummary } from '@tpulab/protocol';
+import { type DevicesMessage, KeptRun, type KeptRunSummary, type RunLabels } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { writeAtomically } from '../platform/write-atomically.js';
 import type { SourcedEvent } from './event-source.js';
@@ -16,6 +16,17 @@ export const RUNS_KEPT = 200;
 const WRITE_MS = 30_000;
 /** Events that may come before the files have been read; there are more only in a flood, which the steps' own numbers survive. */
 const EARLY_EVENTS = 20_000;
+
+const TOPICS: ReadonlySet<string> = new Set(['runs', 'steps', 'kernels', 'compile', 'devices']);
+const OF_RUN: ReadonlySet<string> = new Set([
+  'run',
+  'steps',
+  'figures',
+  'band',
+  'control',
+  'pace',
+  'compile'
+]);
 
 const schema = TypeCompiler.Compile(KeptRun);
 
@@ -27,6 +38,8 @@ export interface RunArchiveOptions {
   readonly folder: string;
   readonly events: RunEvents;
   readonly log: Logger;
+  /** The notebook of a kernel; null where it has none. */
+  readonly documentOf?: (kernelId: string) => string | null;
   readonly runsKept?: number;
   readonly writeMs?: number;
 }
@@ -37,6 +50,8 @@ export class RunArchive implements AsyncDisposable {
   /** Runs that go on, and those that ended and are not written yet. */
   readonly #open = new Map<string, KeptRun>();
   readonly #dirty = new Set<string>();
+  /** What each kernel computes on. */
+  readonly #machines = new Map<string, string>();
   readonly #listening: Disposable;
   readonly #ready: Promise<void>;
   readonly #timer: NodeJS.Timeout;
@@ -65,6 +80,20 @@ export class RunArchive implements AsyncDisposable {
     return this.#open.get(key) ?? (this.#summaries.has(key) ? await this.#readFile(key) : null);
   }
 
+  /** What people write at a run. Null for a run that is not kept, or whose file cannot be read. */
+  async label(key: string, labels: RunLabels): Promise<KeptRunSummary | null> {
+    const kept = await this.read(key);
+    if (!kept) return null;
+    kept.labels = { ...kept.labels, ...labels };
+    // It may have been opened by an event while its file was read.
+    const open = this.#open.get(key);
+    if (open) open.labels = kept.labels;
+    else this.#open.set(key, kept);
+    this.#dirty.add(key);
+    await this.write();
+    return summaryOf(kept);
+  }
+
   /** Resolves when what has changed is on the disk, or could not be written. */
   write(): Promise<void> {
     return (this.#writing = this.#writing.then(() => this.#write()));
@@ -78,7 +107,7 @@ export class RunArchive implements AsyncDisposable {
   }
 
   #hear(event: SourcedEvent): void {
-    if (event.topic !== 'runs' && event.topic !== 'steps' && event.topic !== 'kernels') return;
+    if (!TOPICS.has(event.topic) || event.kernelId === null) return;
     if (this.#early) {
       if (this.#early.length < EARLY_EVENTS) this.#early.push(event);
       return;
@@ -96,11 +125,13 @@ export class RunArchive implements AsyncDisposable {
     if (event.topic === 'kernels') {
       if (told.removed === true || told.executionState === 'dead' || told.executionState === 'restarting')
         this.#interrupt(event.kernelId);
+      if (told.removed === true && event.kernelId !== null) this.#machines.delete(event.kernelId);
       return;
     }
     const { data } = told;
-    const isOfRun = data && ['run', 'steps', 'figures', 'band', 'control'].includes(data.type);
-    if (!isOfRun || typeof data.run !== 'string' || event.kernelId === null) return;
+    if (!data || event.kernelId === null) return;
+    if (data.type === 'devices') this.#runsOn(event.kernelId, machineText(data as unknown as DevicesMessage));
+    if (!OF_RUN.has(data.type) || typeof data.run !== 'string') return;
     const message = data as Parameters<typeof addToRun>[1];
     const kept = this.#keptRun(event.kernelId, data.run, message.time);
     if (!kept) return;
@@ -117,8 +148,20 @@ export class RunArchive implements AsyncDisposable {
     const known = this.#summaries.get(key);
     if (known && known.lastAt >= time) return null;
     kept = (known && this.#readAgain(key)) ?? newKeptRun(kernelId, run, time);
+    const machine = kept.machine ?? this.#machines.get(kernelId);
+    if (machine !== undefined) kept.machine = machine;
+    const document = this.#options.documentOf?.(kernelId) ?? kept.document;
+    if (document !== undefined) kept.document = document;
     this.#open.set(key, kept);
     return kept;
+  }
+
+  /** A run may begin before its kernel's devices are known. */
+  #runsOn(kernelId: string, machine: string): void {
+    if (this.#machines.get(kernelId) === machine) return;
+    this.#machines.set(kernelId, machine);
+    for (const kept of this.#open.values())
+      if (kept.kernelId === kernelId && kept.state === 'running') kept.machine = machine;
   }
 
   #interrupt(kernelId: string | null): void {
@@ -210,6 +253,12 @@ function parseKept(text: string): KeptRun | null {
   }
 }
 
+/** For example `TPU v5 lite × 8`. */
+function machineText({ platform, devices }: DevicesMessage): string {
+  const [first] = devices;
+  return `${first && platform !== 'cpu' ? first.kind : platform.toUpperCase()}${devices.length > 1 ? ` × ${devices.length}` : ''}`;
+}
+
 /**
  * In the order in which they give way: first of the kernel that has most, so that a sweep, or the loops of one notebook, push out
  * none of another's; of one kernel, plain loops before runs with a configuration, and the oldest first.
@@ -225,7 +274,7 @@ function leastMissed(runs: readonly KeptRunSummary[]): KeptRunSummary[] {
   return places.sort((a, b) => b.left - a.left || a.run.lastAt - b.run.lastAt).map(({ run }) => run);
 }
 
-/** A loop that was only measured, such as an evaluation. */
-function isPlain({ config }: KeptRunSummary): boolean {
-  return Object.keys(config).length === 0;
+/** A loop that was only measured, such as an evaluation, and at which nobody has written anything. */
+function isPlain({ config, labels }: KeptRunSummary): boolean {
+  return Object.keys(config).length === 0 && labels === undefined;
 }

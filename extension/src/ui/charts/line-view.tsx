@@ -30,6 +30,9 @@ export interface LineViewProps {
   readonly yRange?: (min: number | null, max: number | null) => [number, number];
   readonly logarithmic?: boolean;
   readonly onRange?: (range: readonly [number, number] | null) => void;
+  /** Where the cursor of another chart of the same axis is. */
+  readonly cursorX?: number | null;
+  readonly onCursorX?: (x: number | null) => void;
 }
 
 export function LineView(props: LineViewProps): JSX.Element {
@@ -41,8 +44,9 @@ export function LineView(props: LineViewProps): JSX.Element {
   const [cursor, setCursor] = useState<number | null>(null);
   // A chart that is drawn (the first time, as it comes into view) has no pointer over it; that takes no row from the keyboard.
   const isKeyed = useRef(false);
+  const isFollowing = useRef(false);
   // Another set of lines is another chart; new figures are not.
-  const shape = `${series.map(one => `${one.name} ${one.colour} ${one.fill ?? ''}`).join('|')} ${props.logarithmic ?? ''}`;
+  const shape = `${series.map(one => `${one.name} ${one.colour} ${one.fill ?? ''}`).join('|')} ${props.logarithmic ?? ''} ${props.onRange !== undefined}`;
   useEffect(() => {
     if (!host.current) {
       return;
@@ -55,7 +59,11 @@ export function LineView(props: LineViewProps): JSX.Element {
       xText: value => latest.current.xText(value),
       yText: value => (latest.current.yTicks?.text ?? latest.current.yText)(value),
       onCursor: row => {
-        if (row !== null || !isKeyed.current) setCursor(row);
+        if (row === null && isKeyed.current) return;
+        setCursor(row);
+        if (!isFollowing.current) {
+          latest.current.onCursorX?.(row === null ? null : (latest.current.data[0]?.[row] ?? null));
+        }
       },
       ...(yTicks ? { yTicks: yTicks.at } : {}),
       ...(yRange ? { yRange } : {}),
@@ -71,6 +79,17 @@ export function LineView(props: LineViewProps): JSX.Element {
   }, [loop, shape]);
   useEffect(() => chart.current?.show(latest.current.data, latest.current.failsFrom ?? null), [version]);
   const rows = data[0]?.length ?? 0;
+  const { cursorX } = props;
+  useEffect(() => {
+    if (cursorX === undefined) {
+      return;
+    }
+    isFollowing.current = true;
+    const row = cursorX === null ? null : nearestRow(latest.current.data[0] ?? [], cursorX);
+    setCursor(row);
+    chart.current?.setCursor(row);
+    isFollowing.current = false;
+  }, [cursorX]);
   const onKey = useCallback((event: KeyboardEvent): void => {
     const count = latest.current.data[0]?.length ?? 0;
     setCursor(at => {
@@ -130,6 +149,16 @@ function Names({ series }: { readonly series: readonly LineViewSeries[] }): JSX.
       ))}
     </>
   );
+}
+
+function nearestRow(xs: ArrayLike<number | null>, x: number): number | null {
+  let nearest: number | null = null;
+  for (let at = 0; at < xs.length; at += 1) {
+    if (nearest === null || Math.abs((xs[at] ?? 0) - x) < Math.abs((xs[nearest] ?? 0) - x)) {
+      nearest = at;
+    }
+  }
+  return nearest;
 }
 
 /** `undefined` for a key that moves nothing. */

@@ -54,6 +54,7 @@ class Compilation:
     cache_events: set[str] = field(default_factory=set)
     #: what the program computes, once it has been lowered
     program: Program | None = None
+    fingerprint: str | None = None
     started_ns: int = field(default_factory=now_ns)
     phase_ns: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys((TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT), 0)
@@ -85,6 +86,8 @@ class Compilation:
         )
         if phase == "finished":
             message["cache"] = outcome(self.cache_events, message["compileMs"], self.name)
+        if self.fingerprint is not None:
+            message["fingerprint"] = self.fingerprint
         return message
 
 

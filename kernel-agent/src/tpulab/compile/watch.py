@@ -141,6 +141,8 @@ class CompileWatch:
             self._announce(compilation)
         if event == LOWER_EVENT and not compilation.eager:
             compilation.program = _program_of(jax_internals.find_lowered(sys._getframe(2)))
+        if event == COMPILE_EVENT and compilation.run is not None and not compilation.eager:
+            compilation.fingerprint = jax_internals.program_fingerprint(sys._getframe(2))
 
     def _end_phase(self, event: str, failed: bool) -> None:
         state = self._state

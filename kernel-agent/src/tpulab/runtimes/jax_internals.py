@@ -8,6 +8,7 @@ broken by it.
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import os
 import sys
@@ -198,6 +199,22 @@ def find_lowered(frame: FrameType | None) -> tuple[Any, int] | None:
         if jaxpr is not None and hasattr(jaxpr, "jaxpr"):
             devices = frame.f_locals.get("num_devices")
             return jaxpr, devices if isinstance(devices, int) and devices > 0 else 1
+        frame = frame.f_back
+    return None
+
+
+def program_fingerprint(frame: FrameType | None) -> str | None:
+    """Of the program that is being compiled, from jax's own frame; another run's same program has the same.
+
+    Without its places in the source, which change with each edit of a cell, and its large constants.
+    """
+    for _ in range(8):
+        if frame is None:
+            return None
+        operation = getattr(frame.f_locals.get("computation"), "operation", None)
+        if operation is not None:
+            text = operation.get_asm(enable_debug_info=False, large_elements_limit=16)
+            return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
         frame = frame.f_back
     return None
 

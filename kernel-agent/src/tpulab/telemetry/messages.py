@@ -313,6 +313,7 @@ class CompileMessage(TypedDict):
     location: CodeLocation | None
     run: str | None
     reason: CompileReason
+    fingerprint: NotRequired[str]
     cache: NotRequired[CacheOutcome]
 
 

@@ -5,5 +5,6 @@ export function download(path: string, content: BlobPart, type = 'application/oc
   link.href = url;
   link.download = path.split('/').at(-1) ?? path;
   link.click();
-  URL.revokeObjectURL(url);
+  // The browser has taken hold of it by the next turn.
+  setTimeout(() => URL.revokeObjectURL(url), 0);
 }

@@ -1,0 +1,198 @@
+/** One run whole: its figures, its curves, where its time went, what happened in it, its settings. */
+import type { CodeLocation, KeptRun as KeptRunBody } from '@tpulab/protocol';
+import { meansOf, RUN_SPANS } from '@tpulab/protocol';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { JSX } from 'react';
+import { download } from '../platform/download.js';
+import { spanName } from '../steps/span-names.js';
+import { countText, durationText, secondsText } from '../text/duration.js';
+import { momentText } from '../text/moment.js';
+import { metricText, valueText } from '../text/value.js';
+import type { DrawLoop } from '../ui/draw-loop.js';
+import { compiledText, placeText } from './compare-view.js';
+import type { KeptRun } from './kept-runs.js';
+import { LogView } from './log-view.js';
+import { keptSource, metricNames } from './metric-data.js';
+import { MetricsView } from './metrics-view.js';
+import { curvesCsv, runsJson, stateText } from './runs-table.js';
+
+export interface RunViewProps {
+  readonly run: KeptRun;
+  readonly onClose: () => void;
+  readonly onOpenDocument: (path: string) => void;
+  readonly onGoTo: (location: CodeLocation) => (() => void) | null;
+  readonly loop: DrawLoop;
+  readonly trans: TranslationBundle;
+}
+
+const PROGRAMS_SHOWN = 20;
+
+export function RunView({ run, onClose, onOpenDocument, onGoTo, loop, trans }: RunViewProps): JSX.Element {
+  const { summary, body } = run;
+  const { name, state, document, machine, labels } = summary;
+  const file = name.replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, 80) || 'run';
+  return (
+    <article aria-label={trans.__('Run %1', name)}>
+      <header className="jp-TPULabRuns-head">
+        <button type="button" className="jp-TPULab-link" onClick={onClose}>
+          {trans.__('All runs')}
+        </button>
+        <h3>{name}</h3>
+        <span className={`jp-TPULabRun-state jp-mod-${state}`}>{stateText(state, trans)}</span>
+        {(labels?.tags ?? []).map(tag => (
+          <span key={tag} className="jp-TPULabRuns-tag">
+            {tag}
+          </span>
+        ))}
+        <span className="jp-TPULabRuns-actions">
+          {document === undefined ? null : (
+            <button type="button" className="jp-TPULab-button" onClick={() => onOpenDocument(document)}>
+              {trans.__('Open the notebook')}
+            </button>
+          )}
+          {body ? (
+            <>
+              <button
+                type="button"
+                className="jp-TPULab-button"
+                onClick={() => download(`${file}.csv`, curvesCsv([body]), 'text/csv')}
+              >
+                {trans.__('Curves as CSV')}
+              </button>
+              <button
+                type="button"
+                className="jp-TPULab-button"
+                onClick={() => download(`${file}.json`, runsJson([body]), 'application/json')}
+              >
+                {trans.__('JSON')}
+              </button>
+            </>
+          ) : null}
+        </span>
+      </header>
+      <p className="jp-TPULab-quiet">
+        {[document, machine, trans.__('started %1', momentText(summary.startedAt, Date.now()))]
+          .filter(text => text !== undefined)
+          .join(' · ')}
+      </p>
+      {labels?.note ? <p className="jp-TPULabRuns-quote">{labels.note}</p> : null}
+      {body ? (
+        <Whole body={body} one={run} {...{ onGoTo, loop, trans }} />
+      ) : (
+        <p className="jp-TPULab-quiet">{trans.__('Loading the run…')}</p>
+      )}
+    </article>
+  );
+}
+
+function Whole({
+  body,
+  one,
+  onGoTo,
+  loop,
+  trans
+}: Pick<RunViewProps, 'onGoTo' | 'loop' | 'trans'> & {
+  readonly body: KeptRunBody;
+  readonly one: KeptRun;
+}): JSX.Element {
+  const { steps, totalSteps, startedAt, lastAt, metrics, config, bands, commands, programs = [] } = body;
+  const means = meansOf(body);
+  const source = keptSource(one);
+  const names = metricNames(Object.keys(body.series));
+  const figures: readonly (readonly [string, string])[] = [
+    [
+      trans.__('steps'),
+      totalSteps === null ? countText(steps) : `${countText(steps)} / ${countText(totalSteps)}`
+    ],
+    ...names.map(name => [name, metricText(metrics[name] ?? Number.NaN)] as const),
+    ...(means ? [[trans.__('per step'), durationText(means.stepMs)] as const] : []),
+    [trans.__('duration'), secondsText(lastAt - startedAt)]
+  ];
+  return (
+    <>
+      <dl className="jp-TPULabRuns-cards">
+        {figures.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd className="jp-TPULab-number">{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <div className="jp-TPULabRuns-compared">
+        <div className="jp-TPULabRuns-part">
+          {source && names.length > 0 ? (
+            <MetricsView
+              sources={[source]}
+              names={names}
+              opened={names}
+              hasTiles={false}
+              onToggle={() => undefined}
+              version={`${one.key} ${lastAt}`}
+              loop={loop}
+              trans={trans}
+            />
+          ) : (
+            <p className="jp-TPULab-quiet">{trans.__('This run has logged no metric (run.log).')}</p>
+          )}
+        </div>
+        <div className="jp-TPULabRuns-part">
+          {means ? (
+            <>
+              <h4>{trans.__('Where the time goes')}</h4>
+              <div className="jp-TPULabSplit" role="img" aria-label={splitText(means, trans)}>
+                {RUN_SPANS.map(span => (
+                  <span
+                    key={span}
+                    className={`jp-TPULabSplit-part jp-mod-${span}`}
+                    style={{ width: `${(means.spans[span] / means.stepMs) * 100}%` }}
+                  />
+                ))}
+              </div>
+              <p className="jp-TPULab-quiet">{splitText(means, trans)}</p>
+            </>
+          ) : null}
+          <h4>{trans.__('Compilations')}</h4>
+          <ul className="jp-TPULabCompare-compiled">
+            {programs.slice(-PROGRAMS_SHOWN).map((program, at) => {
+              const go = program.location && onGoTo(program.location);
+              return (
+                <li key={at}>
+                  {compiledText(program, trans)}{' '}
+                  {go ? (
+                    <button type="button" className="jp-TPULab-link" onClick={go}>
+                      {placeText(program.location, trans)}
+                    </button>
+                  ) : (
+                    <span className="jp-TPULab-quiet">{placeText(program.location, trans)}</span>
+                  )}
+                </li>
+              );
+            })}
+          </ul>
+          {programs.length === 0 ? <p className="jp-TPULab-quiet">{trans.__('None in its steps.')}</p> : null}
+          {bands.length + commands.length > 0 ? <h4>{trans.__('What was changed')}</h4> : null}
+          <LogView run={{ bands, commands, file: null, over: body.state !== 'running' }} trans={trans} />
+          {Object.keys(config).length > 0 ? <h4>{trans.__('Configuration')}</h4> : null}
+          <dl className="jp-TPULabConfig">
+            {Object.entries(config).map(([name, value]) => (
+              <div key={name} className="jp-TPULab-row">
+                <dt>{name}</dt>
+                <dd className="jp-TPULab-number">{value === null ? '–' : valueText(value)}</dd>
+              </div>
+            ))}
+          </dl>
+        </div>
+      </div>
+    </>
+  );
+}
+
+function splitText(
+  { spans, stepMs }: NonNullable<ReturnType<typeof meansOf>>,
+  trans: TranslationBundle
+): string {
+  const parts = RUN_SPANS.filter(span => spans[span] >= stepMs / 200).map(
+    span => `${spanName(span, trans)} ${durationText(spans[span])}`
+  );
+  return trans.__('%1 per step: %2', durationText(stepMs), parts.join(', '));
+}

@@ -1,0 +1,137 @@
+/** The table of runs: what is searched, the order, runs of one group under one row, and the runs as files. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { differingNames, type KeptRun, type KeptRunSummary, meansOf, RUN_SPANS } from '@tpulab/protocol';
+import { cell } from '../steps/export.js';
+import { valueText } from '../text/value.js';
+
+export type SortKey = 'name' | 'startedAt' | 'duration' | 'steps' | 'stepMs' | 'metric';
+
+export interface TableChoice {
+  readonly search: string;
+  readonly state: KeptRunSummary['state'] | null;
+  readonly sort: SortKey;
+  readonly descending: boolean;
+  /** The metric that is shown, and by which `metric` sorts. */
+  readonly metric: string | null;
+  readonly grouped: boolean;
+  /** Groups whose runs are shown. */
+  readonly unfolded: readonly string[];
+}
+
+/** One row: a run, or several of a group. */
+export interface TableRow {
+  readonly group: string | null;
+  readonly runs: readonly KeptRunSummary[];
+}
+
+/** Every word has to be in the name, a tag, the note, the notebook, the machine, or in `setting=value`. */
+export function isFound(run: KeptRunSummary, search: string): boolean {
+  const { name, labels, document, machine, config } = run;
+  const text = [
+    ...[name, document, machine, labels?.note, labels?.group, ...(labels?.tags ?? [])],
+    ...Object.entries(config).map(([key, value]) => `${key}=${value === null ? '' : valueText(value)}`)
+  ]
+    .join('\n')
+    .toLowerCase();
+  return search
+    .toLowerCase()
+    .split(/\s+/)
+    .every(word => text.includes(word));
+}
+
+export function tableRows(runs: readonly KeptRunSummary[], choice: TableChoice): TableRow[] {
+  const { search, state, descending, grouped } = choice;
+  const found = runs
+    .filter(run => (state === null || run.state === state) && isFound(run, search))
+    .sort((a, b) => compare(a, b, choice) * (descending ? -1 : 1));
+  const rows = new Map<string, KeptRunSummary[]>();
+  for (const run of found) {
+    const group = grouped ? run.labels?.group || null : null;
+    const key = group === null ? `run ${run.key}` : `group ${group}`;
+    rows.set(key, [...(rows.get(key) ?? []), run]);
+  }
+  return [...rows].map(([key, list]) => ({
+    group: key.startsWith('group ') ? key.slice(6) : null,
+    runs: list
+  }));
+}
+
+/** What is not known comes last in both orders. */
+function compare(a: KeptRunSummary, b: KeptRunSummary, { sort, metric, descending }: TableChoice): number {
+  if (sort === 'name') return a.name.localeCompare(b.name, undefined, { numeric: true });
+  const of = (run: KeptRunSummary): number | undefined =>
+    sort === 'metric'
+      ? run.metrics[metric ?? '']
+      : sort === 'duration'
+        ? run.lastAt - run.startedAt
+        : run[sort];
+  const last = descending ? -Infinity : Infinity;
+  const [x, y] = [of(a) ?? last, of(b) ?? last];
+  return x === y ? b.startedAt - a.startedAt : x - y;
+}
+
+/** Settings whose columns are shown: those that differ between the runs in view, of which at most `most`. */
+export function settingColumns(
+  runs: readonly KeptRunSummary[],
+  most: number
+): { all: number; shown: string[] } {
+  const configured = runs.filter(({ config }) => Object.keys(config).length > 0);
+  const all = differingNames(configured);
+  return { all: all.length, shown: all.slice(0, most) };
+}
+
+/** Every point of every metric that is held: run, metric, step, value. */
+export function curvesCsv(runs: readonly KeptRun[]): string {
+  const lines = runs.flatMap(run =>
+    Object.entries(run.series).flatMap(([name, series]) =>
+      wholeSeries(series).map(([step, value]) => [cell(run.name), run.key, cell(name), step, value].join(','))
+    )
+  );
+  return `${['run,key,metric,step,value', ...lines].join('\r\n')}\r\n`;
+}
+
+/** One line for each run: settings, newest metrics, milliseconds of each span of a step. */
+export function tableCsv(runs: readonly KeptRun[]): string {
+  const settings = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].sort();
+  const metrics = [...new Set(runs.flatMap(run => Object.keys(run.metrics)))].sort();
+  const head = ['run', 'key', 'state', 'started', 'notebook', 'machine', 'steps', 'tags', 'note', 'group'];
+  const lines = runs.map(run => {
+    const means = meansOf(run);
+    const { name, key, state, startedAt, document = '', machine = '', steps, labels = {}, config } = run;
+    return [
+      ...[cell(name), key, state, new Date(startedAt).toISOString(), cell(document), cell(machine), steps],
+      ...[cell((labels.tags ?? []).join(' ')), cell(labels.note ?? ''), cell(labels.group ?? '')],
+      ...[means?.stepMs ?? '', ...RUN_SPANS.map(span => means?.spans[span] ?? '')],
+      ...settings.map(setting => cell(String(config[setting] ?? ''))),
+      ...metrics.map(metric => run.metrics[metric] ?? '')
+    ].join(',');
+  });
+  const spans = ['step_ms', ...RUN_SPANS.map(span => `${span === 'gap' ? 'idle' : span}_ms`)];
+  return `${[[...head, ...spans, ...[...settings, ...metrics].map(cell)].join(','), ...lines].join('\r\n')}\r\n`;
+}
+
+export function runsJson(runs: readonly KeptRun[]): string {
+  return `${JSON.stringify({ format: 1, runs }, null, 2)}\n`;
+}
+
+/** The thinned points, then the newest ones, which none was taken from. */
+export function wholeSeries({
+  steps,
+  values,
+  waiting = []
+}: KeptRun['series'][string]): (readonly [step: number, value: number])[] {
+  return [...steps.map((step, at) => [step, values[at] ?? Number.NaN] as const), ...waiting];
+}
+
+export function stateText(state: KeptRunSummary['state'], trans: TranslationBundle): string {
+  switch (state) {
+    case 'running':
+      return trans.__('running');
+    case 'finished':
+      return trans.__('finished');
+    case 'failed':
+      return trans.__('failed');
+    case 'interrupted':
+      return trans.__('interrupted');
+  }
+}

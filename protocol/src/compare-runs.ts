@@ -1,0 +1,145 @@
+/**
+ * Why one run takes longer for a step than another: which span grew, which program is another one, which was compiled more often.
+ * Pure, so that page and command line say the same. It names what the data names, and no cause beyond it.
+ */
+import type { KeptRun, KeptRunSummary, RunPart, RunProgram } from './runs.js';
+
+export const RUN_SPANS = ['device', 'input', 'host', 'gap'] as const;
+export type RunSpan = (typeof RUN_SPANS)[number];
+
+/** Steps without a compilation that a comparison needs of each run. */
+export const STEADY_STEPS = 10;
+/** A difference below this share is none that a person can use. */
+const SAME_SHARE = 0.03;
+
+export interface StepMeans {
+  readonly steps: number;
+  readonly stepMs: number;
+  /** Standard error of `stepMs`. */
+  readonly errorMs: number;
+  readonly spans: Readonly<Record<RunSpan, number>>;
+  /** False: device time is in host and idle. */
+  readonly isDeviceKnown: boolean;
+}
+
+export interface ProgramChange {
+  readonly function: string;
+  /** The newest program of each run; null: this run has none of this name. */
+  readonly a: RunProgram | null;
+  readonly b: RunProgram | null;
+}
+
+export interface RunComparison {
+  /** `recompiles`: B compiles again in every few steps. `other-machine`: times are not compared. */
+  readonly verdict: 'slower' | 'same' | 'recompiles' | 'too-early' | 'other-machine';
+  /** A takes less time for a step, as far as that is known. */
+  readonly a: KeptRun;
+  readonly b: KeptRun;
+  /** Steps that both runs made. */
+  readonly from: number;
+  readonly to: number;
+  readonly meansOfA: StepMeans | null;
+  readonly meansOfB: StepMeans | null;
+  /** What each span of B takes more than A's, the largest first; empty where they cannot be compared. */
+  readonly grew: readonly { readonly span: RunSpan; readonly ms: number }[];
+  readonly changed: readonly ProgramChange[];
+  /** Functions whose program is the same in both. */
+  readonly same: number;
+  /** Compilations of B beyond those that A had of the same function. */
+  readonly added: readonly RunProgram[];
+  readonly differing: readonly string[];
+}
+
+export function compareRuns(one: KeptRun, other: KeptRun): RunComparison {
+  const from = Math.max(firstStep(one), firstStep(other));
+  const to = Math.min(one.steps, other.steps);
+  const means = new Map([one, other].map(run => [run, meansOf(run, from, to)]));
+  const stepMs = (run: KeptRun): number =>
+    (means.get(run)?.stepMs ?? 0) + (recompiles(run) ? run.totals.compileMs / run.steps : 0);
+  const [a, b] = stepMs(other) < stepMs(one) ? [other, one] : [one, other];
+  const [meansOfA, meansOfB] = [means.get(a) ?? null, means.get(b) ?? null];
+  const verdict = verdictOf(a, b, meansOfA, meansOfB);
+  const isSplit = meansOfA && meansOfB && meansOfA.isDeviceKnown === meansOfB.isDeviceKnown;
+  const grew = isSplit
+    ? RUN_SPANS.map(span => ({ span, ms: meansOfB.spans[span] - meansOfA.spans[span] }))
+    : [];
+  const functions = [...new Set([...programsOf(a), ...programsOf(b)].map(program => program.function))];
+  const pairs = functions.map(name => ({ function: name, a: newest(a, name), b: newest(b, name) }));
+  const isSame = (pair: ProgramChange): boolean => pair.a?.fingerprint === pair.b?.fingerprint;
+  const known = pairs.filter(pair => [pair.a, pair.b].every(one => one === null || one.fingerprint !== null));
+  return {
+    ...{ verdict, a, b, from, to, meansOfA, meansOfB },
+    grew: grew.sort((x, y) => y.ms - x.ms),
+    changed: known.filter(pair => !isSame(pair)),
+    same: known.filter(isSame).length,
+    added: functions.flatMap(name => ofName(b, name).slice(ofName(a, name).length)),
+    differing: differingNames([a, b])
+  };
+}
+
+/** Names of the settings that are not the same in all of these runs, sorted. */
+export function differingNames(runs: readonly Pick<KeptRunSummary, 'config'>[]): string[] {
+  const names = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].sort();
+  return names.filter(name => new Set(runs.map(({ config }) => config[name])).size > 1);
+}
+
+function verdictOf(
+  a: KeptRun,
+  b: KeptRun,
+  meansOfA: StepMeans | null,
+  meansOfB: StepMeans | null
+): RunComparison['verdict'] {
+  if (a.machine !== undefined && b.machine !== undefined && a.machine !== b.machine) return 'other-machine';
+  if (recompiles(b) && !recompiles(a)) return 'recompiles';
+  if (!meansOfA || !meansOfB || Math.min(meansOfA.steps, meansOfB.steps) < STEADY_STEPS) return 'too-early';
+  const moreMs = meansOfB.stepMs - meansOfA.stepMs;
+  const noiseMs = 2 * Math.hypot(meansOfA.errorMs, meansOfB.errorMs);
+  return moreMs < Math.max(noiseMs, SAME_SHARE * meansOfA.stepMs) ? 'same' : 'slower';
+}
+
+/** A program for every fourth step, and time that it costs. */
+function recompiles(run: KeptRun): boolean {
+  return run.steps >= STEADY_STEPS && programsOf(run).length >= Math.min(64, run.steps / 4);
+}
+
+/** Null where no step of this range was steady. */
+export function meansOf(run: KeptRun, from = 0, to = Infinity): StepMeans | null {
+  const parts = (run.parts?.list ?? []).filter(
+    part => part.steps > 0 && part.step >= from - (run.parts?.size ?? 1) && part.step < to
+  );
+  const steps = sum(parts, part => part.steps);
+  if (steps === 0) return null;
+  const stepMs = sum(parts, part => part.wallMs) / steps;
+  const isDeviceKnown = parts.some(part => part.watched.steps > 0);
+  const spanMs = (span: RunSpan): number =>
+    sum(parts, part => (isDeviceKnown ? part.watched : part.unwatched)[`${span}Ms`]);
+  const whole = sum(RUN_SPANS, spanMs);
+  const spans = Object.fromEntries(
+    RUN_SPANS.map(span => [span, whole > 0 ? (spanMs(span) / whole) * stepMs : 0])
+  ) as Record<RunSpan, number>;
+  const squares = sum(parts, part => part.steps * (part.wallMs / part.steps - stepMs) ** 2) / steps;
+  return { steps, stepMs, errorMs: Math.sqrt(squares / Math.max(1, parts.length - 1)), spans, isDeviceKnown };
+}
+
+/** When a step of a run began, in milliseconds since its first one; null where that is not known. */
+export function momentOf({ parts, lastAt, steps }: KeptRun, step: number): number | null {
+  const list = parts?.list ?? [];
+  const [first] = list;
+  if (!first) return null;
+  let at = list.length - 1;
+  while (at > 0 && (list[at]?.step ?? 0) > step) at -= 1;
+  const here = list[at] ?? first;
+  const next: Pick<RunPart, 'step' | 'time'> = list[at + 1] ?? { step: steps, time: lastAt };
+  const share = next.step > here.step ? (step - here.step) / (next.step - here.step) : 0;
+  return here.time - first.time + Math.min(1, share) * (next.time - here.time);
+}
+
+const programsOf = (run: KeptRun): readonly RunProgram[] => run.programs ?? [];
+const ofName = (run: KeptRun, name: string): RunProgram[] =>
+  programsOf(run).filter(program => program.function === name);
+const newest = (run: KeptRun, name: string): RunProgram | null => ofName(run, name).at(-1) ?? null;
+const firstStep = (run: KeptRun): number => run.parts?.list[0]?.step ?? 0;
+
+function sum<T>(list: readonly T[], of: (one: T) => number): number {
+  return list.reduce((total, one) => total + of(one), 0);
+}
