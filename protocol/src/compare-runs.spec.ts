@@ -69,6 +69,10 @@ describe('two runs', () => {
       'same'
     );
     expect(compareRuns(made({}), made({ spans: { hostMs: 1.5 } })).verdict).toBe('slower');
+    const [one, other] = [made({ spans: { hostMs: 1.1 }, programs: [program('step', 'aa')] }), made({})];
+    // In the order that was asked for. A function of one alone was compiled before the other began.
+    expect(compareRuns(one, other)).toMatchObject({ a: one, b: other, changed: [], added: [] });
+    expect(compareRuns(other, one)).toMatchObject({ a: other, b: one, changed: [], added: [] });
   });
 
   it('are not compared before ten steps, on other machines, or where one compiles all the time', () => {

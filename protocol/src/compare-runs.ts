@@ -24,15 +24,15 @@ export interface StepMeans {
 
 export interface ProgramChange {
   readonly function: string;
-  /** The newest program of each run; null: this run has none of this name. */
-  readonly a: RunProgram | null;
-  readonly b: RunProgram | null;
+  /** The newest program of each run. */
+  readonly a: RunProgram;
+  readonly b: RunProgram;
 }
 
 export interface RunComparison {
   /** `recompiles`: B compiles again in every few steps. `other-machine`: times are not compared. */
   readonly verdict: 'slower' | 'same' | 'recompiles' | 'too-early' | 'other-machine';
-  /** A takes less time for a step, as far as that is known. */
+  /** The faster one where the verdict is `slower` or `recompiles`; else in the order in which they were given. */
   readonly a: KeptRun;
   readonly b: KeptRun;
   /** Steps that both runs made. */
@@ -56,23 +56,27 @@ export function compareRuns(one: KeptRun, other: KeptRun): RunComparison {
   const means = new Map([one, other].map(run => [run, meansOf(run, from, to)]));
   const stepMs = (run: KeptRun): number =>
     (means.get(run)?.stepMs ?? 0) + (recompiles(run) ? run.totals.compileMs / run.steps : 0);
-  const [a, b] = stepMs(other) < stepMs(one) ? [other, one] : [one, other];
+  const [fast, slow] = stepMs(other) < stepMs(one) ? [other, one] : [one, other];
+  const verdict = verdictOf(fast, slow, means.get(fast) ?? null, means.get(slow) ?? null);
+  const [a, b] = verdict === 'slower' || verdict === 'recompiles' ? [fast, slow] : [one, other];
   const [meansOfA, meansOfB] = [means.get(a) ?? null, means.get(b) ?? null];
-  const verdict = verdictOf(a, b, meansOfA, meansOfB);
   const isSplit = meansOfA && meansOfB && meansOfA.isDeviceKnown === meansOfB.isDeviceKnown;
   const grew = isSplit
     ? RUN_SPANS.map(span => ({ span, ms: meansOfB.spans[span] - meansOfA.spans[span] }))
     : [];
   const functions = [...new Set([...programsOf(a), ...programsOf(b)].map(program => program.function))];
-  const pairs = functions.map(name => ({ function: name, a: newest(a, name), b: newest(b, name) }));
-  const isSame = (pair: ProgramChange): boolean => pair.a?.fingerprint === pair.b?.fingerprint;
-  const known = pairs.filter(pair => [pair.a, pair.b].every(one => one === null || one.fingerprint !== null));
+  // A function that one of them has alone may have been compiled before the other began.
+  const pairs = functions.flatMap(name => {
+    const [ofA, ofB] = [newest(a, name), newest(b, name)];
+    return ofA?.fingerprint && ofB?.fingerprint ? [{ function: name, a: ofA, b: ofB }] : [];
+  });
+  const isSame = (pair: ProgramChange): boolean => pair.a.fingerprint === pair.b.fingerprint;
   return {
     ...{ verdict, a, b, from, to, meansOfA, meansOfB },
     grew: grew.sort((x, y) => y.ms - x.ms),
-    changed: known.filter(pair => !isSame(pair)),
-    same: known.filter(isSame).length,
-    added: functions.flatMap(name => ofName(b, name).slice(ofName(a, name).length)),
+    changed: pairs.filter(pair => !isSame(pair)),
+    same: pairs.filter(isSame).length,
+    added: functions.flatMap(name => ofName(b, name).slice(Math.max(1, ofName(a, name).length))),
     differing: differingNames([a, b])
   };
 }

@@ -123,7 +123,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   for (const name of ['first', 'second']) {
     await runs.getByRole('checkbox', { name: `Choose ${name}` }).check();
   }
-  await expect(runs.getByRole('region', { name: /^Steps of/ })).toContainText('A and B');
+  await expect(runs.getByRole('region', { name: /^Steps of/ })).toContainText('per step');
   await expect(runs.getByRole('figure').filter({ hasText: 'A first' })).toContainText('B second');
   await checkAccessibility(page, runs);
 });

@@ -120,11 +120,11 @@ export function sentence(found: RunComparison, a: string, b: string, trans: Tran
   const moreMs = meansOfB.stepMs - meansOfA.stepMs;
   const largest = grew.filter(({ ms }) => ms > moreMs / 10).slice(0, 2);
   const device = largest.some(({ span }) => span === 'device');
-  const other = changed.find(pair => pair.b !== null)?.b ?? null;
+  const other = changed[0]?.b ?? null;
   const why = device
     ? other
       ? [trans.__('%1 is another program in %2.', other.function, b)]
-      : same > 0
+      : same > 0 && largest[0]?.span === 'device'
         ? [trans.__('The program is the same, so a trace has to show where.')]
         : []
     : [];
@@ -238,7 +238,6 @@ function Bars({ found: { from, to, meansOfA, meansOfB, grew }, a, b, trans }: Pa
 }
 
 function Programs({ found: { changed, same, added }, a, b, trans }: PartProps): JSX.Element | null {
-  const text = (program: RunProgram | null): string => program?.fingerprint ?? trans.__('none');
   return (
     <>
       {changed.length > 0 ? (
@@ -261,10 +260,10 @@ function Programs({ found: { changed, same, added }, a, b, trans }: PartProps): 
               {changed.map(pair => (
                 <tr key={pair.function}>
                   <th scope="row">
-                    <code>{pair.function}</code> {placeText((pair.b ?? pair.a)?.location ?? null, trans)}
+                    <code>{pair.function}</code> {placeText(pair.b.location, trans)}
                   </th>
-                  <td>{text(pair.a)}</td>
-                  <td>{text(pair.b)}</td>
+                  <td>{pair.a.fingerprint}</td>
+                  <td>{pair.b.fingerprint}</td>
                 </tr>
               ))}
             </tbody>
