@@ -6,7 +6,7 @@ import { CodeEditor } from '@jupyterlab/codeeditor';
 import { PathExt } from '@jupyterlab/coreutils';
 import { FileRefusedError, type FileVersion } from '../files/file-client.js';
 import { editorFactory, mimeTypes } from '../notebook/editors.js';
-import { download } from '../page/download.js';
+import { download } from '../../src/platform/download.js';
 import type { Notice } from '../page/notices.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Brand } from './brand.js';
