@@ -1,8 +1,8 @@
 // @ts-check
 /**
  * `npm run test:aot`: makes an environment with the TPU compiler (684 MB) and compiles training steps ahead of time for
- * v4, v5e, v5p, v6e and 7x: the diffusion recipe's, and those of PyTorch recipes, which the environment with torch_tpu
- * exports. No TPU is needed, and nothing runs on one. A whole run of the PyTorch half writes the table in docs/runtime.md.
+ * v4, v5e, v5p, v6e and 7x: those of `tpulab check`, the diffusion recipe's, and those of PyTorch recipes, which the
+ * environment with torch_tpu exports. No TPU is needed, and nothing runs on one. A whole run of the PyTorch half writes the table in docs/runtime.md.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,8 +20,9 @@ import { TORCH_TPU_STAGES, torchPythons } from './setup/torch-tests.mjs';
 
 const HELP = `npm run test:aot [-- OPTIONS] [-- PYTEST-OPTIONS]
 
-Compiles training steps for v4, v5e, v5p, v6e and 7x without a TPU, in two parts:
+Compiles training steps for v4, v5e, v5p, v6e and 7x without a TPU, in three parts:
 
+  --only check   \`tpulab check\`: a planted collective, and the largest batch of each chip
   --only jax     the diffusion recipe; needs the TPU compiler (684 MB)
   --only torch   the PyTorch recipes; also needs the environment torch-tpu (7 GB)
   --help         this text
@@ -36,12 +37,12 @@ if (values.help) {
   console.log(HELP);
   process.exit(0);
 }
-const FOLDERS = { jax: 'ddpm_aot', torch: 'torch_aot' };
+const FOLDERS = { check: 'check_aot', jax: 'ddpm_aot', torch: 'torch_aot' };
 if (values.only !== undefined && !Object.hasOwn(FOLDERS, values.only)) {
-  console.error(`--only takes jax or torch, not ${values.only}.`);
+  console.error(`--only takes check, jax or torch, not ${values.only}.`);
   process.exit(2);
 }
-const withTorch = values.only !== 'jax';
+const withTorch = values.only === undefined || values.only === 'torch';
 const folders = Object.entries(FOLDERS).filter(([half]) => (values.only ?? half) === half);
 
 const place = path.join(checkout.testEnvs, 'aot');
@@ -98,7 +99,12 @@ try {
     ],
     {
       stdio: 'inherit',
-      env: { ...process.env, TPULAB_TORCH_PYTHON: torchPythons.torchTpu, TPULAB_AOT_RESULTS: results }
+      env: {
+        ...process.env,
+        PYTHONPATH: path.join(checkout.root, 'kernel-agent', 'src'),
+        TPULAB_TORCH_PYTHON: torchPythons.torchTpu,
+        TPULAB_AOT_RESULTS: results
+      }
     }
   );
   process.exitCode = status ?? 1;

@@ -240,7 +240,8 @@ def test_the_largest_batch_is_one_that_compiles_and_the_next_does_not(
 
 def test_collectives_and_buffers_of_a_module_have_their_lines() -> None:
     facts = hlo.read(Path(__file__).with_name("module.txt").read_text())
-    gather, reduced = facts.collectives
+    gather, once, reduced = facts.collectives
+    assert (once.bytes, once.count) == (64 * 4, 1)
     assert (gather.kind, gather.bytes, gather.count) == ("all-gather", 5 * 64 * 128 * 4, 5)
     assert gather.frames == [("/home/me/site-packages/flax/linen.py", 99), ("/home/me/train.py", 12)]
     assert (reduced.kind, reduced.bytes) == ("all-reduce", 16)

@@ -21,7 +21,7 @@ from typing import Any
 
 from tpulab.check.chips import PreflightError
 from tpulab.compile.flop_count import count_flops
-from tpulab.runtimes.jax_internals import find_jit_call
+from tpulab.runtimes.jax_internals import JitCall, find_jit_call, written_function
 from tpulab.telemetry.locations import is_user_frame, jax_folder
 
 #: Programs of one notebook; beyond these it has another problem, which is reported.
@@ -48,6 +48,8 @@ _NO_BUFFERS = (
     "squeeze",
     "convert_element_type",
 )
+#: jax's functions in which a call begins.
+_CALLS = ("cache_miss", "jit_trace", "jit_lower")
 CELL_FILE = re.compile(r"<cell (\d+)>$")
 
 
@@ -224,7 +226,8 @@ class Recorder:
         jaxpr, name = args[0], str(args[2])
         debug = jaxpr.jaxpr.debug_info if hasattr(jaxpr, "jaxpr") else jaxpr.debug_info
         frames = list(_user_places(sys._getframe(1)))
-        defined = _source_of(str(debug.func_src_info))
+        call = find_jit_call(sys._getframe(1), jax_folder() or "", is_user_frame, _CALLS)
+        defined = _code_of(call) or _source_of(str(debug.func_src_info))
         if not self._named and is_library(defined) and not (frames and _is_jitted_by(frames[0], name)):
             self.eager += 1
             return
@@ -233,6 +236,9 @@ class Recorder:
         if len(self._seen) >= MOST_PROGRAMS:
             self.dropped += 1
             return
+        if call is not None and name == "_fun":
+            # How jax calls what is under `pmap`.
+            name = str(getattr(written_function(call.function), "__name__", name))
         called = self._placer(*frames[0]) if frames else Place(name, 1)
         place = called if is_library(defined) or defined is None else self._placer(*defined)
         number_of_devices = 1
@@ -264,34 +270,10 @@ class Recorder:
             largest=self._largest(jaxpr),
             refused=refused,
         )
-        seen = _Seen(program, jaxpr, module, self._repeat())
+        seen = _Seen(program, jaxpr, module, _repeat(call))
         with self._lock:
             self._seen.append(seen)
             self._by_jaxpr[id(jaxpr)] = seen
-
-    def _repeat(self) -> Callable[[int, int], None] | None:
-        """Lowers the call that is on the stack again with so many rows instead of those that it has."""
-        with contextlib.suppress(Exception):
-            import jax
-            from jax._src import pjit
-
-            found = find_jit_call(sys._getframe(1), jax_folder() or "", is_user_frame)
-            if found is None:
-                return None
-            args, kwargs = jax.tree.map(_shape_of, (found.args, found.kwargs))
-            function, info = found.function, found.jit_info
-
-            def repeat(rows: int, now: int) -> None:
-                def scaled(leaf: Any) -> Any:
-                    if not isinstance(leaf, jax.ShapeDtypeStruct) or leaf.shape[:1] != (now,):
-                        return leaf
-                    return leaf.update(shape=(rows, *leaf.shape[1:]))
-
-                again, named = jax.tree.map(scaled, (args, kwargs))
-                pjit._cpp_pjit(function, info).trace(*again, **named).lower()
-
-            return repeat
-        return None
 
     def lower(self, step: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Catches one function without running it; `step` may have run before."""
@@ -309,7 +291,7 @@ class Recorder:
 
         self._named = True
         with self.recording():
-            pjit._cpp_pjit(again, info).trace(*args, **kwargs).lower()
+            pjit._cpp_pjit(again, info).lower(*args, **kwargs)
 
     def with_batch(self, number: int, rows: int) -> Program | None:
         """The program once more for another batch, as the newest one; None where that cannot be traced.
@@ -363,6 +345,34 @@ class Recorder:
                 if not is_library((frame.file_name, frame.start_line)):
                     return self._placer(frame.file_name, frame.start_line)
         return None
+
+
+def _repeat(call: JitCall | None) -> Callable[[int, int], None] | None:
+    """Lowers a call again with so many rows instead of those that it has. Holds shapes, no arrays."""
+    if call is None:
+        return None
+    import jax
+    from jax._src import pjit
+
+    args, kwargs = jax.tree.map(_shape_of, (call.args, call.kwargs))
+    function, info = call.function, call.jit_info
+
+    def repeat(rows: int, now: int) -> None:
+        def scaled(leaf: Any) -> Any:
+            if not isinstance(leaf, jax.ShapeDtypeStruct) or leaf.shape[:1] != (now,):
+                return leaf
+            return leaf.update(shape=(rows, *leaf.shape[1:]))
+
+        again, named = jax.tree.map(scaled, (args, kwargs))
+        pjit._cpp_pjit(function, info).trace(*again, **named).lower()
+
+    return repeat
+
+
+def _code_of(call: JitCall | None) -> tuple[str, int] | None:
+    """Where the function was written that the user jitted."""
+    code = getattr(written_function(call.function), "__code__", None) if call is not None else None
+    return (code.co_filename, code.co_firstlineno) if code is not None else None
 
 
 def batch_of(program: Mapping[str, Any]) -> int | None:

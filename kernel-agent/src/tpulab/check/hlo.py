@@ -21,6 +21,8 @@ _COLLECTIVE = re.compile(
 _EXPLICIT = re.compile(
     r'op_name="[^"]*/(all_gather\w*|all_to_all|ppermute|pshuffle|reduce_scatter|psum_scatter|ragged_all_to_all)[^"/]*"'
 )
+#: Names the computation that was started, and does not run it again.
+_GOES_ON = re.compile(r"\sasync-(update|done)\(")
 _HOST = re.compile(r"\s(send|recv|infeed|outfeed)\(")
 _SHAPE = re.compile(r"\b([a-z]+\d*(?:e\dm\d\w*)?)\[([\d,<=]*)\](?:\{([\d,]*)((?::[^}]*)?)\})?")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%([\w.\-]+) = (.+)$")
@@ -133,6 +135,8 @@ def _times(lines: list[_Line], entry: str) -> dict[str, int]:
     """How often each computation runs in one run of the program. A loop of unknown length counts once."""
     called: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for line in lines:
+        if _GOES_ON.search(line.text):
+            continue
         trips = _TRIPS.search(line.text)
         for group in _CALLED.finditer(line.text):
             for name in re.findall(r"%([\w.\-]+)", group[1]):

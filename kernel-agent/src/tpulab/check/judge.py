@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -184,15 +183,13 @@ def _of_program(program: Mapping[str, Any]) -> Iterator[Finding]:
     ]
     size = sum(each["bytes"] for each in lost)
     if size >= SMALL_BYTES:
-        root = _root(lost[0]["name"])
+        roots = list(dict.fromkeys(_root(each["name"]) for each in lost))
         yield Finding(
             "not-donated",
             "warning",
-            f"{name} does not donate {root}: old and new are in memory together, {_size(size)} over "
-            f"all chips; add donate_argnames={root!r}"
-            if root.isidentifier()
-            else f"{name} does not donate its state: old and new are in memory together, {_size(size)} "
-            "over all chips",
+            f"{name} does not donate {' and '.join(roots[:3])}: old and new are in memory together, "
+            f"{_size(size)} over all chips; add "
+            f"donate_argnames={(roots[0] if len(roots) == 1 else roots[:9])!r}",
             place,
         )
 
@@ -295,8 +292,8 @@ def of_machine(program: Mapping[str, Any], result: Mapping[str, Any], machine: M
             yield Finding(
                 "unexpected-collective",
                 "warning",
-                f"{name} has an {collective['kind']} of {_size(collective['bytes'])} a step that no sharded "
-                "parameter needs: give the value a sharding, or keep its axis together",
+                f"{name} has {_article(collective['kind'])} of {_size(collective['bytes'])} a step that no "
+                "sharded parameter needs: give the value a sharding, or keep its axis together",
                 collective["place"] or place,
             )
     padded, plain = result["paddedBytes"], result["plainBytes"]
@@ -316,13 +313,13 @@ def is_unexpected(collective: Mapping[str, Any], program: Mapping[str, Any]) -> 
         return False
     if collective["bytes"] < UNEXPECTED_BYTES or collective["explicit"]:
         return False
-    sizes = [math.prod(each["shape"]) for each in program["arguments"] if each["sharding"].startswith("(")
-             and (each["donated"] or program["arguments"].index(each) in program["carried"])]  # fmt: skip
-    # Parameters may be gathered in another type, one layer of a stack at a time, and several at once.
-    return not any(
-        size and any(elements and size % elements == 0 for elements in collective["elements"])
-        for size in sizes
+    # Where the state is sharded, the compiler chooses what it gathers: only more than all of it is odd.
+    state = sum(
+        each["bytes"]
+        for number, each in enumerate(program["arguments"])
+        if each["sharding"].startswith("(") and (each["donated"] or number in program["carried"])
     )
+    return bool(collective["bytes"] > 3 * state)
 
 
 def over_budget(report: Mapping[str, Any], budget: Budget) -> Iterator[Finding]:
@@ -376,7 +373,9 @@ def worse_than(report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator
                 )
                 if now > then * 1.01 + 1024:
                     place = next((c["place"] for c in result["collectives"] if c["kind"] == kind), None)
-                    words = f"{program['name']} added an {kind} of {_size(now - then)} a step on {name}"
+                    words = (
+                        f"{program['name']} added {_article(kind)} of {_size(now - then)} a step on {name}"
+                    )
                     yield Finding("changed", "warning", words, place or program["place"], name)
             if result["need"] > was["need"] * 1.03:
                 words = (
@@ -412,6 +411,10 @@ def fits(compiles: bool | None, need: int | None, machine: Machine) -> str:
     if not compiles:
         return "no"
     return "tight" if (need or 0) > TIGHT * machine.usable_bytes else "fits"
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind.startswith('a') else 'a'} {kind}"
 
 
 def _size(number: float) -> str:

@@ -155,7 +155,7 @@ class Run:
             raise
         except SystemExit as error:
             if error.code not in (None, 0):
-                self.fail(RuntimeError(f"it ended with exit code {error.code}"))
+                self.fail(error)
         except BaseException as error:
             self.fail(error)
         finally:

@@ -156,12 +156,16 @@ def written_function(function: Any) -> Any:
 
 
 def find_jit_call(
-    frame: FrameType | None, folder: str, is_user_frame: Callable[[FrameType], bool]
+    frame: FrameType | None,
+    folder: str,
+    is_user_frame: Callable[[FrameType], bool],
+    names: tuple[str, ...] = ("cache_miss", "jit_trace"),
 ) -> JitCall | None:
-    """The innermost call of a jitted function above the first frame of the user."""
+    """The innermost call of a jitted function above the first frame of the user; `names` are those of jax's
+    functions that make one."""
     pjit = os.path.join(folder, "_src", "pjit.py")
     while frame is not None and not is_user_frame(frame):
-        if frame.f_code.co_filename == pjit and frame.f_code.co_name in ("cache_miss", "jit_trace"):
+        if frame.f_code.co_filename == pjit and frame.f_code.co_name in names:
             return _jit_call_of(frame)
         frame = frame.f_back
     return None

@@ -1,0 +1,85 @@
+"""`tpulab check` with the real compiler. `npm run test:aot` has the environment for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("libtpu", reason="`npm run test:aot` installs the TPU compiler")
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import jax
+import jax.numpy as jnp
+
+from tpulab.check import checking, chips
+from tpulab.check.cell import preflight
+from tpulab.check.judge import Budget
+
+DATA_PARALLEL = """import functools, jax, jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec as P, AxisType
+mesh = jax.make_mesh((jax.device_count(),), ("data",), axis_types=(AxisType.Auto,))
+rows, whole = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
+params = jax.device_put([jnp.ones((512, 512)) * 0.01 for _ in range(3)], whole)
+x = jax.device_put(jnp.ones((1024, 512)), rows)
+def network(ps, x):
+    for w in ps:
+        x = jnp.tanh(x @ w)
+    return x
+@functools.partial(jax.jit, donate_argnums=0)
+def good(ps, x):
+    value, g = jax.value_and_grad(lambda p: (network(p, x) ** 2).mean())(ps)
+    return [p - 0.1 * q for p, q in zip(ps, g)], value
+@functools.partial(jax.jit, donate_argnums=0)
+def contrastive(ps, x):
+    def loss(p):
+        h = network(p, x)
+        return (h @ h.T).mean()
+    value, g = jax.value_and_grad(loss)(ps)
+    return [p - 0.1 * q for p, q in zip(ps, g)], value
+for _ in range(2):
+    params, value = good(params, x)
+for _ in range(2):
+    params, value = contrastive(params, x)
+"""
+
+
+def step(weights: list, x: jax.Array) -> tuple:
+    def loss(weights: list) -> jax.Array:
+        h = x
+        for weight in weights:
+            h = jnp.tanh(h @ weight)
+        return (h**2).mean()
+
+    value, grads = jax.value_and_grad(loss)(weights)
+    return [weight - 0.1 * grad for weight, grad in zip(weights, grads, strict=True)], value
+
+
+def test_an_all_gather_that_nobody_asked_for_has_its_line(tmp_path: Path) -> None:
+    source = tmp_path / "train.py"
+    source.write_text(DATA_PARALLEL)
+    request = checking.Request(source, chips.machines_named("v5e-8, v6e-8"))
+    found = checking.check(request, chips.read_prices(), Budget())
+    assert [(each["rule"], each["where"]) for each in found["findings"]] == [
+        ("unexpected-collective", "train.py:19")
+    ]
+    good, _ = found["programs"]
+    kinds = {each["kind"] for each in good["results"]["v5e-8"]["collectives"]}
+    assert kinds == {"all-reduce"}
+
+
+@pytest.mark.parametrize("chip", ["v4-8", "v5e-8", "v5p-8", "v6e-8", "7x-8"])
+def test_the_memory_that_is_reported_reaches_the_limit_at_the_largest_batch(chip: str) -> None:
+    """The compiler refuses the next batch, and what it says of the last one is within 2% of its limit."""
+    shape = jax.ShapeDtypeStruct
+    weights = [shape((2048, 2048), "float32")] * 4
+    jitted = jax.jit(step, donate_argnums=0)
+    first = preflight(jitted, weights, shape((131072, 2048), "float32"), chips=chip, largest_batch=True)
+    batch = first.report["totals"][chip]["batch"]
+    usable = first.report["machines"][0]["usableBytes"]
+    for rows, verdicts in ((batch["fits"], ("fits", "tight")), (batch["next"], ("no",))):
+        found = preflight(jitted, weights, shape((rows, 2048), "float32"), chips=chip)
+        result = found.report["programs"][0]["results"][chip]
+        assert result["fits"] in verdicts
+        assert (result["need"] <= usable) == (rows == batch["fits"])
