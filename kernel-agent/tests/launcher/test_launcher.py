@@ -252,3 +252,26 @@ def test_exit_ends_the_cells_that_wait_too(short_folder: Path, how: str) -> None
             said.append(str(kernel.client.get_iopub_msg(timeout=PATIENCE_S)["content"]))
         assert any("exit() was called" in text for text in said)
         assert not any("must not run\\n" in text for text in said)
+
+
+# A18
+def test_a_cell_that_awaits_is_interrupted(short_folder: Path) -> None:
+    with KernelProcess(short_folder) as kernel:
+        waits = "import asyncio\nprint('waits', flush=True)\nawait asyncio.Event().wait()"
+        request = kernel.client.execute(waits)
+        while "waits" not in str(kernel.client.get_iopub_msg(timeout=PATIENCE_S)["content"].get("text")):
+            pass
+        kernel.process.send_signal(signal.SIGINT)
+        kernel.end_of(request)
+        assert kernel.run("print('goes on')") == "goes on\n"
+
+
+# A11
+def test_what_was_printed_before_a_fork_is_printed_once(short_folder: Path) -> None:
+    code = (
+        "import os\nprint('before')\npid = os.fork()\n"
+        "if pid == 0:\n    print('child', flush=True)\n    os._exit(0)\n"
+        "os.waitpid(pid, 0)\nprint('parent')"
+    )
+    with KernelProcess(short_folder) as kernel:
+        assert sorted(kernel.run(code).split()) == ["before", "child", "parent"]

@@ -1,12 +1,12 @@
 """Starts an IPython kernel for TPULab: `python -m tpulab.launcher -f CONNECTION_FILE`.
 
-Takes the arguments of `ipykernel_launcher`. Seven things differ: compiled programs are kept for the next
+Takes the arguments of `ipykernel_launcher`. Eight things differ: compiled programs are kept for the next
 kernel (`compile.cache_folder`), iopub does not drop messages when its reader stalls (`lossless_iopub`),
-what nobody has written down yet can be sent again (`recorded_kernel`), messages are UTF-8 and crashes are
-in the log (`kernel_io`), tracebacks of deep recursion are short (`short_tracebacks`), cells install
-packages into the kernel's own environment (`own_packages`), and the agent is loaded (`agent`). The agent is
-a convenience: if it cannot start, one line is logged and the kernel runs without it. A kernel that would
-lose output, on the other hand, must not start.
+what nobody has written down yet can be sent again (`recorded_kernel`), messages are UTF-8, crashes are in
+the log, cells that await can be interrupted (`kernel_io`), tracebacks of deep recursion are short
+(`short_tracebacks`), cells install packages into the kernel's own environment (`own_packages`), and the
+agent is loaded (`agent`). The agent is a convenience: if it cannot start, one line is logged and the kernel
+runs without it. A kernel that would lose output, on the other hand, must not start.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def main() -> None:
 
     keep_compiled_programs()
 
-    from tpulab.launcher.kernel_io import end_with_exit
+    from tornado.ioloop import IOLoop
+
+    from tpulab.launcher.kernel_io import end_with_exit, flush_before_fork, wake_on_signals
     from tpulab.launcher.own_packages import use_own_environment
     from tpulab.launcher.recorded_kernel import RecordedKernelApp
     from tpulab.launcher.short_tracebacks import shorten_tracebacks
@@ -49,6 +51,11 @@ def main() -> None:
                 start_in_kernel(self.shell)
             except Exception as error:
                 self.log.warning("tpulab: the agent did not start; the kernel runs without it: %r", error)
+
+        def start(self) -> None:
+            flush_before_fork()
+            wake_on_signals(IOLoop.current())
+            super().start()
 
     TpulabKernelApp.launch_instance()
 

@@ -6,20 +6,27 @@ shown in the cell.
 
 A crash is reported by `faulthandler` on descriptor 2, which ipykernel has made a pipe to the kernel itself:
 nobody reads it any more. Here the report goes into the kernel's log.
+
+An interrupt of a cell that awaits something is only noticed when the event loop wakes up for another
+reason, and a child of `os.fork` has a copy of what was printed before it, and prints it again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import os
 import re
+import signal
+import socket
 import sys
 from typing import Any
 
 from IPython.core.autocall import ZMQExitAutocall
 from jupyter_client.jsonutil import json_default
 from jupyter_client.session import Session
+from tornado.ioloop import IOLoop
 
 
 class Exit(ZMQExitAutocall):  # type: ignore[misc]
@@ -67,3 +74,29 @@ def report_crashes() -> None:
 
     faulthandler.enable = enable
     enable()
+
+
+def wake_on_signals(loop: IOLoop) -> None:
+    """ipykernel cancels what a cell awaits from the handler of SIGINT, which does not wake its own thread."""
+    woken, writer = socket.socketpair()
+    woken.setblocking(False)
+    writer.setblocking(False)
+
+    def drain(*_: object) -> None:
+        # A forked child may have been quicker.
+        with contextlib.suppress(BlockingIOError):
+            woken.recv(4096)
+
+    loop.add_handler(woken, drain, IOLoop.READ)
+    signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
+
+
+def flush_before_fork() -> None:
+    def flush() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            # Whatever a cell has put in its place: a fork must not fail for it.
+            with contextlib.suppress(Exception):
+                stream.flush()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=flush)
