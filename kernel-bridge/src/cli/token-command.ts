@@ -29,7 +29,7 @@ export function tokenCommand(streams: Streams): Command {
         'only these notebooks and their kernels, such as "work/**" (needs --may)'
       )
       .option('--kernels <pattern...>', 'only kernels with these ids (needs --may)')
-      .option('--remotes <pattern...>', 'only these machines (needs --may spend)')
+      .option('--machines <pattern...>', 'only these machines (needs --may spend)')
       .option('--expires <when>', 'expiry: 90m, 12h, 30d, 8w, or a date like 2030-01-31 (default: never)')
       .action(async (name: string, options: AddOptions) => {
         const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, new Date());
@@ -90,15 +90,15 @@ interface AddOptions extends StateOptions {
   readonly may?: Level;
   readonly notebooks?: string[];
   readonly kernels?: string[];
-  readonly remotes?: string[];
+  readonly machines?: string[];
 }
 
 /** Null: everything. Without a level, patterns would narrow nothing. */
-function rightsOf({ may, notebooks, kernels, remotes }: AddOptions): Rights | null {
+function rightsOf({ may, notebooks, kernels, machines }: AddOptions): Rights | null {
   const patterns = {
     ...(notebooks && { notebooks }),
     ...(kernels && { kernels }),
-    ...(remotes && { remotes })
+    ...(machines && { remotes: machines })
   };
   if (may === undefined) {
     if (Object.keys(patterns).length === 0) return null;
@@ -120,7 +120,9 @@ function rightsOf({ may, notebooks, kernels, remotes }: AddOptions): Rights | nu
 function describe(rights: Rights | undefined): string {
   if (rights === undefined) return '';
   const { level, ...patterns } = rights;
-  const where = Object.entries(patterns).map(([kind, names]) => `  ${kind} ${names.join(' ')}`);
+  const where = Object.entries(patterns).map(
+    ([kind, names]) => `  ${kind === 'remotes' ? 'machines' : kind} ${names.join(' ')}`
+  );
   return `  may ${level}${where.join('')}`;
 }
 
