@@ -123,9 +123,13 @@ def test_latents_are_scaled_as_the_vae_says_and_decode_to_what_it_decodes(
     np.testing.assert_allclose(shown, decoded.movedim(1, -1).clamp(-1, 1), atol=1e-5)
 
 
-def test_an_accelerator_has_one_program_for_any_number_of_rows(models: Path, pictures: np.ndarray) -> None:
+def test_an_accelerator_has_one_program_for_any_number_of_rows(
+    models: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On XLA:CPU, in bfloat16, as on a TPU."""
     metrics = pytest.importorskip("torch_xla.debug.metrics")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch_models, "count_chips", lambda: 0)
     images = np.concatenate([pictures] * 4)[:11]
     captions = [*published.CAPTIONS, "a red cross"]
 

@@ -136,7 +136,7 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
         forever(server, *args)
 
     monkeypatch.setattr(VoiceServer, "serve_forever", serve_forever)
-    thread = threading.Thread(target=main, args=(["serve", *aloud[1:], "--port", "0"],))
+    thread = threading.Thread(target=main, args=(["serve", *aloud[1:], "--port", "0"],), daemon=True)
     thread.start()
     assert began.wait(120)
     with urlopen(f"{running[0].address}?text=A%20%7BM%20UW1%20N%7D.", timeout=120) as answer:

@@ -32,7 +32,7 @@ def _say(text: str, sampling: Sampling, speed: float, reference: str, known: str
 def server() -> Iterator[VoiceServer]:
     SAID.clear()
     with VoiceServer(0, _say, 100) as made:
-        thread = threading.Thread(target=made.serve_forever)
+        thread = threading.Thread(target=made.serve_forever, daemon=True)
         thread.start()
         yield made
         made.shutdown()
