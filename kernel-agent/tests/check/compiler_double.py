@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 folder, machine = Path(sys.argv[3]), sys.argv[4]
-LIMIT = {"v5e-8": 16 * 2**20, "v6e-8": 2**30}[machine]
+LIMIT = {"v5e-8": 16 * 2**20, "v6e-8": 2**30, "v3-8": 2**29}[machine]
 
 
 def compiled(number: int, size: int) -> dict:

@@ -88,7 +88,7 @@ def test_a_script_is_checked_for_each_machine(tmp_path: Path, capsys: pytest.Cap
     source.write_text(SCRIPT)
     files = {name: tmp_path / name for name in ("junit.xml", "found.sarif", "report.json")}
     (tmp_path / "tpulab.toml").write_text(
-        '[check]\nchips = "v5e-8, v6e-8"\nallow = ["unexpected-collective"]\n'
+        '[check]\nchips = "v5e-8, v6e-8, v3-8"\nallow = ["unexpected-collective"]\n'
     )
     words = [f"--junit={files['junit.xml']}", f"--sarif={files['found.sarif']}"]
     code = main([str(source), "--largest-batch", f"--json={files['report.json']}", *words, "--", "1024"])
@@ -102,6 +102,8 @@ def test_a_script_is_checked_for_each_machine(tmp_path: Path, capsys: pytest.Cap
     # 40 x (16 KiB + rows x 512 bytes): 16 MiB hold 787 rows, and 1 GiB 52,396.
     assert found["totals"]["v5e-8"]["batch"] == {"fits": 768, "next": 832}
     assert found["totals"]["v6e-8"]["batch"] == {"fits": 49152, "next": 53248}
+    # Asked for the same batches as v6e-8, for which jax lowers nothing a second time.
+    assert found["totals"]["v3-8"]["batch"] == {"fits": 24576, "next": 26624}
     assert found["totals"]["v6e-8"]["usdFor1000Steps"] > 0
     suite = ElementTree.parse(files["junit.xml"]).getroot()
     assert [each.get("name") for each in suite if each.find("failure") is not None] == ["train on v5e-8"]

@@ -158,6 +158,7 @@ class Recorder:
         #: operations outside of any jitted function, each of which is a program of its own
         self.eager = 0
         self.dropped = 0
+        self._batches: dict[tuple[int, int], Program | None] = {}
         #: the user has named the function: it is looked at, whoever wrote it
         self._named = False
 
@@ -298,6 +299,9 @@ class Recorder:
 
         Rows are the first dimension of the arguments that have it and are not carried from step to step.
         """
+        # Another machine may have asked, and jax lowers nothing twice.
+        if (number, rows) in self._batches:
+            return self._batches[number, rows]
         seen = self._seen[number]
         now = batch_of(asdict(seen.program))
         if seen.call is None or now is None:
@@ -305,7 +309,9 @@ class Recorder:
         before = len(self._seen)
         with self.recording():
             seen.call(rows, now)
-        return self._seen[-1].program if len(self._seen) > before else None
+        found = self._seen[-1].program if len(self._seen) > before else None
+        self._batches[number, rows] = found
+        return found
 
     def _callbacks(self, jaxpr: Any) -> Iterator[Callback]:
         for equation in equations(jaxpr):

@@ -156,21 +156,15 @@ def _batch(model_config: Any, config: Config, clips: int) -> dict[str, torch.Ten
 
 
 def sentences(needs: Sequence[Need]) -> list[str]:
-    """What fits, in words, a sentence for each kind of chip: "v5e-8: full fine-tuning does not fit; LoRA fits
-    with 4 clips per chip"."""
+    """What fits as the TPU compiler was seen to hold weights, a sentence for each kind of chip: "v5e-8: full
+    fine-tuning does not fit; LoRA fits with 4 clips per chip"."""
     lines = []
     for chip in CHIPS:
         said = []
         for need in (each for each in needs if each.chip == chip):
-            most, sure = need.clips_within(need.plan.total), need.clips_within(need.compiled)
-            many = f"{most} clip{'s' * (most > 1)}"
-            fitting = f"fits with {many if sure == most else f'{sure} to {many}'} per chip"
+            clips = need.clips_within(need.compiled)
             way = need.way.split(",")[0].replace("full", "full fine-tuning")
-            said.append(f"{way} {fitting if most else 'does not fit'}")
+            fitting = f"fits with {clips} clip{'s' * (clips > 1)} per chip" if clips else "does not fit"
+            said.append(f"{way} {fitting}")
         lines.append(f"{slice_name(chip, needs[0].count)}: {'; '.join(said)}.")
-    if any(need.plan.gathered for need in needs):
-        lines.append(
-            "Of two numbers of clips, the larger is planned with one gathered layer at a time, the smaller "
-            "with nearly all weights at once, as the TPU compiler gathered them for few layers (docs/dia.md)."
-        )
     return lines
