@@ -37,6 +37,8 @@ import { addPageKeyRoute } from '../http/page-key-route.js';
 import { addBridgeRoutes, addIdentityRoute } from './bridge-routes.js';
 import { addDevicesRoutes } from '../devices/devices-routes.js';
 import { addRunsRoutes } from '../telemetry/events-route.js';
+import { bytesOf, findJournals } from '../kernels/journal-folders.js';
+import { addMetricsRoute } from './metrics-route.js';
 import { addFrontendRoutes } from './frontend-routes.js';
 import { addHoldersRoutes } from './holders-routes.js';
 import { checkpointOnNotice } from './notice-checkpoint.js';
@@ -307,6 +309,12 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   await addForwardingRoutes(app, forwarder);
   addDevicesRoutes(app, machine, hostOnly);
   addRunsRoutes(app, runs);
+  addMetricsRoute(app, {
+    kernels: () => registry.list().map(({ snapshot }) => snapshot.executionState),
+    runs: () => runs.list(),
+    machine: async () => (await machine.page()).sample,
+    journalBytes: async () => (await findJournals(stateDir)).reduce((sum, each) => sum + bytesOf(each), 0)
+  });
   addHoldersRoutes(app, {
     holders: new ChipHolders({ table, root: options.machineRoot }),
     registry,
