@@ -66,12 +66,24 @@ export async function metricsText({ kernels, runs, machine, journalBytes }: Metr
           .map(([metric, value]): Sample => [{ ...of(run), metric }, value])
       )
     ),
-    gauge('tpulab_device_duty_cycle_ratio', 'Share of time in which a device computed', device(one => share(one.dutyCyclePercent))),
-    gauge('tpulab_device_memory_used_bytes', 'Memory of a device in use', device(one => one.hbmUsedBytes)),
-    gauge('tpulab_device_memory_bytes', 'Memory of a device', device(one => one.hbmTotalBytes)),
+    gauge(
+      'tpulab_device_duty_cycle_ratio',
+      'Share of time in which a device computed',
+      device(one => share(one.dutyCyclePercent))
+    ),
+    gauge(
+      'tpulab_device_memory_used_bytes',
+      'Device memory in use',
+      device(one => one.hbmUsedBytes)
+    ),
+    gauge(
+      'tpulab_device_memory_bytes',
+      'Device memory',
+      device(one => one.hbmTotalBytes)
+    ),
     gauge('tpulab_host_cpu_ratio', 'Share of all cores of the host in use', [[{}, share(host.cpuPercent)]]),
-    gauge('tpulab_host_memory_used_bytes', 'Memory of the host in use', [[{}, host.memoryUsedBytes]]),
-    gauge('tpulab_host_memory_bytes', 'Memory of the host', [[{}, host.memoryTotalBytes]]),
+    gauge('tpulab_host_memory_used_bytes', 'Host memory in use', [[{}, host.memoryUsedBytes]]),
+    gauge('tpulab_host_memory_bytes', 'Host memory', [[{}, host.memoryTotalBytes]]),
     gauge('tpulab_journal_bytes', 'Stored outputs of all kernels', [[{}, bytes]])
   ].join('');
 }
