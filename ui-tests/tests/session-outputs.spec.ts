@@ -262,6 +262,11 @@ test('every output has a view, and files and links of the folder work', async ({
   expect((await fetch(new URL('api/kernels', gateway.url), { headers })).status).toBe(403);
 });
 
+/** When it is run for the second time. */
+const CLOSES_LATER = `print("all", "was run")
+if "is_again" in globals(): plt.close("all")
+is_again = True`;
+
 test("packages of other people are shown, even after a reload, with the front ends of the kernel's environment", async ({
   page
 }) => {
@@ -281,7 +286,7 @@ test("packages of other people are shown, even after a reload, with the front en
   try {
     await gateway.write(
       'others.ipynb',
-      notebookText([...quick.map(({ code }) => code), 'print("all", "was run")'], 'others')
+      notebookText([...quick.map(({ code }) => code), CLOSES_LATER], 'others')
     );
     await open(page, gateway, 'others.ipynb');
     await page.getByRole('button', { name: 'Run all' }).click();
@@ -296,6 +301,14 @@ test("packages of other people are shown, even after a reload, with the front en
     await page.reload();
     await expect.poll(shown).toEqual(quick.map(({ name }) => name));
     await expect(page.getByText('Error displaying widget')).toHaveCount(0);
+    // Of a figure that is closed, its picture stays, as in JupyterLab.
+    await run(page, quick.length);
+    const figure = cell(
+      page,
+      quick.findIndex(({ name }) => name === 'ipympl')
+    );
+    await expect(figure.locator('.tpl-OutputFrame')).toHaveCount(0);
+    await expect(figure.locator('.jp-OutputArea-output img')).toBeVisible();
   } finally {
     await gateway.stop();
     await rm(jupyter, { recursive: true });

@@ -119,11 +119,11 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
         this.node.textContent = '';
         this.addWidget(view);
         view.disposed.connect(() => {
-          // Closed by the kernel, not replaced by what stands beside it.
-          if (!this.isReplaced) this.hide();
+          // Closed by the kernel, not replaced by what stands beside it. It is still on its way out of this one.
+          if (!this.isReplaced) queueMicrotask(() => void this.showClosed(model));
         });
       } else if (view !== null || loaded.wasClosed(id)) {
-        this.hide();
+        await this.showClosed(model);
       } else {
         this.shown.onDead();
         await this.showOther(model);
@@ -134,6 +134,13 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
   }
 
   private isReplaced = false;
+
+  /** A bar that is not to stay is closed, and so is a figure that its notebook is done with: that one has a picture. */
+  private async showClosed(model: IRenderMime.IMimeModel): Promise<void> {
+    const hasPicture = Object.keys(model.data).some(type => type.startsWith('image/'));
+    if (!hasPicture || this.isDisposed) this.hide();
+    else await this.showOther(model);
+  }
 
   private async fail(model: IRenderMime.IMimeModel, message: string): Promise<void> {
     this.removeClass('tpl-LoadingWidget');
