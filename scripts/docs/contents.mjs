@@ -84,6 +84,7 @@ export const CONTENTS = [
     group: 'Project',
     pages: [
       { title: 'Status: what was tested', source: 'status.md' },
+      { title: 'What is shown where', source: 'outputs-shown.md' },
       { title: 'Changelog', source: '../CHANGELOG.md' },
       { title: 'Benchmarks', source: 'benchmarks.md' },
       { title: 'Contributing', source: '../CONTRIBUTING.md' },

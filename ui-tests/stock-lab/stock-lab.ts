@@ -1,4 +1,4 @@
-/** A stock JupyterLab with its kernels at a bridge, and the connection between both, which can be broken. */
+/** A stock JupyterLab with its own kernels, or with kernels at a bridge over a connection that can be broken. */
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -14,8 +14,9 @@ import { BreakableProxy } from './breakable-proxy.js';
 /**
  * - `direct`: the page's sockets go to the bridge; only REST goes through Lab's server
  * - `gateway`: everything goes through Lab's server, as `--gateway-url` alone has it
+ * - `none`: no bridge; Lab's server runs the kernels, as anybody's does
  */
-export type Sockets = 'direct' | 'gateway';
+export type Sockets = 'direct' | 'gateway' | 'none';
 
 function labPython(): string {
   const python = process.env['TPULAB_STOCK_LAB'];
@@ -89,10 +90,8 @@ export class StockLab implements AsyncDisposable {
 
   async #launch(sockets: Sockets): Promise<void> {
     await mkdir(this.rootDir);
-    const bridgePort = await freePort();
     this.#port = await freePort();
     const origin = `http://127.0.0.1:${this.#port}`;
-    this.#proxy = await BreakableProxy.start({ port: bridgePort });
     const bin = dirname(labPython());
     const environment = {
       ...process.env,
@@ -104,28 +103,42 @@ export class StockLab implements AsyncDisposable {
       JUPYTER_RUNTIME_DIR: this.#place('runtime'),
       IPYTHONDIR: this.#place('ipython')
     };
-    const { port } = this.connection;
-    this.#spawn('bridge', process.execPath, [BRIDGE_ENTRY, 'serve'], {
-      args: [
-        ...['--port', String(bridgePort), '--state-dir', this.#place('state'), '--root-dir', this.rootDir],
-        ...['--env-dir', this.#place('environments'), '--allow-origin', origin]
-      ],
-      env: { ...environment, TPULAB_TOKEN: this.#token }
-    });
-    await this.#answers('bridge', `http://127.0.0.1:${port}/api/status`);
-    // Another name for the same machine: only then does Lab send its token with a socket.
-    const direct = `--ServerApp.websocket_url=ws://localhost:${port}/`;
+    const atBridge =
+      sockets === 'none'
+        ? []
+        : await this.#launchBridge(environment, { origin, isDirect: sockets === 'direct' });
     this.#spawn('lab', labPython(), ['-m', 'jupyterlab'], {
       args: [
         ...['--no-browser', '--allow-root', '--ServerApp.ip=127.0.0.1', `--ServerApp.port=${this.#port}`],
         ...['--ServerApp.port_retries=0', `--ServerApp.root_dir=${this.rootDir}`],
-        ...[`--gateway-url=http://127.0.0.1:${port}`, ...(sockets === 'direct' ? [direct] : [])],
+        ...atBridge,
         ...['--LabApp.expose_app_in_browser=True', '--LabApp.news_url=None'],
         '--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate'
       ],
       env: { ...environment, JUPYTER_TOKEN: this.#token, JUPYTER_GATEWAY_AUTH_TOKEN: this.#token }
     });
     await this.#answers('lab', `${origin}/api/status`);
+  }
+
+  /** The options with which Lab's server uses the bridge. */
+  async #launchBridge(
+    env: NodeJS.ProcessEnv,
+    { origin, isDirect }: { origin: string; isDirect: boolean }
+  ): Promise<string[]> {
+    const bridgePort = await freePort();
+    this.#proxy = await BreakableProxy.start({ port: bridgePort });
+    const { port } = this.connection;
+    this.#spawn('bridge', process.execPath, [BRIDGE_ENTRY, 'serve'], {
+      args: [
+        ...['--port', String(bridgePort), '--state-dir', this.#place('state'), '--root-dir', this.rootDir],
+        ...['--env-dir', this.#place('environments'), '--allow-origin', origin]
+      ],
+      env: { ...env, TPULAB_TOKEN: this.#token }
+    });
+    await this.#answers('bridge', `http://127.0.0.1:${port}/api/status`);
+    // Another name for the same machine: only then does Lab send its token with a socket.
+    const direct = `--ServerApp.websocket_url=ws://localhost:${port}/`;
+    return [`--gateway-url=http://127.0.0.1:${port}`, ...(isDirect ? [direct] : [])];
   }
 
   #place(name: string): string {

@@ -7,7 +7,7 @@ import { StockLab } from '../stock-lab/stock-lab.js';
 import { FORMULA_COUNT, FORMULAS, shownMath } from './formulas.js';
 
 test(`sets ${FORMULA_COUNT} formulas as JupyterLab does`, async ({ browser }) => {
-  await using lab = await StockLab.start('gateway');
+  await using lab = await StockLab.start('none');
   const gateway = await SessionGateway.start();
   try {
     await writeFile(join(lab.rootDir, 'math.ipynb'), FORMULAS);

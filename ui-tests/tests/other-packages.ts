@@ -6,6 +6,8 @@ export interface Shown {
   readonly code: string;
   /** What is seen in the output of the last line. */
   readonly seen: string;
+  /** Some of its texts have colours of its own, which are faint in the dark theme, in JupyterLab too. */
+  readonly hasOwnColours?: true;
   /** In `npm test` too: `environments/test-jax` has it. */
   readonly isQuick?: true;
 }
@@ -39,7 +41,8 @@ export const PACKAGES: readonly Shown[] = [
     name: 'ipympl',
     isQuick: true,
     code: '%matplotlib widget\nimport matplotlib.pyplot as plt\nfig, ax = plt.subplots(figsize=(4, 2))\nax.plot(range(20))\nplt.show()',
-    seen: '.jupyter-matplotlib-canvas-div canvas'
+    // Of a figure that a later cell closes, the session page shows the picture that the output has.
+    seen: '.jupyter-matplotlib-canvas-div canvas, img'
   },
   {
     name: 'anywidget',
@@ -69,6 +72,7 @@ export const PACKAGES: readonly Shown[] = [
   {
     name: 'rich, progress',
     isQuick: true,
+    hasOwnColours: true,
     code: 'from rich.progress import track\nimport time\nfor i in track(range(10)):\n    time.sleep(0.05)',
     seen: 'text=100%'
   },
@@ -78,6 +82,7 @@ export const PACKAGES: readonly Shown[] = [
     code: 'from tqdm.auto import tqdm\nfor i in tqdm(range(3), desc="outer"):\n    for j in tqdm(range(5), desc="inner", leave=False):\n        pass',
     seen: 'text=3/3'
   },
+  { name: 'pandas', code: `${FRAME}frame.head(3).style.set_caption("frame")`, seen: 'table caption' },
   {
     name: 'great_tables',
     code: `${FRAME}from great_tables import GT\nGT(frame.head(3))`,
@@ -85,7 +90,7 @@ export const PACKAGES: readonly Shown[] = [
   },
   {
     name: 'seaborn',
-    code: `%matplotlib inline\n${FRAME}import seaborn as sns\nsns.lineplot(frame, x="a", y="b");`,
+    code: `%matplotlib inline\n${FRAME}import matplotlib.pyplot as plt, seaborn as sns\nplt.figure()\nsns.lineplot(frame, x="a", y="b");`,
     seen: 'img'
   },
   { name: 'sympy', code: 'import sympy\nsympy.sqrt(sympy.Symbol("x"))', seen: 'mjx-container' },
@@ -120,16 +125,79 @@ async function visible(where: Locator): Promise<boolean> {
     );
 }
 
-/** In the page, or in the frame in which the session page shows it. */
-export async function isShown(page: Page, at: number, { seen }: Shown): Promise<boolean> {
+/** In the page, or in the frame in which the session page shows it; null: nowhere. */
+async function shownIn(page: Page, at: number, { seen }: Shown): Promise<Locator | null> {
   const output = page.locator('.jp-CodeCell').nth(at).locator('.jp-OutputArea').first();
   // Not by Playwright, which waits for a page that stands still: frames that draw let it wait long.
   await output.evaluate(element => element.scrollIntoView());
-  const inFrame = output.locator('.tpl-OutputFrame').last().contentFrame().locator(seen);
+  const inFrame = output.locator('.tpl-OutputFrame').last().contentFrame().locator('body');
   return Promise.any(
-    [output.locator(seen), inFrame].map(async place => {
-      if (!(await visible(place))) throw new Error('not seen');
-      return true;
+    [output, inFrame].map(async place => {
+      if (!(await visible(place.locator(seen)))) throw new Error('not seen');
+      return place;
     })
-  ).catch(() => false);
+  ).catch(() => null);
+}
+
+export async function isShown(page: Page, at: number, shown: Shown): Promise<boolean> {
+  return (await shownIn(page, at, shown)) !== null;
+}
+
+/** 'faint': it is shown, and not each of its texts stands out from what is behind it. */
+export async function isReadable(page: Page, at: number, shown: Shown): Promise<boolean | 'faint'> {
+  const place = await shownIn(page, at, shown);
+  const faint = (await place?.evaluate(faintTexts)) ?? [];
+  if (faint.length > 0) process.stdout.write(`${shown.name}: ${JSON.stringify(faint.slice(0, 20))}\n`);
+  return place !== null && (faint.length === 0 || 'faint');
+}
+
+/** In the page: texts with less contrast than large letters need (WCAG 2, 1.4.3). Text on pictures and canvases is not looked at. */
+function faintTexts(root: Element): string[] {
+  const LEAST = 3;
+  type Colour = [number, number, number, number];
+  const parse = (text: string): Colour => {
+    const [r = 0, g = 0, b = 0, a = 1] = (text.match(/[\d.]+/g) ?? []).map(Number);
+    if (text.startsWith('color(srgb')) return [255 * r, 255 * g, 255 * b, a];
+    return text === 'transparent' || text === 'none' ? [0, 0, 0, 0] : [r, g, b, a];
+  };
+  const over = ([r, g, b, a]: Colour, below: Colour): Colour => [
+    r * a + below[0] * (1 - a),
+    g * a + below[1] * (1 - a),
+    b * a + below[2] * (1 - a),
+    1
+  ];
+  const light = (colour: Colour): number => {
+    const [r = 0, g = 0, b = 0] = colour.slice(0, 3).map(value => {
+      const part = value / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element: Element): Colour => {
+    const layers: Colour[] = [];
+    for (let at: Element | null = element; at !== null; at = at.parentElement) {
+      layers.push(parse(getComputedStyle(at).backgroundColor));
+      // What a chart draws first is behind the rest.
+      const sheet = at.matches('.main-svg') ? at.querySelector('.bg') : null;
+      if (sheet !== null) layers.push(parse(getComputedStyle(sheet).fill));
+    }
+    return layers.reverse().reduce((below, layer) => over(layer, below), [255, 255, 255, 1]);
+  };
+  const faint: string[] = [];
+  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode(); node !== null; node = texts.nextNode()) {
+    const element = node.parentElement;
+    const text = node.textContent?.trim() ?? '';
+    if (element === null || text === '' || !element.checkVisibility({ opacityProperty: true })) continue;
+    // What cannot be used may be faint.
+    if (element.closest('script, style, mjx-assistive-mml, [aria-hidden="true"], .disabled') !== null)
+      continue;
+    const style = getComputedStyle(element);
+    const back = behind(element);
+    const front = over(parse(element instanceof SVGElement ? style.fill : style.color), back);
+    const [high, low] = [light(front), light(back)].sort((a, b) => b - a) as [number, number];
+    if ((high + 0.05) / (low + 0.05) < LEAST)
+      faint.push(`${text} (${front.map(Math.round).join(' ')} on ${back.map(Math.round).join(' ')})`);
+  }
+  return faint;
 }
