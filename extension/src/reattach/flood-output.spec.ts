@@ -23,7 +23,9 @@ const drawn = async (factory: typeof textRendererFactory, texts: readonly string
     latexTypesetter: null
   });
   for (const text of texts) await renderer.renderModel(new MimeModel({ data: { [TYPE]: text } }));
-  return renderer.node.outerHTML;
+  const { outerHTML } = renderer.node;
+  renderer.dispose();
+  return outerHTML;
 };
 
 // X5: JupyterLab's own way took most of a page's time beside a cell that prints without end.

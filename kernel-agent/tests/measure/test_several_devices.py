@@ -50,6 +50,8 @@ def test_a_program_of_another_device_settles_none_of_this_one() -> None:
     # At least the time between the two posts.
     assert low < clock._posted_ns <= high
     assert not clock.is_known(low, clock._posted_ns, 0.02)
+    # Nor what came after the last post: the other device works on.
+    assert not clock.is_known(clock._posted_ns, high, 0.02)
 
 
 def test_unknown_time_that_was_let_go_is_not_known() -> None:

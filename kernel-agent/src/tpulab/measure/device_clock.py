@@ -88,6 +88,8 @@ class DeviceClock:
         #: device sets, and when something was last posted on each; when anything was
         self._placed: dict[Any, int] = {}
         self._posted_ns = 0
+        #: whether devices took turns at the last post: those of the posts before may still run
+        self._in_turns = False
         #: waits so far, and the processor time that one takes (averaged): where cores are few, the user pays
         self.waits = 0
         self.watch_cost_ns = FIRST_WATCH_COST_NS
@@ -122,7 +124,9 @@ class DeviceClock:
         since, self._posted_ns = self._posted_ns, moment
         if placed is None:
             return
-        if any(one != placed and moment - when < TURNS_NS for one, when in self._placed.items()):
+        were_in_turns = self._in_turns
+        self._in_turns = any(one != placed and moment - when < TURNS_NS for one, when in self._placed.items())
+        if self._in_turns or were_in_turns:
             self._add_unknown(since, moment)
         if len(self._placed) > 16:
             self._placed.clear()
@@ -205,6 +209,8 @@ class DeviceClock:
             unknown = sum(
                 min(end, high) - max(begin, low) for begin, end in self._unknown if begin < high and end > low
             )
+            if self._in_turns:
+                unknown += max(0, high - max(self._posted_ns, low))
         return unknown <= unsure * (high - low)
 
     def _follow(self, output: Any, number: int, began: int) -> bool:
