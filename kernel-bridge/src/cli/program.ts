@@ -12,6 +12,7 @@ const COMMANDS: Readonly<Record<string, (streams: Streams) => Promise<Command>>>
   kernels: async streams => (await import('./kernels/kernels-command.js')).kernelsCommand(streams),
   outputs: async streams => (await import('./outputs/outputs-command.js')).outputsCommand(streams),
   devices: async streams => (await import('./devices/devices-command.js')).devicesCommand(streams),
+  runs: async streams => (await import('./runs-command.js')).runsCommand(streams),
   ps: async streams => (await import('./devices/holders-command.js')).holdersCommand(streams),
   doctor: async streams => (await import('./doctor/doctor-command.js')).doctorCommand(streams),
   journal: async streams => (await import('./journal/journal-command.js')).journalCommand(streams),

@@ -1,0 +1,93 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { KeptRun } from '@tpulab/protocol';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { runsCommand } from './runs-command.js';
+import { type Ran, runCommand } from './testing/command-line.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const T0 = 1_790_000_000_000;
+
+/** 40 steps, of which each waits so long for input. */
+function run(name: string, at: number, inputMs: number, fingerprint: string): KeptRun {
+  const sums = { wallMs: 40 * (inputMs + 9), inputMs: 40 * inputMs, hostMs: 40, deviceMs: 320, gapMs: 0 };
+  const location = { cellId: null, executionCount: 3, line: 9, file: null, function: null };
+  const reason = { verdict: 'first' as const, argument: null, before: null, after: null, advice: null };
+  return {
+    ...{ v: 1, key: `k.r${at}`, kernelId: 'k', run: `r${at}`, name, state: 'finished' },
+    ...{ startedAt: T0 + at, lastAt: T0 + at + 1000, steps: 40, totalSteps: 40 },
+    ...{ config: { workers: at, rows: 64 }, metrics: { loss: 0.25 }, hyperparameters: [], series: {} },
+    ...{ bands: [], commands: [], machine: 'TPU v5 lite × 8', stepMs: inputMs + 9 },
+    totals: { ...sums, compileMs: 0 },
+    parts: {
+      size: 40,
+      list: [
+        {
+          step: 0,
+          time: T0,
+          steps: 40,
+          wallMs: sums.wallMs,
+          watched: { steps: 40, ...sums },
+          unwatched: { ...sums }
+        }
+      ]
+    },
+    programs: [{ function: 'train_step', step: 0, ms: 900, cacheHit: false, location, reason, fingerprint }]
+  };
+}
+
+let folder: string;
+let bridge: TemporaryGateway;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tpl-runs-'));
+  await mkdir(path.join(folder, 'runs'));
+  for (const each of [run('quick', 1, 1, 'aa'), run('slow\x1b[31m', 2, 31, 'bb')])
+    await writeFile(path.join(folder, 'runs', `${each.key}.json`), JSON.stringify(each));
+  bridge = await TemporaryGateway.start({ stateDir: folder });
+  await bridge.gateway.ready;
+});
+
+afterAll(async () => {
+  await bridge[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const runs = (...args: readonly string[]): Promise<Ran> =>
+  runCommand(runsCommand, ...args, '--state-dir', folder);
+
+describe('tpulab runs', () => {
+  it('lists the stored runs, newest first, one to a line', async () => {
+    const { stdout } = await runs('list');
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines).toHaveLength(2);
+    expect(lines[1]).toMatch(
+      /^quick {2}finished {2}40 of 40 steps {2}10\.0 ms a step {2}loss 0\.25 .* k\.r1$/
+    );
+    expect(stdout).not.toContain('\x1b');
+    expect(JSON.parse((await runs('list', '--json')).stdout)).toMatchObject({
+      runs: [{}, { name: 'quick' }]
+    });
+  });
+
+  it('shows one, by its key or its name', async () => {
+    const { stdout } = await runs('show', 'quick');
+    expect(stdout).toContain('time     device 80%, input 10%, host 10%, compile 0%, idle 0%');
+    expect(stdout).toContain('settings workers=1, rows=64');
+    expect((await runs('show', 'k.r1')).stdout).toBe(stdout);
+    expect((await runs('show', 'none')).error).toMatchObject({ code: 'run_not_found' });
+  });
+
+  it('compares two: what each span takes, the program that changed, the settings that differ', async () => {
+    const { stdout } = await runs('compare', 'k.r2', 'quick');
+    expect(stdout).toMatch(/takes 30\.0 ms more per step than quick\.\n/);
+    expect(stdout).toContain('step    10.0 ms and 40.0 ms');
+    expect(stdout).toContain('input   1.0 ms and 31.0 ms (+30.0 ms)');
+    expect(stdout).toContain('Program changed: train_step (cell [3], line 9)');
+    expect(stdout).toContain('workers: 1 and 2');
+    expect(stdout).not.toContain('\x1b');
+  });
+});

@@ -1,0 +1,141 @@
+/** `tpulab runs`: the stored training runs of the running server; one of them; why one is slower than another. */
+import {
+  type CodeLocation,
+  compareRuns,
+  KeptRun,
+  KeptRuns,
+  type KeptRunSummary,
+  type RunComparison
+} from '@tpulab/protocol';
+import { Command } from 'commander';
+import { plainText } from '../platform/plain-text.js';
+import { chosenGateway, ofState, type StateOptions } from './chosen-gateway.js';
+import { say, type Streams } from './output.js';
+import { GatewayRefusal, type RunningGateway } from './running-gateway.js';
+
+const SPANS = { device: 'device', input: 'input', host: 'host', gap: 'idle' } as const;
+
+export function runsCommand(streams: Streams): Command {
+  const runs = new Command('runs').description('list, show and compare the stored training runs');
+  const which = 'key of the run, or its name for the newest run of that name';
+  ofState(
+    runs.command('list', { isDefault: true }).description('show the training runs, newest first')
+  ).action(async (options: StateOptions) => {
+    const found = await (await chosenGateway(options)).ask(KeptRuns, 'GET', 'bridge/v1/runs');
+    const text = found.runs.map(line).join('\n');
+    say(streams, options, found, text === '' ? 'No training run is stored.' : text);
+  });
+  ofState(runs.command('show').description('show one run: its state, metrics, time split and settings'))
+    .argument('<run>', which)
+    .action(async (asked: string, options: StateOptions) => {
+      const run = await read(await chosenGateway(options), asked);
+      say(streams, options, run, runText(run));
+    });
+  ofState(runs.command('compare').description('show why one run takes longer per step than another'))
+    .argument('<run>', which)
+    .argument('<other>', 'the other run')
+    .action(async (one: string, other: string, options: StateOptions) => {
+      const gateway = await chosenGateway(options);
+      const found = compareRuns(await read(gateway, one), await read(gateway, other));
+      const { a, b, ...rest } = found;
+      say(streams, options, { a: a.key, b: b.key, ...rest }, comparisonText(found));
+    });
+  return runs;
+}
+
+async function read(gateway: RunningGateway, asked: string): Promise<KeptRun> {
+  const { runs } = await gateway.ask(KeptRuns, 'GET', 'bridge/v1/runs');
+  const found = runs.find(({ key }) => key === asked) ?? runs.find(({ name }) => name === asked);
+  if (found !== undefined) return gateway.ask(KeptRun, 'GET', `bridge/v1/runs/${found.key}`);
+  throw new GatewayRefusal(
+    'run_not_found',
+    `No training run has the key or name ${JSON.stringify(asked)}; "tpulab runs" lists the stored runs.`
+  );
+}
+
+function line({
+  key,
+  name,
+  state,
+  steps,
+  totalSteps,
+  startedAt,
+  metrics,
+  stepMs,
+  document
+}: KeptRunSummary): string {
+  return [
+    plainText(name),
+    state,
+    `${steps}${totalSteps === null ? '' : ` of ${totalSteps}`} steps`,
+    ...(stepMs === undefined ? [] : [`${msText(stepMs)} a step`]),
+    ...Object.entries(metrics)
+      .slice(0, 3)
+      .map(([metric, value]) => `${plainText(metric)} ${Number(value.toPrecision(4))}`),
+    new Date(startedAt).toISOString().slice(0, 19),
+    ...(document === undefined ? [] : [plainText(document)]),
+    key
+  ].join('  ');
+}
+
+function runText(run: KeptRun): string {
+  const { inputMs, hostMs, compileMs, deviceMs, gapMs } = run.totals;
+  const split = { device: deviceMs, input: inputMs, host: hostMs, compile: compileMs, idle: gapMs };
+  const whole = Object.values(split).reduce((sum, ms) => sum + ms, 0);
+  const shares = Object.entries(split).map(([span, ms]) => `${span} ${share(ms, whole)}`);
+  const rows: readonly (readonly [string, readonly string[]])[] = [
+    ['time', shares],
+    ['metrics', Object.entries(run.metrics).map(([name, value]) => `${name} ${value}`)],
+    ['settings', Object.entries(run.config).map(([name, value]) => `${name}=${String(value)}`)],
+    ['machine', run.machine === undefined ? [] : [run.machine]],
+    ['tags', run.labels?.tags ?? []],
+    ['note', run.labels?.note === undefined ? [] : [run.labels.note]]
+  ];
+  const shown = rows.filter(([, values]) => values.length > 0);
+  return [
+    line(run),
+    ...shown.map(([label, values]) => `  ${label.padEnd(9)}${plainText(values.join(', '))}`)
+  ].join('\n');
+}
+
+function comparisonText(found: RunComparison): string {
+  const { verdict, a, b, meansOfA, meansOfB, grew, changed, added, differing } = found;
+  const [nameOfA, nameOfB] = [a, b].map(run => plainText(a.name === b.name ? run.key : run.name)) as [
+    string,
+    string
+  ];
+  const more = (meansOfB?.stepMs ?? 0) - (meansOfA?.stepMs ?? 0);
+  const head = {
+    slower: `${nameOfB} takes ${msText(more)} more per step than ${nameOfA}.`,
+    same: `${nameOfA} and ${nameOfB} take the same time per step.`,
+    recompiles: `${nameOfB} compiles again in every few steps, ${nameOfA} does not.`,
+    'too-early': 'A comparison needs 10 steady steps of each run.',
+    'other-machine': `Steps are not compared: ${nameOfA} ran on ${a.machine ?? 'an unknown machine'}, ${nameOfB} on ${b.machine ?? 'an unknown machine'}.`
+  }[verdict];
+  const isTimed = verdict !== 'other-machine' && verdict !== 'too-early' && meansOfA && meansOfB;
+  return [
+    head,
+    ...(isTimed ? [`  ${'step'.padEnd(8)}${msText(meansOfA.stepMs)} and ${msText(meansOfB.stepMs)}`] : []),
+    ...(isTimed
+      ? grew.map(
+          ({ span, ms }) =>
+            `  ${SPANS[span].padEnd(8)}${msText(meansOfA.spans[span])} and ${msText(meansOfB.spans[span])} (${ms < 0 ? '' : '+'}${msText(ms)})`
+        )
+      : []),
+    ...changed.map(({ function: name, b: program }) => `Program changed: ${name}${place(program.location)}`),
+    ...added.map(program => `Compiled beyond ${nameOfA}: ${program.function}${place(program.location)}`),
+    ...differing.map(name => `${name}: ${String(a.config[name])} and ${String(b.config[name])}`)
+  ]
+    .map(each => plainText(each))
+    .join('\n');
+}
+
+function place(location: CodeLocation | null): string {
+  if (location === null || location.line === null) return '';
+  const { executionCount, file, line: number } = location;
+  return ` (${executionCount === null ? (file ?? 'a cell') : `cell [${executionCount}]`}, line ${number})`;
+}
+
+const share = (ms: number, whole: number): string => `${whole > 0 ? Math.round((100 * ms) / whole) : 0}%`;
+const msText = (ms: number): string =>
+  Math.abs(ms) < 1_000 ? `${ms.toFixed(1)} ms` : `${(ms / 1_000).toFixed(2)} s`;
