@@ -10,12 +10,18 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   gateway
 }) => {
   const complaints = complaintsOf(page);
+  const sessions = async (): Promise<string[]> => {
+    const all = (await (await gateway.ask('api/sessions')).json()) as { path: string }[];
+    return all.map(({ path }) => path);
+  };
   await gateway.write('one.ipynb', notebookText(['1']));
   await gateway.write('two.ipynb', notebookText(['2']));
   // A gateway that has just started answers 503 at first.
   await expect
     .poll(async () => (await gateway.ask('bridge/v1/folders/kept', { method: 'POST' })).status)
     .toBe(201);
+  // Of other specs of this worker.
+  const before = await sessions();
   await page.goto(gateway.link());
   const notebook = (name: string) => page.getByRole('link', { name, exact: true });
   const dialog = page.getByRole('dialog');
@@ -78,7 +84,7 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   await page.keyboard.press('Enter');
   await expect(page.locator('.tpl-Home').getByRole('heading', { name: 'Files' })).toBeVisible();
   await page.unroute('**/api/sessions/*');
-  expect(await (await gateway.ask('api/sessions')).json()).toEqual([]);
+  expect(await sessions()).toEqual(before);
   const notebooks = join(gateway.folder, 'notebooks');
   expect(await readdir(join(notebooks, 'kept'))).toEqual([]);
   const trashed = await readdir(join(notebooks, '.tpulab-trash'), { recursive: true });
