@@ -6,6 +6,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { addressOf, runsAddress } from '../page/address.js';
 import { download } from '../../src/platform/download.js';
 import { deleteFile, moveFile, newFile, newFolder, renameFile } from '../page/file-actions.js';
+import { goTo } from '../page/page-commands.js';
 import type { SessionPage } from '../page/session-page.js';
 import { EMPTY, notebookOf, TEMPLATES } from '../../src/launcher/templates.js';
 import { Brand } from './brand.js';
@@ -39,7 +40,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
     };
   }, [files, folder, changes]);
   const onChange = (): void => setChanges(count => count + 1);
-  const go = (path: string): void => window.location.assign(addressOf(window, path));
+  const go = (path: string): void => goTo(page, addressOf(window, path));
   const create = (file: string, text: string): void => {
     const path = folder === '' ? file : `${folder}/${file}`;
     page.drive.create(path, text).then(

@@ -110,10 +110,11 @@ class EditedFile {
     const { files } = this.page.drive;
     const text = this.text;
     const isDeleted = this.state.kind === 'deleted';
+    const known = this.file.version;
     this.say({ kind: 'saving' });
     try {
-      const replaced = over && !isDeleted ? (await files.look(this.path)).etag : this.file.version.etag;
-      const { etag } = await files.write(this.path, text, over && isDeleted ? null : replaced);
+      const replaced = !over ? known.etag : isDeleted ? null : (await files.look(this.path)).etag;
+      const { etag } = await files.write(this.path, text, replaced);
       this.file = { ...this.file, version: { ...this.file.version, etag: etag ?? '' } };
       this.say(this.text === text ? { kind: 'saved', at: Date.now() } : { kind: 'dirty' });
     } catch (error) {

@@ -1,6 +1,7 @@
 /** One run as it is kept: what its telemetry says, summed up and thinned so that it stays small however long the run is. */
 import {
   extremes,
+  meansOf,
   thinned,
   type BandMessage,
   type CompileMessage,
@@ -130,13 +131,13 @@ function addSteps(kept: KeptRun, { steps }: StepsMessage): void {
 function addToPart(kept: KeptRun, step: StepSample): void {
   const parts = (kept.parts ??= { size: 1, list: [] });
   let part = parts.list.at(-1);
-  if (!part || step.index >= part.step - (part.step % parts.size) + parts.size) {
+  if (!part || isAfter(step, part, parts.size)) {
     if (parts.list.length >= 2 * PARTS_KEPT) {
       parts.size *= 2;
       parts.list = merged(parts.list, parts.size);
       part = parts.list.at(-1);
     }
-    if (!part || step.index >= part.step - (part.step % parts.size) + parts.size)
+    if (!part || isAfter(step, part, parts.size))
       parts.list.push((part = emptyPart(step.index, step.startTime)));
   }
   const isInterrupted = Object.keys(step.bands ?? {}).some(kind => kind !== 'transfer');
@@ -147,6 +148,9 @@ function addToPart(kept: KeptRun, step: StepSample): void {
   const sums = step.deviceKnown ? part.watched : part.unwatched;
   for (const name of SUMS) sums[name] += step[name];
 }
+
+const isAfter = (step: StepSample, part: RunPart, size: number): boolean =>
+  step.index >= part.step - (part.step % size) + size;
 
 const SUMS = ['wallMs', 'inputMs', 'hostMs', 'deviceMs', 'gapMs'] as const;
 
@@ -204,14 +208,13 @@ function addTo({ steps, values }: KeptRun['series'][string], [step, value]: read
 
 export function summaryOf(kept: KeptRun): KeptRunSummary {
   const { key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics } = kept;
-  const { labels, machine, document, parts } = kept;
-  const done = parts?.list.reduce((sum, part) => sum + part.steps, 0) ?? 0;
-  const wallMs = parts?.list.reduce((sum, part) => sum + part.wallMs, 0) ?? 0;
+  const { labels, machine, document } = kept;
+  const stepMs = meansOf(kept)?.stepMs;
   return {
     ...{ key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics },
     ...(labels && { labels }),
     ...(machine !== undefined && { machine }),
     ...(document !== undefined && { document }),
-    ...(done > 0 && { stepMs: wallMs / done })
+    ...(stepMs !== undefined && { stepMs })
   };
 }

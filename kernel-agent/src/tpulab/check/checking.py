@@ -71,19 +71,20 @@ class Lines:
 
     def next(self, limit: float) -> dict[str, Any] | None:
         """The next answer; None at the end. Raises `PreflightError` (`timeout`)."""
-        try:
-            line = self._lines.get(timeout=limit)
-        except queue.Empty:
-            raise PreflightError(
-                "timeout", f"A process of the check gave no answer for {limit:.0f} s."
-            ) from None
-        if line is None:
-            return None
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            return self.next(limit)
-        return answer if isinstance(answer, dict) else self.next(limit)
+        while True:
+            try:
+                line = self._lines.get(timeout=limit)
+            except queue.Empty:
+                raise PreflightError(
+                    "timeout", f"A process of the check gave no answer for {limit:.0f} s."
+                ) from None
+            if line is None:
+                return None
+            # What else the process prints is no answer.
+            with contextlib.suppress(ValueError):
+                answer = json.loads(line)
+                if isinstance(answer, dict):
+                    return answer
 
     def ask(self, question: Mapping[str, Any], limit: float) -> dict[str, Any]:
         try:
