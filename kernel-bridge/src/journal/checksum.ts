@@ -55,9 +55,7 @@ function bySixteen(t: Int32Array, bytes: Uint8Array, start: number, end: number,
       t[256 + bytes[at + 14]!]! ^
       t[bytes[at + 15]!]!;
   }
-  for (; at < end; at++) {
-    crc = (crc >>> 8) ^ t[(crc ^ bytes[at]!) & 255]!;
-  }
+  for (; at < end; at++) crc = (crc >>> 8) ^ t[(crc ^ bytes[at]!) & 255]!;
   return crc;
 }
 
@@ -66,9 +64,7 @@ function makeTables(polynomial: number): Int32Array {
   const tables = new Int32Array(16 * 256);
   for (let byte = 0; byte < 256; byte++) {
     let crc = byte;
-    for (let bit = 0; bit < 8; bit++) {
-      crc = crc & 1 ? (crc >>> 1) ^ polynomial : crc >>> 1;
-    }
+    for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ polynomial : crc >>> 1;
     tables[byte] = crc;
   }
   for (let index = 256; index < tables.length; index++) {

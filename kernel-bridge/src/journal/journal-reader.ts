@@ -48,9 +48,7 @@ export class JournalReader {
   async #endOf(last: SegmentName): Promise<number> {
     const scan = this.#scan(last, Infinity);
     let step = await scan.next();
-    while (step.done !== true) {
-      step = await scan.next();
-    }
+    while (step.done !== true) step = await scan.next();
     return step.value.seq - 1;
   }
 
@@ -82,25 +80,17 @@ export class JournalReader {
           next += batch.length;
           yield batch;
         }
-        if (next > announced) {
-          return;
-        }
+        if (next > announced) return;
         error = new JournalDamagedError('the journal', 0, next, null, 'the files end before it');
       } catch (failure) {
         error = failure;
       }
       const damage = error instanceof JournalDamagedError && error.resumeSeq === null ? error : null;
-      if (damage !== null && newest === undefined && !ended) {
-        throw error;
-      }
+      if (damage !== null && newest === undefined && !ended) throw error;
       // Nothing that was announced is missing yet; at the end of a journal that grows no more, one record is, and once.
-      if (damage !== null && announced < next && !(ended && next <= damage.seq)) {
-        return;
-      }
+      if (damage !== null && announced < next && !(ended && next <= damage.seq)) return;
       const gap = await explainMissing(this.dir, error, next, announced, to);
-      if (gap === null) {
-        throw error;
-      }
+      if (gap === null) throw error;
       next = gap.toSeq + 1;
       yield [recordOfGap(gap)];
       if (damage !== null) {
@@ -149,9 +139,7 @@ export class JournalReader {
             next += batch.length;
             yield batch;
           }
-          if (next > to) {
-            return;
-          }
+          if (next > to) return;
         }
       } finally {
         await scan.return(NOTHING_LEFT);
@@ -168,9 +156,7 @@ export class JournalReader {
           step.value.kind === 'damaged' ? step.value.why : 'the segment ends before the next one begins';
         throw new JournalDamagedError(segment.file, offset, seq, following?.firstSeq ?? null, why);
       }
-      if (!(await this.#continuesAfter(segment))) {
-        return;
-      }
+      if (!(await this.#continuesAfter(segment))) return;
     }
   }
 
@@ -187,9 +173,7 @@ export class JournalReader {
 
   #forgetBefore(firstSeq: number): void {
     for (const seq of this.#indexes.keys()) {
-      if (seq < firstSeq) {
-        this.#indexes.delete(seq);
-      }
+      if (seq < firstSeq) this.#indexes.delete(seq);
     }
   }
 
@@ -211,9 +195,7 @@ export class JournalReader {
           return { kind: 'end', offset: 0, seq: segment.firstSeq, rest: bytesRead };
         }
         const why = segmentHeaderFault(header, segment.firstSeq);
-        if (why !== null) {
-          return { kind: 'damaged', offset: 0, seq: segment.firstSeq, why };
-        }
+        if (why !== null) return { kind: 'damaged', offset: 0, seq: segment.firstSeq, why };
         index = await this.#load(handle, segment, from);
       }
       const start = index.floor(from);
@@ -275,9 +257,7 @@ async function explainMissing(
     const last = error.resumeSeq === null ? Math.max(newest, first) : error.resumeSeq - 1;
     return gap(first, Math.min(last, upTo), error.code, error.message);
   }
-  if (!(error instanceof JournalTrimmedError)) {
-    return null;
-  }
+  if (!(error instanceof JournalTrimmedError)) return null;
   const to = Math.min(error.firstSeq - 1, upTo);
   const note = (await readTrimNotes(dir)).findLast(each => each.from <= to && each.to >= from);
   return note === undefined

@@ -33,9 +33,7 @@ export async function measureSegments(dir: string): Promise<SegmentSize[]> {
         const { size, mtimeMs } = await stat(join(dir, segment.file));
         return [{ ...segment, bytes: size, writtenAt: mtimeMs }];
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
-          return [];
-        }
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
         throw error;
       }
     })
@@ -65,9 +63,7 @@ export async function trimSegments(
   const going = segments.slice(0, Math.min(count, segments.length - 1));
   const [first] = going;
   const kept = segments[going.length];
-  if (first === undefined || kept === undefined) {
-    return null;
-  }
+  if (first === undefined || kept === undefined) return null;
   const trim = {
     code,
     from: first.firstSeq,
@@ -97,9 +93,7 @@ export async function trimSegments(
 async function removeDamagedBefore(dir: string, firstSeq: number): Promise<void> {
   for (const name of await readdir(dir)) {
     const seq = /^(\d{20})\.seg\..*\.damaged$/.exec(name)?.[1];
-    if (seq !== undefined && Number(seq) < firstSeq) {
-      await removeIfThere(join(dir, name));
-    }
+    if (seq !== undefined && Number(seq) < firstSeq) await removeIfThere(join(dir, name));
   }
 }
 
@@ -107,8 +101,6 @@ async function removeIfThere(file: string): Promise<void> {
   try {
     await unlink(file);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
-      throw error;
-    }
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
 }

@@ -145,9 +145,7 @@ export class JournalWriter implements AsyncDisposable {
       throw new JournalError('journal_closed', 'The journal has been closed; nothing can be appended.');
     }
     let bytes = 0;
-    for (const piece of pieces) {
-      bytes += piece.length;
-    }
+    for (const piece of pieces) bytes += piece.length;
     if (bytes > MAX_PAYLOAD_BYTES) {
       after?.();
       this.append(RecordChannel.bridge, [tooLarge(bytes)], { essential: true });
@@ -167,14 +165,10 @@ export class JournalWriter implements AsyncDisposable {
       this.#appendLarge(channel, pieces, bytes, { durable, essential, after });
       return;
     }
-    if (!this.#builder.fits(bytes)) {
-      this.#flush();
-    }
+    if (!this.#builder.fits(bytes)) this.#flush();
     const batch = this.#builder.add(this.#nextSeq++, BigInt(Date.now()) * 1_000_000n, channel, pieces, bytes);
     batch.durable ||= durable === true;
-    if (after !== undefined && this.#fault === null) {
-      batch.after.push(after);
-    }
+    if (after !== undefined && this.#fault === null) batch.after.push(after);
     if (batch.count >= BATCH_RECORDS || (batch.count > 1 && performance.now() - batch.openedAt > BATCH_MS)) {
       this.#flush();
     } else if (
@@ -217,9 +211,7 @@ export class JournalWriter implements AsyncDisposable {
   /** Everything appended is written and durable. Rejects with `journal_disk_full` or `journal_write_failed`. */
   async sync(): Promise<void> {
     this.#flush();
-    if (this.#fault !== null) {
-      throw this.#fault.error;
-    }
+    if (this.#fault !== null) throw this.#fault.error;
     try {
       await this.#segments.sync();
     } catch (error) {
@@ -241,15 +233,11 @@ export class JournalWriter implements AsyncDisposable {
     this.#flush();
     clearTimeout(this.#retry ?? undefined);
     await this.#reopening;
-    if (this.#unopened) {
-      await this.#openAgain();
-    }
+    if (this.#unopened) await this.#openAgain();
     this.#recover();
     await this.#schedule.stop();
     await this.#segments.finish();
-    if (this.#fault !== null) {
-      throw this.#fault.error;
-    }
+    if (this.#fault !== null) throw this.#fault.error;
   }
 
   /** Null when there is a place to write to. The next seq is known either way. */
@@ -263,9 +251,7 @@ export class JournalWriter implements AsyncDisposable {
       // Numbers have no holes within a segment.
       failure = await this.#segments.reopen(nextSeq === found.nextSeq ? found.tail : null);
     } catch (error) {
-      if (!(error instanceof UnrepairedError)) {
-        throw error;
-      }
+      if (!(error instanceof UnrepairedError)) throw error;
       nextSeq = Math.max(error.nextSeq, (this.options.highWaterMark ?? 0) + 1);
       failure = asJournalError(error.cause, 'opening');
     }
@@ -300,18 +286,14 @@ export class JournalWriter implements AsyncDisposable {
       this.#gathering = null;
     }
     const batch = this.#builder.close();
-    if (batch === null) {
-      return;
-    }
+    if (batch === null) return;
     this.#flushedAt = performance.now();
     if (this.#fault !== null) {
       this.#fault.hold(batch);
       return;
     }
     const error = this.#write(batch);
-    if (error !== null) {
-      this.#fail(error, batch);
-    }
+    if (error !== null) this.#fail(error, batch);
   }
 
   /** Null when the batch is in the file. */
@@ -324,9 +306,7 @@ export class JournalWriter implements AsyncDisposable {
     }
     this.#lastSeq = batch.lastSeq;
     this.#schedule.written(batch.durable);
-    for (const after of batch.after) {
-      after();
-    }
+    for (const after of batch.after) after();
     this.options.onWritten(batch);
     return null;
   }
@@ -334,9 +314,7 @@ export class JournalWriter implements AsyncDisposable {
   #fail(error: JournalError, batch?: PendingBatch): void {
     this.#fault = new WriteFault(error, this.options.heldBytes ?? HELD_BYTES);
     if (batch !== undefined) {
-      for (const after of batch.after.splice(0)) {
-        after();
-      }
+      for (const after of batch.after.splice(0)) after();
       this.#fault.hold(batch);
     }
     this.#tell('writing', error);
@@ -356,9 +334,7 @@ export class JournalWriter implements AsyncDisposable {
       }
       this.#flush();
       this.#recover();
-      if (this.#fault !== null) {
-        this.#tryLater();
-      }
+      if (this.#fault !== null) this.#tryLater();
     };
     if (this.#reopening === null) {
       recover();
@@ -370,13 +346,9 @@ export class JournalWriter implements AsyncDisposable {
   /** Writes what was held. Writing works again when all of it, and the gap record, are in the file. */
   #recover(): void {
     const fault = this.#fault;
-    if (fault === null || this.#unopened) {
-      return;
-    }
+    if (fault === null || this.#unopened) return;
     for (let batch = fault.next; batch !== undefined; batch = fault.next) {
-      if (this.#write(batch) !== null) {
-        return;
-      }
+      if (this.#write(batch) !== null) return;
       fault.written();
     }
     const gap = fault.takeGap();

@@ -28,9 +28,7 @@ export function recordHead(
   const head = Buffer.allocUnsafe(RECORD_OVERHEAD);
   writeFields(head, PREFIX_BYTES, seq, timeNs, channel);
   let checksum = crc32(head, PREFIX_BYTES);
-  for (const piece of pieces) {
-    checksum = crc32(piece, 0, piece.length, checksum);
-  }
+  for (const piece of pieces) checksum = crc32(piece, 0, piece.length, checksum);
   head.writeUInt32LE(FIELD_BYTES + payloadBytes, 0);
   head.writeUInt32LE(checksum, 4);
   return head;
@@ -82,9 +80,7 @@ export type RecordProbe =
 /** Finds the end of the record at `at` from its length alone. `needed` is the size of the record, as far as known. */
 export function probeRecord(bytes: Buffer, at: number): RecordProbe {
   const have = bytes.length - at;
-  if (have < PREFIX_BYTES) {
-    return { kind: 'partial', needed: RECORD_OVERHEAD };
-  }
+  if (have < PREFIX_BYTES) return { kind: 'partial', needed: RECORD_OVERHEAD };
   const length = bytes.readUInt32LE(at);
   if (length < FIELD_BYTES || length > MAX_RECORD_BYTES) {
     return { kind: 'damaged', why: `a length of ${length} is impossible` };
@@ -115,9 +111,7 @@ export function decodeRecord(bytes: Buffer, at: number, end: number): JournalRec
 /** The bytes of a batch of `JournalReader.readBatches`, whose payloads are views into one chunk of the file. */
 export function bytesOfBatch(batch: readonly JournalRecord[]): Buffer {
   const [first, last] = [batch[0], batch.at(-1)];
-  if (first === undefined || last === undefined) {
-    return Buffer.alloc(0);
-  }
+  if (first === undefined || last === undefined) return Buffer.alloc(0);
   const start = first.payload.byteOffset - RECORD_OVERHEAD;
   const end = last.payload.byteOffset + last.payload.length;
   return Buffer.from(first.payload.buffer, start, end - start);
@@ -143,19 +137,13 @@ export function checkRange(bytes: Buffer): RecordStretch | string {
   let checksum = 0;
   while (at < bytes.length) {
     const probe = probeRecord(bytes, at);
-    if (probe.kind !== 'whole') {
-      return probe.kind === 'damaged' ? probe.why : 'it ends inside a record';
-    }
+    if (probe.kind !== 'whole') return probe.kind === 'damaged' ? probe.why : 'it ends inside a record';
     const found = seqAt(bytes, at);
-    if (seq !== 0 && found !== seq + 1) {
-      return `record ${found} follows record ${seq}`;
-    }
+    if (seq !== 0 && found !== seq + 1) return `record ${found} follows record ${seq}`;
     seq = found;
     firstSeq ||= found;
     checksum = bytes.readUInt32LE(at + 4);
-    if (!checksumHolds(bytes, at, probe.end)) {
-      return `the checksum of record ${seq} is wrong`;
-    }
+    if (!checksumHolds(bytes, at, probe.end)) return `the checksum of record ${seq} is wrong`;
     at = probe.end;
   }
   return seq === 0 ? 'there is no record in it' : { firstSeq, lastSeq: seq, checksum };

@@ -67,9 +67,7 @@ function noteOf({
   channel,
   payload
 }: Pick<JournalRecord, 'channel' | 'payload'>): Partial<GapRecord | RestartRecord> | null {
-  if (channel !== RecordChannel.bridge) {
-    return null;
-  }
+  if (channel !== RecordChannel.bridge) return null;
   try {
     return JSON.parse(payload.toString('utf8')) as Partial<GapRecord | RestartRecord> | null;
   } catch {

@@ -55,9 +55,7 @@ export async function repairJournal(dir: string): Promise<OpenedJournal> {
   const cuts: JournalCut[] = [];
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    for (const repair of repairs) {
-      cuts.push(await repair());
-    }
+    for (const repair of repairs) cuts.push(await repair());
   } catch (cause) {
     throw new UnrepairedError(nextSeq, { cause });
   }
@@ -147,9 +145,7 @@ async function putAside(dir: string, segment: string, size: number, why: string)
 async function endOfWhole(handle: FileHandle, from: { offset: number; seq: number }): Promise<ScanEnd> {
   const scan = scanSegment(handle, { ...from, verifyFrom: from.seq });
   let step = await scan.next();
-  while (step.done !== true) {
-    step = await scan.next();
-  }
+  while (step.done !== true) step = await scan.next();
   return step.value;
 }
 
@@ -189,9 +185,7 @@ async function keepDamaged(
       const buffer = Buffer.allocUnsafe(Math.min(end - offset, 1024 * 1024));
       for (let at = offset; at < end;) {
         const { bytesRead } = await source.read(buffer, 0, Math.min(buffer.length, end - at), at);
-        if (bytesRead === 0) {
-          break;
-        }
+        if (bytesRead === 0) break;
         await target.writeFile(buffer.subarray(0, bytesRead));
         at += bytesRead;
       }
@@ -223,9 +217,7 @@ async function exists(path: string): Promise<boolean> {
     await stat(path);
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
-      return false;
-    }
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
     throw error;
   }
 }

@@ -32,13 +32,9 @@ export async function gapInPlace(
 ): Promise<Buffer | null> {
   const { size } = await handle.stat();
   const record = await recordAt(handle, offset, size);
-  if (record === null) {
-    return null;
-  }
+  if (record === null) return null;
   const next = await recordAt(handle, offset + record.length, size);
-  if (next === null || seqAt(next, 0) !== seq + 1 || !checksumHolds(next, 0, next.length)) {
-    return null;
-  }
+  if (next === null || seqAt(next, 0) !== seq + 1 || !checksumHolds(next, 0, next.length)) return null;
   // The neighbour's: that of the damaged record is as doubtful as the rest of it.
   const { timeNs } = decodeRecord(next, 0, next.length);
   const time = Number(timeNs / 1_000_000n);
@@ -54,9 +50,7 @@ export async function gapInPlace(
   };
   const text = Buffer.from(JSON.stringify(gap));
   const room = record.length - RECORD_OVERHEAD;
-  if (text.length > room) {
-    return null;
-  }
+  if (text.length > room) return null;
   const payload = Buffer.alloc(room, ' ');
   text.copy(payload);
   const bytes = Buffer.alloc(record.length);
@@ -68,13 +62,9 @@ export async function gapInPlace(
 async function recordAt(handle: FileHandle, offset: number, size: number): Promise<Buffer | null> {
   const head = await read(handle, offset, RECORD_OVERHEAD);
   const probe = head.length < RECORD_OVERHEAD ? null : probeRecord(head, 0);
-  if (probe === null || probe.kind === 'damaged') {
-    return null;
-  }
+  if (probe === null || probe.kind === 'damaged') return null;
   const length = probe.kind === 'whole' ? probe.end : probe.needed;
-  if (length > MAX_LOOK_BYTES || offset + length > size) {
-    return null;
-  }
+  if (length > MAX_LOOK_BYTES || offset + length > size) return null;
   const bytes = await read(handle, offset, length);
   return bytes.length === length ? bytes : null;
 }

@@ -28,9 +28,7 @@ export async function listSegments(dir: string): Promise<SegmentName[]> {
   try {
     files = await readdir(dir);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
-      return [];
-    }
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;
   }
   return files
@@ -57,15 +55,9 @@ export function encodeSegmentHeader(firstSeq: number): Buffer {
  * Throws `journal_version` for an intact header of another version, because such a file must not be "repaired".
  */
 export function segmentHeaderFault(bytes: Buffer, firstSeq: number): string | null {
-  if (bytes.length < SEGMENT_HEADER_BYTES) {
-    return 'the header is cut off';
-  }
-  if (!bytes.subarray(0, 8).equals(MAGIC)) {
-    return 'the header does not begin as a segment does';
-  }
-  if (crc32c(bytes, 0, 28) !== bytes.readUInt32LE(28)) {
-    return 'the checksum of the header is wrong';
-  }
+  if (bytes.length < SEGMENT_HEADER_BYTES) return 'the header is cut off';
+  if (!bytes.subarray(0, 8).equals(MAGIC)) return 'the header does not begin as a segment does';
+  if (crc32c(bytes, 0, 28) !== bytes.readUInt32LE(28)) return 'the checksum of the header is wrong';
   const version = bytes.readUInt32LE(8);
   if (version < 1 || version > SEGMENT_VERSION) {
     throw new JournalError(

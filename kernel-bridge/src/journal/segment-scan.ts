@@ -41,9 +41,7 @@ export async function* scanSegment(
   for (;;) {
     const available = (await handle.stat()).size - offset;
     // Asking the file first: a damaged length must not make us allocate what the file cannot hold.
-    if (available < needed) {
-      return { kind: 'end', offset, seq, rest: Math.max(available, 0) };
-    }
+    if (available < needed) return { kind: 'end', offset, seq, rest: Math.max(available, 0) };
     const bytes = await readFully(handle, offset, Math.min(available, Math.max(expected, needed)));
     const bounds = [0];
     let at = 0;
@@ -67,17 +65,13 @@ export async function* scanSegment(
       yield { bytes, bounds, firstSeq: seq - (bounds.length - 1), fileOffset: offset };
     }
     offset += at;
-    if (damage !== null) {
-      return { kind: 'damaged', offset, seq, why: damage };
-    }
+    if (damage !== null) return { kind: 'damaged', offset, seq, why: damage };
   }
 }
 
 function faultOf(bytes: Buffer, at: number, end: number, seq: number, verifyFrom: number): string | null {
   const found = seqAt(bytes, at);
-  if (found !== seq) {
-    return `it is numbered ${found}`;
-  }
+  if (found !== seq) return `it is numbered ${found}`;
   return seq >= verifyFrom && !checksumHolds(bytes, at, end) ? 'its checksum is wrong' : null;
 }
 

@@ -117,9 +117,7 @@ export class SegmentSequence {
       );
       const over = segmentsOver(segments, this.#maxBytes - this.#segmentBytes);
       const trim = over === 0 ? null : await trimSegments(this.dir, over, 'journal_quota');
-      if (trim !== null) {
-        this.options.onTrimmed?.(trim);
-      }
+      if (trim !== null) this.options.onTrimmed?.(trim);
     });
     this.#trimming = this.#trimming.then(
       () => this.options.onFault('trimming', null),

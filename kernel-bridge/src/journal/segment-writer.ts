@@ -126,9 +126,7 @@ export class SegmentWriter {
   #append(buffer: Buffer, from: number, to: number): void {
     this.#whole(() => {
       let at = from;
-      while (at < to) {
-        at += writeSync(this.fd, buffer, at, to - at, this.end + at - from);
-      }
+      while (at < to) at += writeSync(this.fd, buffer, at, to - at, this.end + at - from);
       this.end += to - from;
     });
   }
@@ -150,9 +148,7 @@ export class SegmentWriter {
 
   #cutRemains(): void {
     try {
-      if (this.#hasRemains) {
-        ftruncateSync(this.fd, this.end);
-      }
+      if (this.#hasRemains) ftruncateSync(this.fd, this.end);
       this.#hasRemains = false;
     } catch {
       // The disk refuses this too; it is tried again before the next write, and at the end.
@@ -282,9 +278,7 @@ function behind(pieces: readonly Buffer[], bytes: number): Buffer[] {
   const left: Buffer[] = [];
   let skip = bytes;
   for (const piece of pieces) {
-    if (skip < piece.length) {
-      left.push(skip === 0 ? piece : piece.subarray(skip));
-    }
+    if (skip < piece.length) left.push(skip === 0 ? piece : piece.subarray(skip));
     skip = Math.max(0, skip - piece.length);
   }
   return left;

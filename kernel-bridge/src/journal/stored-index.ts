@@ -110,9 +110,7 @@ export class SparseIndex {
   /** Ignored unless it lies far enough behind the last entry; entries only ever grow at the end. */
   add(entry: IndexEntry): void {
     const last = this.#entries.at(-1);
-    if (last === undefined || entry.offset >= last.offset + INDEX_SPACING_BYTES) {
-      this.#entries.push(entry);
-    }
+    if (last === undefined || entry.offset >= last.offset + INDEX_SPACING_BYTES) this.#entries.push(entry);
   }
 
   /** The last entry at or before `seq`; the first entry when `seq` is older than the segment. */

@@ -29,12 +29,8 @@ export class SyncSchedule {
 
   #within(waitMs: number): void {
     const due = performance.now() + waitMs;
-    if (this.#stopped || (this.#timer !== null && this.#due <= due)) {
-      return;
-    }
-    if (this.#timer !== null) {
-      clearTimeout(this.#timer);
-    }
+    if (this.#stopped || (this.#timer !== null && this.#due <= due)) return;
+    if (this.#timer !== null) clearTimeout(this.#timer);
     this.#due = due;
     this.#timer = setTimeout(() => this.#run(), waitMs);
   }

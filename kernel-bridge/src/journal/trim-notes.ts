@@ -35,9 +35,7 @@ export async function readTrimNotes(dir: string): Promise<readonly TrimNote[]> {
     const value: unknown = JSON.parse(await readFile(join(dir, TRIM_NOTES_FILE), 'utf8'));
     return isShaped(TrimNotes, value) ? value.trimmed : [];
   } catch (error) {
-    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') {
-      return [];
-    }
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;
   }
 }

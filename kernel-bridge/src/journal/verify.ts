@@ -77,9 +77,7 @@ async function verifySegment(
 
 /** Rubbish after the last record does no harm when the next segment goes on from there. */
 function whyNot(seq: number, followingSeq: number, rest: number): string | null {
-  if (seq === followingSeq) {
-    return null;
-  }
+  if (seq === followingSeq) return null;
   return rest > 0
     ? 'it ends inside a record'
     : `the next segment begins with record ${followingSeq}, not with ${seq}`;

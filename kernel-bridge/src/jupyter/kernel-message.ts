@@ -42,9 +42,7 @@ export function parseHeader(bytes: Buffer): MessageHeader {
 
 /** The parent header, or null where there is none (`{}`, as in a kernel's first status). */
 export function parseParentHeader(bytes: Buffer): MessageHeader | null {
-  if (bytes.length <= 2) {
-    return null;
-  }
+  if (bytes.length <= 2) return null;
   const parent = parseObject(bytes, 'parent header');
   return typeof parent['msg_id'] === 'string' ? (parent as unknown as MessageHeader) : null;
 }

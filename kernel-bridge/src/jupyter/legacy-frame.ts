@@ -14,9 +14,7 @@ const MAX_SECTIONS = 65_536;
 export function encodeLegacy(message: KernelMessage): string | Buffer {
   const json = legacyJson(message);
   const buffers = message.parts.slice(JSON_PARTS);
-  if (buffers.length === 0) {
-    return json.toString('utf8');
-  }
+  if (buffers.length === 0) return json.toString('utf8');
   const sections = [json, ...buffers];
   const table = Buffer.allocUnsafe(4 * (1 + sections.length));
   let at = table.writeUInt32BE(sections.length, 0);
@@ -35,9 +33,7 @@ export function encodeLegacy(message: KernelMessage): string | Buffer {
 }
 
 export function decodeLegacy(frame: string | Buffer): KernelMessage {
-  if (typeof frame === 'string') {
-    return messageOf(frame, []);
-  }
+  if (typeof frame === 'string') return messageOf(frame, []);
   const sectionCount = frame.length >= 4 ? frame.readUInt32BE(0) : 0;
   if (sectionCount < 1 || sectionCount > MAX_SECTIONS || 4 * (1 + sectionCount) > frame.length) {
     throw new WireError(

@@ -33,13 +33,9 @@ export function createSigner(scheme: string, key: string): MessageSigner {
   // Made once: preparing the key would be half of the cost of each message.
   const secret = key === '' ? null : createSecretKey(Buffer.from(key));
   const digest = (parts: readonly Buffer[], from: number): Buffer => {
-    if (secret === null) {
-      return UNSIGNED;
-    }
+    if (secret === null) return UNSIGNED;
     const hmac = createHmac(algorithm, secret);
-    for (let index = from; index < from + JSON_PARTS; index++) {
-      hmac.update(parts[index] ?? UNSIGNED);
-    }
+    for (let index = from; index < from + JSON_PARTS; index++) hmac.update(parts[index] ?? UNSIGNED);
     return Buffer.from(hmac.digest('hex'), 'latin1');
   };
   return {

@@ -37,12 +37,8 @@ export async function attachOrAdopt(
     } catch (error) {
       const isGone = error instanceof KeeperGoneError;
       const goesOn = isGone ? error.keeper.orphanPid !== null : isRefusal(error);
-      if (!goesOn || performance.now() > deadline) {
-        throw error;
-      }
-      if (isGone) {
-        await adopt(kernelDir, options);
-      }
+      if (!goesOn || performance.now() > deadline) throw error;
+      if (isGone) await adopt(kernelDir, options);
     }
     await delay(AGAIN_MS, undefined, options.signal === undefined ? {} : { signal: options.signal });
   }
@@ -54,9 +50,7 @@ async function adopt(kernelDir: string, options: LaunchOptions): Promise<void> {
     await launchKeeper('adopt', kernelDir, options);
   } catch (error) {
     const { code } = error as KeeperError;
-    if (code !== 'keeper_exists' && code !== 'kernel_dead') {
-      throw error;
-    }
+    if (code !== 'keeper_exists' && code !== 'kernel_dead') throw error;
   }
 }
 

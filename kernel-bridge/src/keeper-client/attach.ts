@@ -30,9 +30,7 @@ export async function attachKeeper(
 ): Promise<KeeperClient> {
   const { record, elsewhere } = await presenceOfKernel(kernelDir);
   if (elsewhere !== null) throw keeperElsewhere(basename(kernelDir), elsewhere);
-  if (record === null) {
-    throw await explainAbsence(kernelDir);
-  }
+  if (record === null) throw await explainAbsence(kernelDir);
   let socket: Socket | null = null;
   try {
     using within = deadline(options.timeoutMs ?? HELLO_MS, options.signal);
@@ -45,9 +43,7 @@ export async function attachKeeper(
   } catch (cause) {
     socket?.destroy();
     options.signal?.throwIfAborted();
-    if (cause instanceof KeeperError) {
-      throw cause;
-    }
+    if (cause instanceof KeeperError) throw cause;
     throw await explainSilence(record, cause);
   }
 }
@@ -100,9 +96,7 @@ function readHello(socket: Socket, signal: AbortSignal): Promise<Extract<KeeperE
     const onData = (chunk: Buffer): void => {
       bytes = Buffer.concat([bytes, chunk]);
       const length = bytes.length >= FRAME_HEADER_BYTES ? bytes.readUInt32LE(0) : Infinity;
-      if (bytes.length < 4 + length && (length === Infinity || length <= MAX_FRAME_BYTES)) {
-        return;
-      }
+      if (bytes.length < 4 + length && (length === Infinity || length <= MAX_FRAME_BYTES)) return;
       settle(() => {
         socket.pause();
         const event =

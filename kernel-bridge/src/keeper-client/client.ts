@@ -112,12 +112,8 @@ export class KeeperClient implements KeeperHandle {
   }
 
   drain(): Promise<void> {
-    if (this.#ended.signal.aborted) {
-      return Promise.reject(this.#disconnected());
-    }
-    if (this.#hasRoom) {
-      return Promise.resolve();
-    }
+    if (this.#ended.signal.aborted) return Promise.reject(this.#disconnected());
+    if (this.#hasRoom) return Promise.resolve();
     return new Promise((resolve, reject) => this.#drains.add({ resolve, reject }));
   }
 
@@ -159,9 +155,7 @@ export class KeeperClient implements KeeperHandle {
   /** Ends the connection; the keeper and its kernel go on. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#expectedEnd = true;
-    if (this.socket.closed) {
-      return;
-    }
+    if (this.socket.closed) return;
     await new Promise<void>(resolve => {
       this.socket.once('close', () => resolve());
       this.socket.destroy();
@@ -232,9 +226,7 @@ export class KeeperClient implements KeeperHandle {
   }
 
   #drained(): void {
-    for (const { resolve } of this.#drains) {
-      resolve();
-    }
+    for (const { resolve } of this.#drains) resolve();
     this.#drains.clear();
   }
 
@@ -243,13 +235,9 @@ export class KeeperClient implements KeeperHandle {
     void this.#payloads[Symbol.asyncDispose]();
     const error = this.#disconnected();
     this.#commands.end(error);
-    for (const { reject } of this.#drains) {
-      reject(error);
-    }
+    for (const { reject } of this.#drains) reject(error);
     this.#drains.clear();
-    if (!this.#expectedEnd) {
-      this.events.disconnected(this.#failure);
-    }
+    if (!this.#expectedEnd) this.events.disconnected(this.#failure);
   }
 
   #disconnected(): KeeperError {
@@ -281,9 +269,7 @@ class PendingCommands {
     timeoutMs: number,
     send: (id: number) => void
   ): Promise<CommandReplies[Op]> {
-    if (this.#ended !== null) {
-      return Promise.reject(this.#ended);
-    }
+    if (this.#ended !== null) return Promise.reject(this.#ended);
     const id = ++this.#lastId;
     return new Promise<object>((resolve, reject) => {
       const timer = setTimeout(() => {

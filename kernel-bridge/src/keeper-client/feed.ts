@@ -89,9 +89,7 @@ export class LiveFeed {
     this.#next = Math.max(this.#next, fromSeq);
     this.#catchingUp = this.#catchUp()
       .catch((error: unknown) => {
-        if (!this.signal.aborted) {
-          this.onFailure(error instanceof Error ? error : new Error(String(error)));
-        }
+        if (!this.signal.aborted) this.onFailure(error instanceof Error ? error : new Error(String(error)));
       })
       .finally(() => {
         this.#catchingUp = null;
@@ -155,9 +153,7 @@ export class LiveFeed {
     void reading.then(payload => {
       const behind = this.#behind ?? [];
       this.#behind = null;
-      if (this.signal.aborted) {
-        return;
-      }
+      if (this.signal.aborted) return;
       try {
         this.#next = note.seq + 1;
         this.onRecord(recordOf(note, payload));
@@ -171,9 +167,7 @@ export class LiveFeed {
 
   /** Unless something is still being waited for. */
   #resume(): void {
-    if (this.#behind === null && (this.#waiting === null || this.#waiting.length === 0)) {
-      this.source.resume();
-    }
+    if (this.#behind === null && (this.#waiting === null || this.#waiting.length === 0)) this.source.resume();
   }
 
   #handOut(body: Buffer): void {

@@ -55,9 +55,7 @@ export async function launchKeeper(
   try {
     return await launch(run);
   } catch (error) {
-    if (!run.isScope || !(error instanceof NothingRanError)) {
-      throw error;
-    }
+    if (!run.isScope || !(error instanceof NothingRanError)) throw error;
     const { why } = giveUpScopes(run.env, 'systemd-run failed, see above');
     return launch(withoutScope(why));
   }

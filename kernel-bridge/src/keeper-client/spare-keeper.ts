@@ -55,9 +55,7 @@ export class SpareKeeper implements AsyncDisposable {
     this.keepReady();
     const child = this.#child;
     const { keeperLog } = kernelPaths(kernelDir);
-    if (child === null || existsSync(keeperLog)) {
-      return null;
-    }
+    if (child === null || existsSync(keeperLog)) return null;
     this.#child = null;
     try {
       renameSync(this.#logFile, keeperLog);
@@ -91,9 +89,7 @@ export class SpareKeeper implements AsyncDisposable {
 
   async #make(): Promise<void> {
     const { folder, log } = this.options;
-    if (this.#child !== null || this.#closed) {
-      return;
-    }
+    if (this.#child !== null || this.#closed) return;
     try {
       // That of one that ended, or of one whose gateway was killed.
       await rm(this.#logFile, { force: true });

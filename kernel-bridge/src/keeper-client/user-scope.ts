@@ -44,9 +44,7 @@ export type ScopeChoice = { readonly isThere: true } | NoScope;
 
 /** Whether the processes of this user outlive the last session. Null: systemd does not run here, so nobody asks. */
 export async function isLingering(folders: SystemdFolders = {}): Promise<boolean | null> {
-  if (process.platform !== 'linux' || !(await exists(folders.systemd ?? SYSTEMD_FOLDER))) {
-    return null;
-  }
+  if (process.platform !== 'linux' || !(await exists(folders.systemd ?? SYSTEMD_FOLDER))) return null;
   const name = userName();
   return name !== null && (await exists(join(folders.linger ?? LINGER_FOLDER, name)));
 }
@@ -85,9 +83,7 @@ async function probe(env: NodeJS.ProcessEnv, probeMs: number): Promise<ScopeChoi
     return { isThere: true };
   } catch (error) {
     const { code, killed, message } = error as Error & { code?: unknown; killed?: boolean };
-    if (code === 'ENOENT') {
-      return none('there is no systemd-run');
-    }
+    if (code === 'ENOENT') return none('there is no systemd-run');
     return none(killed === true ? `systemd-run did not answer within ${probeMs} ms` : message.trim());
   }
 }

@@ -38,9 +38,7 @@ export function frameHeader(type: number, bodyBytes: number): Buffer {
 
 export function encodeFrame(type: number, ...body: readonly Buffer[]): Buffer {
   let bodyBytes = 0;
-  for (const piece of body) {
-    bodyBytes += piece.length;
-  }
+  for (const piece of body) bodyBytes += piece.length;
   const frame = Buffer.allocUnsafe(FRAME_HEADER_BYTES + bodyBytes);
   writeFrameHeader(frame, 0, type, bodyBytes);
   let at = FRAME_HEADER_BYTES;

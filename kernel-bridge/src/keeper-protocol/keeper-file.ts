@@ -92,9 +92,7 @@ export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord 
   try {
     content = await readFile(kernelPaths(kernelDir).keeper, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
-      return null;
-    }
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
   }
   try {

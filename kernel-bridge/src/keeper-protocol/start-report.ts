@@ -65,9 +65,7 @@ export async function listening(
 ): Promise<ChildProcess> {
   try {
     const report = await reported;
-    if (!report.ready) {
-      throw new KeeperError(report.code, report.message);
-    }
+    if (!report.ready) throw new KeeperError(report.code, report.message);
     return child;
   } catch (error) {
     child.kill(signal);

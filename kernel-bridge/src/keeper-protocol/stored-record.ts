@@ -31,9 +31,7 @@ export function recordOf(
   payload: Buffer | null
 ): JournalRecord {
   const record = { seq, timeNs: BigInt(timeMs) * 1_000_000n, channel };
-  if (payload !== null) {
-    return { ...record, payload };
-  }
+  if (payload !== null) return { ...record, payload };
   const parts = [header === null ? EMPTY : Buffer.from(header), EMPTY, EMPTY, EMPTY];
   const name = CHANNELS[channel & ~FROM_CLIENT] ?? 'iopub';
   return { ...record, payload: encodeV1({ channel: name, parts }), isAbridged: true };

@@ -81,9 +81,7 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
     ) {
       const from = this.#expendable.size > 0 ? this.#expendable : this.#kept;
       const [oldest] = from.values();
-      if (oldest === undefined) {
-        return;
-      }
+      if (oldest === undefined) return;
       from.delete(oldest.record.seq);
       this.#bytes -= oldest.bytes;
       if (oldest.subject !== null && this.#newest.get(oldest.subject) === oldest.record.seq) {

@@ -80,9 +80,7 @@ export class Confirmer {
   #work(): void {
     clearTimeout(this.#timer ?? undefined);
     this.#timer = null;
-    if (!this.#begun || this.#closed) {
-      return;
-    }
+    if (!this.#begun || this.#closed) return;
     if (this.#working !== null) {
       this.#due = true;
       return;
@@ -111,8 +109,6 @@ export class Confirmer {
         this.#link = null;
       }
     }
-    if (!this.#closed) {
-      await writeCheckpoint(kernelDir, { seq, kernelPid, ...describe() });
-    }
+    if (!this.#closed) await writeCheckpoint(kernelDir, { seq, kernelPid, ...describe() });
   }
 }

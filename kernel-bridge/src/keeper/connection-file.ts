@@ -150,8 +150,6 @@ export function endpoint(info: ConnectionInfo, port: number): string {
 export async function removeKernelSockets(info: ConnectionInfo): Promise<void> {
   const { shell_port, iopub_port, stdin_port, control_port, hb_port, resend_socket } = info;
   const paths = [shell_port, iopub_port, stdin_port, control_port, hb_port].map(port => `${info.ip}-${port}`);
-  if (resend_socket !== undefined) {
-    paths.push(resend_socket);
-  }
+  if (resend_socket !== undefined) paths.push(resend_socket);
   await Promise.all(paths.map(path => rm(path, { force: true })));
 }

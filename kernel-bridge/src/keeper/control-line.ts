@@ -93,9 +93,7 @@ export class ControlLine implements Disposable {
     } else {
       this.#open.set(message.id, message);
       const [oldest] = this.#open.keys();
-      if (this.#open.size > MAX_OPEN && oldest !== undefined) {
-        this.#open.delete(oldest);
-      }
+      if (this.#open.size > MAX_OPEN && oldest !== undefined) this.#open.delete(oldest);
     }
     const waiting = this.#waiting.get(message.id) ?? [];
     this.#waiting.delete(message.id);

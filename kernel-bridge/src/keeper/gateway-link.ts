@@ -96,21 +96,15 @@ export class GatewayLink {
     if (this.#keepsUp(batch.firstSeq)) {
       this.socket.write(batch.buffer.subarray(batch.start - FRAME_HEADER_BYTES, batch.end));
     }
-    if (snapshot !== null) {
-      this.state(snapshot);
-    }
+    if (snapshot !== null) this.state(snapshot);
     this.socket.uncork();
   }
 
   /** A large record has been written, which the gateway reads from its file. */
   stored(note: LargeRecordRef, snapshot: KernelSnapshot | null): void {
     this.socket.cork();
-    if (this.#keepsUp(note.seq)) {
-      this.event({ event: 'stored', ...note });
-    }
-    if (snapshot !== null) {
-      this.state(snapshot);
-    }
+    if (this.#keepsUp(note.seq)) this.event({ event: 'stored', ...note });
+    if (snapshot !== null) this.state(snapshot);
     this.socket.uncork();
   }
 
@@ -148,20 +142,14 @@ export class GatewayLink {
   #drained(): void {
     const state = this.#laterState;
     this.#laterState = null;
-    if (state !== null) {
-      this.state(state);
-    }
+    if (state !== null) this.state(state);
     this.#pushTelemetry();
   }
 
   #pushTelemetry(): void {
-    if (this.#telemetrySince === null) {
-      return;
-    }
+    if (this.#telemetrySince === null) return;
     for (const record of this.telemetry.after(this.#telemetrySince)) {
-      if (this.#congested) {
-        return;
-      }
+      if (this.#congested) return;
       this.#sendTelemetry(record);
     }
   }

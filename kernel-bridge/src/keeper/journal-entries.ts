@@ -53,9 +53,7 @@ export function ownRecord(record: RestartRecord | GapRecord): JournalEntry {
 
 /** `execution_state` of a status message; null for any other message. */
 export function statusOf(msgType: string, message: KernelMessage): string | null {
-  if (msgType !== 'status') {
-    return null;
-  }
+  if (msgType !== 'status') return null;
   try {
     const content = JSON.parse((message.parts[PART.content] ?? Buffer.alloc(0)).toString('utf8')) as unknown;
     const state = (content as { execution_state?: unknown } | null)?.execution_state;

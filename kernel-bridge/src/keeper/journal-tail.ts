@@ -156,9 +156,7 @@ class TailReader {
     }
     this.#state.spoke(header.session);
     this.#last[message.channel] = header.msg_id;
-    if (message.channel !== 'iopub') {
-      this.#answers.add(header.msg_id);
-    }
+    if (message.channel !== 'iopub') this.#answers.add(header.msg_id);
     const parent = parseParentHeader(message.parts[PART.parentHeader] ?? NO_PART);
     if (parent !== null) {
       this.#ready = true; // requests are passed on to kernels that are

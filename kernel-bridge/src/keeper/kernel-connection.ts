@@ -64,9 +64,7 @@ export class KernelConnection implements AsyncDisposable {
   }
 
   send(channel: ChannelName, frames: Buffer[]): void {
-    if (channel !== 'iopub') {
-      this.#sockets[channel].send(frames);
-    }
+    if (channel !== 'iopub') this.#sockets[channel].send(frames);
   }
 
   /**
@@ -80,9 +78,7 @@ export class KernelConnection implements AsyncDisposable {
     const late = delay(limitMs, undefined, { signal: cancel.signal }).catch(() => undefined);
     const ended = new Promise<void>(resolve => {
       this.#disconnected = () => {
-        if (!sockets.some(socket => socket.isConnected)) {
-          resolve();
-        }
+        if (!sockets.some(socket => socket.isConnected)) resolve();
       };
       this.#disconnected();
     });

@@ -20,15 +20,11 @@ export interface LadderOptions {
 export async function endProcess(life: KernelLife, { waitMs, restart, busy }: LadderOptions): Promise<void> {
   const { process } = life;
   if (process.running) {
-    if (busy) {
-      process.signal('SIGINT');
-    }
+    if (busy) process.signal('SIGINT');
     life.requestShutdown(restart);
     if (!(await process.endsWithin(waitMs / 2))) {
       process.signal('SIGTERM');
-      if (!(await process.endsWithin(waitMs / 2))) {
-        await process.kill();
-      }
+      if (!(await process.endsWithin(waitMs / 2))) await process.kill();
     }
   }
   await process.groupGone();

@@ -120,9 +120,7 @@ export class KernelKeeper {
       },
       onStored: record => {
         const { channel, msgId } = keeper.#saying;
-        if (msgId !== null) {
-          keeper.#confirmer?.said(channel, msgId);
-        }
+        if (msgId !== null) keeper.#confirmer?.said(channel, msgId);
         keeper.#confirmer?.written(record.seq, record.bytes);
         listener.stored(record);
       },
@@ -137,9 +135,7 @@ export class KernelKeeper {
         log.warn(trim, 'the oldest records were removed because the journal reached its quota'),
       ...(launch.journalBytes === undefined ? {} : { maxBytes: launch.journalBytes })
     });
-    for (const cut of keeper.#journal.cuts) {
-      log.warn(cut, 'the journal was cut at a damaged record');
-    }
+    for (const cut of keeper.#journal.cuts) log.warn(cut, 'the journal was cut at a damaged record');
     for (const msgId of await lastExecutions(new JournalReader(journalDir), keeper.#journal.lastSeq)) {
       keeper.#executed.add(msgId);
     }
@@ -469,9 +465,7 @@ export class KernelKeeper {
 
   async #endLife(restart: boolean): Promise<void> {
     const life = this.#life;
-    if (life === null) {
-      return;
-    }
+    if (life === null) return;
     const busy = this.#state.busyParent !== null || !life.isReady;
     this.#life = null;
     life.takeNoMore();
@@ -486,9 +480,7 @@ export class KernelKeeper {
 
   #received(message: KernelMessage, header: MessageHeader, parent: MessageHeader | null): void {
     this.#lastActivity = Date.now();
-    if (message.channel === 'stdin') {
-      this.#secrets.asked(message, header);
-    }
+    if (message.channel === 'stdin') this.#secrets.asked(message, header);
     const status = statusOf(header.msg_type, message);
     this.#saying = { channel: message.channel, msgId: header.msg_id };
     this.#journal.append(...fromKernel(message, header.msg_type, status));
@@ -507,9 +499,7 @@ export class KernelKeeper {
   /** Works one after the other. What comes after the shutdown was asked for is refused. */
   #inTurn(work: () => Promise<void>): Promise<void> {
     const turn = this.#queue.then(() => {
-      if (this.#stopping !== null) {
-        throw new KeeperError('keeper_stopping', 'The kernel is being shut down.');
-      }
+      if (this.#stopping !== null) throw new KeeperError('keeper_stopping', 'The kernel is being shut down.');
       return work();
     });
     this.#queue = turn.catch(() => undefined);

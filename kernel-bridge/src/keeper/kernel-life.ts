@@ -139,9 +139,7 @@ export class KernelLife {
 
   /** Nothing runs before the kernel is ready; what waits for it is not here. */
   async interrupt(mode: 'signal' | 'message'): Promise<void> {
-    if (this.#readyAt === null) {
-      return;
-    }
+    if (this.#readyAt === null) return;
     if (mode === 'signal') {
       this.process.signal('SIGINT');
       return;
@@ -247,9 +245,7 @@ export class KernelLife {
     if (channel === 'iopub' && (incoming === null || BOUNDS.has(incoming.header.msg_type))) {
       this.#connection.flushNow();
     }
-    if (incoming === null) {
-      return;
-    }
+    if (incoming === null) return;
     if (this.#takeover === null) {
       this.events.message(incoming.message, incoming.header, incoming.parent);
     } else {
@@ -275,9 +271,7 @@ export class KernelLife {
       return null;
     }
     this.events.spoke(header.session);
-    if (channel === 'iopub') {
-      this.#readiness.heard();
-    }
+    if (channel === 'iopub') this.#readiness.heard();
     if (this.own.isOwn(parent)) {
       this.#answered(header, parent, message);
       return channel === 'iopub' && this.own.isShown(parent) ? { message, header, parent } : null;
@@ -290,9 +284,7 @@ export class KernelLife {
       this.events.kernelInfo(message.parts[PART.content] ?? NO_PART);
       // At its start a kernel answers on control before it reads shell; a subshell that is asked for in that moment
       // blocks ipykernel's control thread for ever (seen with 7.4.0). One that was taken over may be busy on shell.
-      if (message.channel === 'shell' || this.#takeover !== null) {
-        this.#readiness.answered();
-      }
+      if (message.channel === 'shell' || this.#takeover !== null) this.#readiness.answered();
     } else if (header.msg_type.endsWith('_reply') && parent !== null) {
       this.#replies.get(parent.msg_id)?.();
     }

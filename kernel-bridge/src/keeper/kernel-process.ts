@@ -133,9 +133,7 @@ export class KernelProcess {
 
   /** To the whole group: what a cell has started is to stop with the cell. */
   signal(signal: NodeJS.Signals): void {
-    if (this.#running) {
-      this.#killGroup(signal);
-    }
+    if (this.#running) this.#killGroup(signal);
   }
 
   /** True when the process has ended by then. */
@@ -169,9 +167,7 @@ export class KernelProcess {
    */
   async groupGone(): Promise<void> {
     const deadline = performance.now() + GROUP_GONE_MS;
-    while (this.#killGroup('SIGKILL') && performance.now() < deadline) {
-      await delay(GROUP_POLL_MS);
-    }
+    while (this.#killGroup('SIGKILL') && performance.now() < deadline) await delay(GROUP_POLL_MS);
   }
 
   /** False when there is no such group. The id of a group is not used again while a member of it lives. */
@@ -292,9 +288,7 @@ export async function processEnd(pid: number, start: string, identifyMs = IDENTI
   for (let identifiedAt = -Infinity; ;) {
     const isDue = hasProc || performance.now() - identifiedAt >= identifyMs;
     if (isDue) {
-      if (!(await isSameProcess(pid, start).catch(() => true))) {
-        return;
-      }
+      if (!(await isSameProcess(pid, start).catch(() => true))) return;
       identifiedAt = performance.now();
     } else if (!canSignal(pid)) {
       return;

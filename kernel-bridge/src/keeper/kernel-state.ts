@@ -47,9 +47,7 @@ export class KernelState {
   constructor(private readonly onChange: () => void) {}
 
   get executionState(): ExecutionState {
-    if (this.#phase !== 'running') {
-      return this.#phase;
-    }
+    if (this.#phase !== 'running') return this.#phase;
     return this.#busy.size > 0 ? 'busy' : 'idle';
   }
 
@@ -86,13 +84,9 @@ export class KernelState {
     this.#session = session;
     for (const [subshell, header] of busy) {
       const parent = parseParentHeader(Buffer.from(header));
-      if (parent !== null) {
-        this.#busy.set(subshell, { msgId: parent.msg_id, header });
-      }
+      if (parent !== null) this.#busy.set(subshell, { msgId: parent.msg_id, header });
     }
-    if (ready) {
-      this.#enter('running', null);
-    }
+    if (ready) this.#enter('running', null);
   }
 
   /** The process has answered. */
@@ -119,9 +113,7 @@ export class KernelState {
 
   /** A `status` message. `parentText` is its parent header as it came. */
   status(status: string, parent: MessageHeader | null, parentText: string): void {
-    if (parent === null || UNTRACKED_REQUESTS.has(parent.msg_type)) {
-      return;
-    }
+    if (parent === null || UNTRACKED_REQUESTS.has(parent.msg_type)) return;
     const subshell = parent.subshell_id ?? '';
     if (status === 'busy') {
       // Replaces a request whose idle was lost: a stock kernel may lose messages, and must not stay busy for ever.
@@ -141,9 +133,7 @@ export class KernelState {
     this.#phase = phase;
     this.#reason = reason;
     this.#lastEnd = reason ?? this.#lastEnd;
-    if (phase !== 'running') {
-      this.#busy.clear();
-    }
+    if (phase !== 'running') this.#busy.clear();
     this.onChange();
   }
 }

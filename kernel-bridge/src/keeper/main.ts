@@ -40,22 +40,16 @@ async function orderedFolder(): Promise<string | null> {
     const part = Buffer.alloc(4096);
     // The descriptor blocks, so this waits in a thread, and the process sleeps.
     const { bytesRead } = await promisify(read)(REPORT_FD, part, 0, part.length, null);
-    if (bytesRead === 0) {
-      return null;
-    }
+    if (bytesRead === 0) return null;
     parts.push(part.subarray(0, bytesRead));
-    if (part[bytesRead - 1] === NEWLINE) {
-      return JSON.parse(Buffer.concat(parts).toString('utf8')) as string;
-    }
+    if (part[bytesRead - 1] === NEWLINE) return JSON.parse(Buffer.concat(parts).toString('utf8')) as string;
   }
 }
 
 let [task, kernelDir, scope] = process.argv.slice(2);
 if (task === 'spare') {
   const folder = await orderedFolder().catch(() => null);
-  if (folder === null) {
-    process.exit(0);
-  }
+  if (folder === null) process.exit(0);
   [task, kernelDir, scope] = ['start', folder, kernelDir];
   process.chdir(kernelDir);
 }

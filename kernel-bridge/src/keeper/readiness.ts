@@ -64,9 +64,7 @@ export class Readiness {
   }
 
   #check(): void {
-    if (this.#stopped) {
-      return;
-    }
+    if (this.#stopped) return;
     clearTimeout(this.#timer ?? undefined);
     if (this.isReady) {
       this.#becomeReady();

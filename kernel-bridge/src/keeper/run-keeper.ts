@@ -122,9 +122,7 @@ async function keep(
         try {
           keeper.send(frame);
         } catch (error) {
-          if (!(error instanceof WireError)) {
-            throw error;
-          }
+          if (!(error instanceof WireError)) throw error;
           log.warn({ code: error.code, err: error }, 'a gateway sent what is not a message');
         }
       }
@@ -134,9 +132,7 @@ async function keep(
   );
   const hear = (json: string, message: Readonly<Record<string, unknown>>): void => {
     gateways.telemetryAdded(telemetry.add({ seq: telemetry.lastSeq + 1, json }, message));
-    if (isControlMessage(message)) {
-      control.heard(message);
-    }
+    if (isControlMessage(message)) control.heard(message);
   };
   const control = new ControlLine(message => hear(JSON.stringify(message), message), log);
   const agent = await TelemetrySocket.listen(sockets.agentSocket, hear, log, connection =>
@@ -148,9 +144,7 @@ async function keep(
     changed: () => gateways.changed(),
     journalFault: fault => gateways.journalFault(fault),
     processChanged: pid => {
-      if (pid === null) {
-        control.processEnded();
-      }
+      if (pid === null) control.processEnded();
       void record
         .setKernel(pid)
         .catch((error: unknown) => log.error({ err: error }, 'keeper.json cannot be written'));
@@ -175,9 +169,7 @@ async function keep(
       : KernelKeeper.start(parts));
   } catch (error) {
     await agent[Symbol.asyncDispose]();
-    if (task === 'start') {
-      await rm(paths.connection, { force: true });
-    }
+    if (task === 'start') await rm(paths.connection, { force: true });
     throw error;
   }
 
@@ -229,9 +221,7 @@ async function onlyKeeper(kernelDir: string): Promise<ProcessLock> {
     }
     return await takeProcessLock(kernelPaths(kernelDir).lock);
   } catch (error) {
-    if (!(error instanceof LockHeldError)) {
-      throw error;
-    }
+    if (!(error instanceof LockHeldError)) throw error;
     throw new KeeperError(
       'keeper_exists',
       `The kernel in ${kernelDir} already has a keeper, ${describeHolder(error.holder)}; attach to it.`,
@@ -266,9 +256,7 @@ class RecordFile {
       .then(async () => {
         const kernelProcessStart = pid === null ? null : await processStart(pid);
         this.content = { ...this.content, kernelPid: pid, kernelProcessStart };
-        if (this.#listening) {
-          await this.#write();
-        }
+        if (this.#listening) await this.#write();
       });
     return this.#telling;
   }

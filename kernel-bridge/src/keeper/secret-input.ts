@@ -23,9 +23,7 @@ export class SecretInput {
 
   /** The frame to be kept instead of this message of a client; null when it may be kept as it is. */
   withoutSecret(message: KernelMessage, header: MessageHeader): Buffer | null {
-    if (!this.#secret || message.channel !== 'stdin' || header.msg_type !== 'input_reply') {
-      return null;
-    }
+    if (!this.#secret || message.channel !== 'stdin' || header.msg_type !== 'input_reply') return null;
     const { parts } = message;
     const metadata = { ...objectOf(parts[PART.metadata]), tpulab: { redacted: true } };
     const content = { ...objectOf(parts[PART.content]), value: '' };

@@ -86,9 +86,7 @@ export class Takeover {
   }
 
   #isFromRing({ message: { channel }, header }: Incoming): boolean {
-    if (this.#fromRing.get(channel)?.has(header.msg_id) === true) {
-      return true;
-    }
+    if (this.#fromRing.get(channel)?.has(header.msg_id) === true) return true;
     this.#fromRing.delete(channel);
     return false;
   }
@@ -100,9 +98,7 @@ export class Takeover {
   async run(proven: Promise<unknown>): Promise<readonly KernelMessage[]> {
     const { link, tail, routingId, log } = this.parts;
     await proven;
-    if (link === null) {
-      return [];
-    }
+    if (link === null) return [];
     const answered = new Set<string>();
     try {
       const resent = await link.resend(tail.last, routingId);
@@ -119,9 +115,7 @@ export class Takeover {
   /** After `run`. From then on the ring may be trimmed. */
   async secondLook(signal: AbortSignal): Promise<void> {
     const { link, routingId, log } = this.parts;
-    if (link === null) {
-      return;
-    }
+    if (link === null) return;
     try {
       await delay(SECOND_LOOK_MS, undefined, { signal });
       const { messages } = await link.resend({}, routingId, ANSWERING);
@@ -164,17 +158,13 @@ export class Takeover {
   }
 
   #deliver(incoming: Incoming, answered: Set<string>): void {
-    if (incoming.parent !== null) {
-      answered.add(incoming.parent.msg_id);
-    }
+    if (incoming.parent !== null) answered.add(incoming.parent.msg_id);
     this.#remember(incoming);
     this.target.deliver(incoming);
   }
 
   #remember({ message, header }: Incoming): void {
-    if (message.channel !== 'iopub') {
-      this.#answers?.add(header.msg_id);
-    }
+    if (message.channel !== 'iopub') this.#answers?.add(header.msg_id);
   }
 
   #tellGap(count: number | null, why: string): void {

@@ -46,9 +46,7 @@ export class TelemetrySocket implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()));
-    for (const connection of this.#connections) {
-      connection.destroy();
-    }
+    for (const connection of this.#connections) connection.destroy();
     await closed;
     await rm(this.path, { force: true });
   }
@@ -127,9 +125,7 @@ export class LineSplitter {
   }
 
   #add(part: Buffer): void {
-    if (this.#skipping || part.length === 0) {
-      return;
-    }
+    if (this.#skipping || part.length === 0) return;
     if (this.#bytes + part.length > this.maxBytes) {
       this.#skipping = true;
       this.#parts = [];

@@ -156,9 +156,7 @@ export class ExecutionsIndex {
     if (widget !== null) this.#widgetChanged(widget, message);
     if (message.onIopub && message.msgType === 'status' && message.parentId === null) {
       const { execution_state: state } = contentOf(message);
-      if (typeof state === 'string' && ENDED.has(state)) {
-        this.#ended(message.seq);
-      }
+      if (typeof state === 'string' && ENDED.has(state)) this.#ended(message.seq);
       return;
     }
     const execution = this.#executionOf(message);

@@ -174,9 +174,7 @@ export async function processStart(pid: number): Promise<string | null> {
       const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
       return fields[0] === 'Z' ? null : `${await bootId()}/${fields[19] ?? ''}`;
     } catch (error) {
-      if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) {
-        return null;
-      }
+      if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
       throw error;
     }
   }

@@ -62,9 +62,7 @@ export class ZmtpConnection {
   send(frames: readonly Uint8Array[]): void {
     const pieces = encodeMessage(frames);
     this.socket.cork();
-    for (const piece of pieces) {
-      this.socket.write(piece);
-    }
+    for (const piece of pieces) this.socket.write(piece);
     this.socket.uncork();
   }
 
@@ -75,15 +73,11 @@ export class ZmtpConnection {
     }
     const bytes = Buffer.concat([this.#greeting, chunk]);
     this.#greeting = bytes;
-    if (bytes.length < GREETING_BYTES) {
-      return;
-    }
+    if (bytes.length < GREETING_BYTES) return;
     checkGreeting(bytes);
     this.#greeting = null;
     this.socket.write(readyCommand(this.type, this.identity));
-    if (bytes.length > GREETING_BYTES) {
-      this.#decoder.push(bytes.subarray(GREETING_BYTES));
-    }
+    if (bytes.length > GREETING_BYTES) this.#decoder.push(bytes.subarray(GREETING_BYTES));
   }
 
   #command(name: string, data: Buffer): void {

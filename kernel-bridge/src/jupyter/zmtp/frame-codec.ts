@@ -27,9 +27,7 @@ const NOTHING = Buffer.alloc(0);
 export function encodeMessage(frames: readonly Uint8Array[]): Buffer[] {
   const pieces: Buffer[] = [];
   let room = 0;
-  for (const frame of frames) {
-    room += LONGEST_HEADER + (frame.length <= COPIED_BYTES ? frame.length : 0);
-  }
+  for (const frame of frames) room += LONGEST_HEADER + (frame.length <= COPIED_BYTES ? frame.length : 0);
   const small = Buffer.allocUnsafe(room);
   let begin = 0;
   let end = 0;
@@ -43,9 +41,7 @@ export function encodeMessage(frames: readonly Uint8Array[]): Buffer[] {
       begin = end;
     }
   });
-  if (end > begin) {
-    pieces.push(small.subarray(begin, end));
-  }
+  if (end > begin) pieces.push(small.subarray(begin, end));
   return pieces;
 }
 
@@ -149,9 +145,7 @@ export class FrameDecoder {
   /** Gives the frame that is under way its bytes; where the rest of the chunk begins. */
   #fill(chunk: Buffer): number {
     const partial = this.#partial;
-    if (partial === null) {
-      return 0;
-    }
+    if (partial === null) return 0;
     const copied = chunk.copy(partial.body, partial.filled);
     this.#filled(partial, copied);
     return copied;
@@ -216,9 +210,7 @@ function frameLength(bytes: Buffer, at: number, flags: number): number {
   if ((flags & ~KNOWN_FLAGS) !== 0) {
     throw new ZmtpError('zmtp_frame_malformed', `Flags 0x${flags.toString(16)} are not defined in ZMTP 3.`);
   }
-  if ((flags & LONG) === 0) {
-    return bytes[at + 1] ?? 0;
-  }
+  if ((flags & LONG) === 0) return bytes[at + 1] ?? 0;
   const length = bytes.readBigUInt64BE(at + 1);
   if (length > BigInt(MAX_FRAME_BYTES)) {
     throw new ZmtpError('zmtp_frame_malformed', `A frame of ${length} bytes; at most ${MAX_FRAME_BYTES}.`);

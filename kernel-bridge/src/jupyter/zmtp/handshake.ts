@@ -82,9 +82,7 @@ function properties(data: Buffer): Map<string, string> {
     const nameEnd = at + 1 + (data[at] ?? 0);
     const begin = nameEnd + 4;
     const end = begin <= data.length ? begin + data.readUInt32BE(nameEnd) : Infinity;
-    if (end > data.length) {
-      throw new ZmtpError('zmtp_frame_malformed', 'A READY command is cut off.');
-    }
+    if (end > data.length) throw new ZmtpError('zmtp_frame_malformed', 'A READY command is cut off.');
     found.set(data.toString('latin1', at + 1, nameEnd).toLowerCase(), data.toString('utf8', begin, end));
     at = end;
   }

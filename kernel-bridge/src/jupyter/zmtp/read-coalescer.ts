@@ -47,9 +47,7 @@ export class ReadCoalescer {
     }
     this.#streak++;
     this.#bytes += bytes;
-    if (this.#streak < STREAK || bytes > MORE_BYTES) {
-      return 0;
-    }
+    if (this.#streak < STREAK || bytes > MORE_BYTES) return 0;
     const untilFilledMs = (FILLED_BYTES * (now - this.#since)) / this.#bytes;
     const pauseMs = Math.min(Math.floor(untilFilledMs), this.longestMs);
     this.#isPausing = pauseMs > 0;

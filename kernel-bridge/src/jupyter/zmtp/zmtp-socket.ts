@@ -121,9 +121,7 @@ export class ZmtpSocket {
     this.#socket = socket;
     let fault: ZmtpError | null = null;
     socket.on('error', error => {
-      if (error instanceof ZmtpError) {
-        fault = error;
-      }
+      if (error instanceof ZmtpError) fault = error;
     });
     socket.on('connect', () => {
       this.#connection = new ZmtpConnection(socket, this.#options.type, this.#options.identity ?? '', {
@@ -135,12 +133,8 @@ export class ZmtpSocket {
   }
 
   #ready(): void {
-    if (this.#options.type === 'SUB') {
-      this.#connection?.send([SUBSCRIBE_TO_ALL]);
-    }
-    for (const frames of this.#waiting.splice(0)) {
-      this.#connection?.send(frames);
-    }
+    if (this.#options.type === 'SUB') this.#connection?.send([SUBSCRIBE_TO_ALL]);
+    for (const frames of this.#waiting.splice(0)) this.#connection?.send(frames);
     this.#options.connected?.();
   }
 
@@ -158,16 +152,12 @@ export class ZmtpSocket {
     clearTimeout(this.#pause ?? undefined);
     this.#socket = null;
     this.#connection = null;
-    if (fault !== null) {
-      this.#options.failed(fault);
-    }
+    if (fault !== null) this.#options.failed(fault);
     if (!this.#closed) {
       const wait = fault === null ? RECONNECT_MS : RECONNECT_AFTER_FAULT_MS;
       this.#retry = setTimeout(() => this.#connect(), wait);
     }
-    if (wasConnected) {
-      this.#options.disconnected?.();
-    }
+    if (wasConnected) this.#options.disconnected?.();
   }
 }
 

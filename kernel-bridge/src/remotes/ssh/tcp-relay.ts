@@ -41,9 +41,7 @@ export async function startTcpRelay(options: {
     });
     if (limit.aborted) none();
   });
-  if (Number.isInteger(port) && port > 0) {
-    return { port, [Symbol.asyncDispose]: () => ssh.end() };
-  }
+  if (Number.isInteger(port) && port > 0) return { port, [Symbol.asyncDispose]: () => ssh.end() };
   await ssh.end();
   signal.throwIfAborted();
   throw new RemoteProblem(

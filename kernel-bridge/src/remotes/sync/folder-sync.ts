@@ -63,9 +63,7 @@ export async function foldersOf(
 
 async function folderHere({ localFolder: given, direction }: SyncRequest): Promise<string> {
   const local = given === '~' || given.startsWith('~/') ? path.join(homedir(), given.slice(1)) : given;
-  if (!path.isAbsolute(local) || local.includes('\0')) {
-    throw badFolder(`"${given}" is not an absolute path.`);
-  }
+  if (!path.isAbsolute(local) || local.includes('\0')) throw badFolder(`"${given}" is not an absolute path.`);
   const found = await stat(local).catch(() => null);
   if (found === null && direction !== 'from-remote') {
     throw badFolder(`There is no folder ${local}; choose one that exists.`);
