@@ -3,11 +3,11 @@ import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import type { RawData } from 'ws';
 import type { GapRecord, JournalRecord } from '../journal/record.js';
-import { BridgeError } from '../http/errors.js';
+import { BridgeError } from '../platform/bridge-error.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { decodeLegacy, decodeV1, encodeV1, parseHeader, PART, WireError } from '../jupyter/index.js';
 import { ClientFeed, type FeedLimits, type FeedState } from './client-feed.js';
-import { CLOSE, type CloseCode } from '../http/close-codes.js';
+import { CLOSE, type CloseCode } from '../http/upgrades.js';
 import { type ConfirmationOptions, Confirmations } from './confirmations.js';
 import { CLOSING, type GatheringWebSocket, Opcode } from '../http/gathering-websocket.js';
 import { attachStatus, busyRequestOf, gapNotice } from './made-messages.js';
@@ -57,7 +57,6 @@ export class ClientConnection {
   readonly isReader: boolean;
   /** What this client is sent; records that the keeper pushes are given to it. */
   readonly feed: ClientFeed;
-  readonly #options: ClientOptions;
   readonly #confirmations: Confirmations;
   readonly #furtherSessions = new Set<string>();
   readonly #framing: Framing;
@@ -65,9 +64,8 @@ export class ClientConnection {
   #isStarted = false;
   #closedAt: number | null = null;
 
-  constructor(options: ClientOptions) {
+  constructor(private readonly options: ClientOptions) {
     const { socket, stream } = options;
-    this.#options = options;
     this.sessionId = options.sessionId;
     this.isReader = options.view !== null;
     this.#framing = framingOf(socket.protocol);
@@ -121,7 +119,7 @@ export class ClientConnection {
     session === this.sessionId || this.#furtherSessions.has(session);
 
   get unsentBytes(): number {
-    return this.#options.socket.unsentBytes;
+    return this.options.socket.unsentBytes;
   }
 
   /** Whether it says itself what it has taken. */
@@ -131,11 +129,11 @@ export class ClientConnection {
 
   /** Records that are still to be replayed. */
   get pending(): number {
-    return Math.max(0, this.#options.kernel.lastSeq - this.feed.position);
+    return Math.max(0, this.options.kernel.lastSeq - this.feed.position);
   }
 
   async start(): Promise<void> {
-    const { kernel, log, socket, findStart } = this.#options;
+    const { kernel, log, socket, findStart } = this.options;
     try {
       if (findStart !== null) this.feed.startAt(await findStart());
     } catch (error) {
@@ -166,17 +164,17 @@ export class ClientConnection {
 
   /** Whether it may learn of the request with this id. */
   sees(msgId: string | null): boolean {
-    const { view } = this.#options;
+    const { view } = this.options;
     return view === null || msgId === null || view.showsRequest(msgId);
   }
 
   /** Sends a message that is not in the journal, as a v1 frame. */
   sendMade(frame: Buffer): void {
-    this.#options.socket.send(madeFrame(this.#framing, frame));
+    this.options.socket.send(madeFrame(this.#framing, frame));
   }
 
   #tellOf(gap: GapRecord, parent: Buffer | null): void {
-    const { kernel, log } = this.#options;
+    const { kernel, log } = this.options;
     log.warn({ ...gap, type: undefined }, 'messages are missing for a client');
     const notice = gapNotice(kernel.snapshot, gap, parent?.toString('utf8') ?? (this.isReader ? '{}' : null));
     if (notice) this.sendMade(notice);
@@ -185,35 +183,35 @@ export class ClientConnection {
   close({ code, reason }: CloseCode): void {
     this.stop();
     this.#closedAt = this.feed.position;
-    this.#options.socket.close(code, reason);
+    this.options.socket.close(code, reason);
   }
 
   /** Lets a client go that takes what it is sent too slowly. It comes back and goes on from what it has confirmed. */
   shed(): void {
-    const { socket, confirmation, log } = this.#options;
+    const { socket, confirmation, log } = this.options;
     log.warn({ unsentBytes: this.unsentBytes, pending: this.pending }, 'a client is too slow and is let go');
     this.close(CLOSE.tooSlow);
     const timer = setTimeout(() => socket.terminate(), confirmation.farewellMs);
     socket.on('close', () => clearTimeout(timer));
-    this.#options.left(this);
+    this.options.left(this);
   }
 
   /** Ends what this object does; the socket is closed or about to be. */
   stop(): void {
     this.#confirmations.stop();
     this.feed.stop();
-    this.#options.bound?.detach(this.#paced);
+    this.options.bound?.detach(this.#paced);
   }
 
   /** Nothing was heard for long: the network is gone, or what was sent is not being read. */
   #silent(): void {
     if (this.unsentBytes > 0) this.shed();
-    else this.#options.socket.terminate();
+    else this.options.socket.terminate();
   }
 
   #saidGoodbye(): void {
     this.stop();
-    this.#options.left(this);
+    this.options.left(this);
   }
 
   /** A client that answers our close frame has read everything before it. */
@@ -222,18 +220,18 @@ export class ClientConnection {
       this.#confirmations.acknowledged(this.#closedAt);
     }
     this.stop();
-    this.#options.left(this);
+    this.options.left(this);
   }
 
   #stateChanged(state: FeedState): void {
     if (state === 'live' && this.acknowledges) {
-      this.#options.socket.send(noteFrame({ op: 'live', position: this.feed.position }));
+      this.options.socket.send(noteFrame({ op: 'live', position: this.feed.position }));
     }
-    this.#options.stateChanged(this, state);
+    this.options.stateChanged(this, state);
   }
 
   #receive(data: RawData, isBinary: boolean): void {
-    const { kernel, socket, log } = this.#options;
+    const { kernel, socket, log } = this.options;
     try {
       const bytes = Buffer.isBuffer(data)
         ? data
@@ -243,14 +241,14 @@ export class ClientConnection {
         return;
       }
       const { frame, request } = this.#checked(bytes, isBinary);
-      const refusal = this.#options.refuse(request, this.owns);
+      const refusal = this.options.refuse(request, this.owns);
       if (refusal) {
         log.warn({ code: refusal.code, msgType: request.header.msg_type }, 'a request was refused');
         const { kernelSession } = kernel.snapshot;
         for (const made of refusalFrames(request, refusal, kernelSession)) this.sendMade(made);
         return;
       }
-      if (this.#options.detour(request)) return;
+      if (this.options.detour(request)) return;
       if (!kernel.send(request.header.msg_id, frame)) {
         // The kernel's keeper does not keep up: take nothing more from this client until it does.
         socket.pause();
@@ -283,16 +281,16 @@ export class ClientConnection {
 
   #learnSession(session: string): void {
     if (this.isReader || this.owns(session)) return;
-    if (this.#furtherSessions.size < MAX_FURTHER_SESSIONS && !this.#options.isTaken(session)) {
+    if (this.#furtherSessions.size < MAX_FURTHER_SESSIONS && !this.options.isTaken(session)) {
       this.#furtherSessions.add(session);
     }
   }
 
   /** It is let go, and comes back. */
   fail(error: unknown): void {
-    this.#options.log.error({ err: error }, 'a client could not be served');
+    this.options.log.error({ err: error }, 'a client could not be served');
     this.stop();
     const { code, reason } = CLOSE.failed;
-    this.#options.socket.close(code, reason);
+    this.options.socket.close(code, reason);
   }
 }

@@ -58,7 +58,6 @@ export interface FeedOptions {
 }
 
 export class ClientFeed {
-  readonly #options: FeedOptions;
   readonly #limits: FeedLimits;
   readonly #abort = new AbortController();
   #position: number;
@@ -68,8 +67,7 @@ export class ClientFeed {
   /** Gaps that wait for the next output, beside which they are shown. */
   readonly #untold: GapRecord[] = [];
 
-  constructor(options: FeedOptions) {
-    this.#options = options;
+  constructor(private readonly options: FeedOptions) {
     this.#limits = options.limits ?? FEED_LIMITS;
     this.#position = options.position;
   }
@@ -92,7 +90,7 @@ export class ClientFeed {
   /** Begins; also to be called when records may exist that were never pushed. */
   wake(): void {
     if (this.#state === 'replaying' || this.#abort.signal.aborted) return;
-    if (this.#position < this.#options.newest()) void this.#replay();
+    if (this.#position < this.options.newest()) void this.#replay();
     else if (this.#state !== 'live') this.#enter('live');
   }
 
@@ -110,7 +108,7 @@ export class ClientFeed {
   }
 
   get #isCongested(): boolean {
-    return this.#options.socket.unsentBytes > this.#limits.congestedBytes;
+    return this.options.socket.unsentBytes > this.#limits.congestedBytes;
   }
 
   stop(): void {
@@ -123,30 +121,30 @@ export class ClientFeed {
     try {
       while (!this.#abort.signal.aborted) {
         await this.#refill();
-        if (this.#position >= this.#options.newest()) {
+        if (this.#position >= this.options.newest()) {
           this.#enter('live');
           return;
         }
         await this.#readOn();
       }
     } catch (error) {
-      if (!this.#abort.signal.aborted) this.#options.failed(error);
+      if (!this.#abort.signal.aborted) this.options.failed(error);
     }
   }
 
   async #readOn(): Promise<void> {
     const before = this.#position;
-    for await (const records of this.#options.read(this.#position + 1)) {
+    for await (const records of this.options.read(this.#position + 1)) {
       for (const record of records) {
         if (this.#abort.signal.aborted) return;
         if (record.seq > this.#position) this.#deliver(new OutgoingMessage(record));
       }
       await this.#refill();
-      if (this.#position >= this.#options.newest()) return;
+      if (this.#position >= this.options.newest()) return;
     }
     if (this.#position === before) {
       throw new Error(
-        `the journal has no record after ${before}, but ${this.#options.newest()} was announced`
+        `the journal has no record after ${before}, but ${this.options.newest()} was announced`
       );
     }
   }
@@ -156,7 +154,7 @@ export class ClientFeed {
    * Node 22 on, 16 KiB before) a stream never says `drain`, however long one waits: so little is no reason to.
    */
   async #refill(): Promise<void> {
-    const { stream } = this.#options;
+    const { stream } = this.options;
     const isFull = (): boolean =>
       stream.writableNeedDrain && stream.writableLength > this.#limits.refillBytes;
     while (isFull() && !this.#abort.signal.aborted) {
@@ -168,35 +166,35 @@ export class ClientFeed {
     // A gap record stands for all the records that it names.
     this.#position = Math.max(message.seq, message.gap?.toSeq ?? 0);
     if (message.gap) this.#untold.push(message.gap);
-    const { view = null } = this.#options;
+    const { view = null } = this.options;
     const isAddressed = view === null ? this.#isAddressed(message) : view.shows(message.record);
     if (this.#untold.length > 0) this.#tell(view !== null && !isAddressed ? null : message.outputOf);
     let bytes = 0;
     if (isAddressed) {
-      const { bound } = this.#options;
+      const { bound } = this.options;
       if (bound) bound.take(message);
       else bytes = this.#send(message);
-      if (this.#isCongested) this.#options.congested();
+      if (this.#isCongested) this.options.congested();
     }
-    this.#options.moved(bytes);
+    this.options.moved(bytes);
   }
 
   /** A live client learns of a gap at once; one that catches up, beside the output that follows it. */
   #tell(parent: Buffer | null): void {
     if (!parent && this.#state !== 'live') return;
-    if (this.#untold.length > 0) this.#options.bound?.flush();
-    for (const gap of this.#untold.splice(0)) this.#options.missing(gap, parent);
+    if (this.#untold.length > 0) this.options.bound?.flush();
+    for (const gap of this.#untold.splice(0)) this.options.missing(gap, parent);
   }
 
   #isAddressed({ addressee, seq, channel }: OutgoingMessage): boolean {
     if (this.#has.size > 0 && seq <= (this.#has.get(channel) ?? 0)) return false;
     if (addressee.to === 'everyone') return true;
-    return addressee.to === 'session' && this.#options.owns(addressee.session);
+    return addressee.to === 'session' && this.options.owns(addressee.session);
   }
 
   /** How many bytes that was. */
   #send(message: OutgoingMessage): number {
-    const { socket, framing } = this.#options;
+    const { socket, framing } = this.options;
     if (framing === 'legacy') {
       const { legacy } = message;
       if (legacy === null) return 0;
@@ -209,7 +207,7 @@ export class ClientFeed {
 
   #enter(state: FeedState): void {
     this.#state = state;
-    this.#options.stateChanged(state);
+    this.options.stateChanged(state);
     this.#tell(null);
   }
 }

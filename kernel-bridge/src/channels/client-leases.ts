@@ -41,9 +41,6 @@ const LeasesJson = Type.Object({
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 export class ClientLeases implements Disposable {
-  readonly #file: string;
-  readonly #times: LeaseTimes;
-  readonly #actions: LeaseActions;
   readonly #write: RetriedWrite;
   /** `header.session` of a client to the ids of its subshells. */
   readonly #subshells = new Map<string, Set<string>>();
@@ -53,10 +50,11 @@ export class ClientLeases implements Disposable {
   readonly #awaySince = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(file: string, times: LeaseTimes, actions: LeaseActions) {
-    this.#file = file;
-    this.#times = times;
-    this.#actions = actions;
+  constructor(
+    private readonly file: string,
+    private readonly times: LeaseTimes,
+    private readonly actions: LeaseActions
+  ) {
     this.#write = new RetriedWrite(() => this.#save(), actions.onWriteFault);
     this.#load();
   }
@@ -130,11 +128,11 @@ export class ClientLeases implements Disposable {
     const holders = new Set(this.#subshells.keys());
     if (this.#debugger !== null) holders.add(this.#debugger);
     for (const session of this.#awaySince.keys()) {
-      if (!holders.has(session) || this.#actions.isAttached(session)) this.#awaySince.delete(session);
+      if (!holders.has(session) || this.actions.isAttached(session)) this.#awaySince.delete(session);
     }
     let next = Infinity;
     for (const session of holders) {
-      if (this.#actions.isAttached(session)) continue;
+      if (this.actions.isAttached(session)) continue;
       const since = this.#awaySince.get(session) ?? now;
       this.#awaySince.set(session, since);
       next = Math.min(next, ...this.#endOverdue(session, since, now));
@@ -147,22 +145,22 @@ export class ClientLeases implements Disposable {
   #endOverdue(session: string, since: number, now: number): number[] {
     const pending: number[] = [];
     if (session === this.#debugger) {
-      const end = since + this.#times.debuggerMs;
+      const end = since + this.times.debuggerMs;
       if (end > now) pending.push(end);
       else {
         this.#debugger = null;
         this.#write.attempt();
-        this.#actions.disconnectDebugger();
+        this.actions.disconnectDebugger();
       }
     }
     const ids = this.#subshells.get(session);
     if (ids) {
-      const end = since + this.#times.subshellMs;
+      const end = since + this.times.subshellMs;
       if (end > now) pending.push(end);
       else {
         this.#subshells.delete(session);
         this.#write.attempt();
-        for (const id of ids) this.#actions.deleteSubshell(id);
+        for (const id of ids) this.actions.deleteSubshell(id);
       }
     }
     return pending;
@@ -170,22 +168,22 @@ export class ClientLeases implements Disposable {
 
   #save(): void {
     if (this.#subshells.size === 0 && this.#debugger === null) {
-      rmSync(this.#file, { force: true });
+      rmSync(this.file, { force: true });
       return;
     }
     const subshells = Object.fromEntries([...this.#subshells].map(([session, ids]) => [session, [...ids]]));
     const kernelSession = this.#kernelSession ?? '';
-    writeForThisBootSync(this.#file, { kernelSession, debugger: this.#debugger, subshells });
+    writeForThisBootSync(this.file, { kernelSession, debugger: this.#debugger, subshells });
   }
 
   /** A file that cannot be read holds nothing: the subshells then stay until the kernel ends. */
   #load(): void {
     let json: unknown;
     try {
-      json = JSON.parse(readFileSync(this.#file, 'utf8'));
+      json = JSON.parse(readFileSync(this.file, 'utf8'));
       if (!Value.Check(LeasesJson, json)) throw new Error('it has another shape');
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') this.#actions.onUnreadable(error as Error);
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') this.actions.onUnreadable(error as Error);
       return;
     }
     this.#kernelSession = json.kernelSession;

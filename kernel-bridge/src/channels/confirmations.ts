@@ -49,11 +49,6 @@ export interface ConfirmationEvents {
 }
 
 export class Confirmations {
-  readonly #socket: WebSocket;
-  readonly #options: ConfirmationOptions;
-  readonly #events: ConfirmationEvents;
-  /** Pongs count. False: the client says itself what it has. */
-  readonly #byPong: boolean;
   readonly #heartbeat: NodeJS.Timeout;
   #delay: NodeJS.Timeout | null = null;
   #bytes = 0;
@@ -66,11 +61,12 @@ export class Confirmations {
   #heard = performance.now();
   #beatAt = performance.now();
 
-  constructor(socket: WebSocket, options: ConfirmationOptions, events: ConfirmationEvents, byPong = true) {
-    this.#socket = socket;
-    this.#options = options;
-    this.#events = events;
-    this.#byPong = byPong;
+  constructor(
+    private readonly socket: WebSocket,
+    private readonly options: ConfirmationOptions,
+    private readonly events: ConfirmationEvents /** Pongs count. False: the client says itself what it has. */,
+    private readonly byPong = true
+  ) {
     this.#heartbeat = setInterval(
       guarded(events.failed, () => this.#beat()),
       options.heartbeatMs
@@ -81,18 +77,18 @@ export class Confirmations {
 
   /** The feed has passed a record of so many bytes. */
   moved(bytes: number): void {
-    if (!this.#byPong) return;
+    if (!this.byPong) return;
     this.#bytes += bytes;
-    if (this.#bytes >= this.#options.bytes) this.#ping();
+    if (this.#bytes >= this.options.bytes) this.#ping();
     else if (this.#onTheWay.length < MAX_ON_THE_WAY) this.#askSoon();
   }
 
   /** The client itself says what it has. */
   acknowledged(seq: number): void {
     // For something that was never sent it would lose messages; a late one changes nothing.
-    if (!(seq > this.#last) || seq > this.#events.position()) return;
+    if (!(seq > this.#last) || seq > this.events.position()) return;
     this.#last = seq;
-    this.#events.confirmed(seq);
+    this.events.confirmed(seq);
   }
 
   stop(): void {
@@ -105,8 +101,8 @@ export class Confirmations {
   #askSoon(): void {
     if (!this.#stopped)
       this.#delay ??= setTimeout(
-        guarded(this.#events.failed, () => this.#ping()),
-        this.#options.delayMs
+        guarded(this.events.failed, () => this.#ping()),
+        this.options.delayMs
       );
   }
 
@@ -114,30 +110,30 @@ export class Confirmations {
     if (this.#delay) clearTimeout(this.#delay);
     this.#delay = null;
     this.#bytes = 0;
-    if (this.#socket.readyState !== this.#socket.OPEN) return;
-    this.#asked = this.#events.position();
-    if (this.#byPong) this.#onTheWay.push(this.#asked);
-    this.#socket.ping(String(this.#asked));
+    if (this.socket.readyState !== this.socket.OPEN) return;
+    this.#asked = this.events.position();
+    if (this.byPong) this.#onTheWay.push(this.#asked);
+    this.socket.ping(String(this.#asked));
   }
 
   #pong(payload: Buffer): void {
     this.#heard = performance.now();
-    if (!this.#byPong) return;
+    if (!this.byPong) return;
     const text = payload.toString('latin1');
     if (!/^\d{1,16}$/.test(text)) return;
     const seq = Number(text);
     this.#onTheWay = this.#onTheWay.filter(asked => asked > seq);
     this.acknowledged(seq);
     // What was sent while too many were on their way has to be asked about too.
-    if (this.#onTheWay.length < MAX_ON_THE_WAY && this.#asked < this.#events.position()) this.#askSoon();
+    if (this.#onTheWay.length < MAX_ON_THE_WAY && this.#asked < this.events.position()) this.#askSoon();
   }
 
   #beat(): void {
     const now = performance.now();
     // After a sleep of this machine, or a long turn of the event loop, what the client has said is still to be read.
-    const wasAsleep = now - this.#beatAt > 2 * this.#options.heartbeatMs;
+    const wasAsleep = now - this.#beatAt > 2 * this.options.heartbeatMs;
     this.#beatAt = now;
-    if (!wasAsleep && now - this.#heard > this.#options.silenceMs) this.#events.silent();
+    if (!wasAsleep && now - this.#heard > this.options.silenceMs) this.events.silent();
     else this.#ping();
   }
 }

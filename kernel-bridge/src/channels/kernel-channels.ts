@@ -7,7 +7,7 @@ import { JournalReader, type JournalRecord, POSITIONS_FILE, PositionStore } from
 import type { Kernel } from '../kernels/kernel.js';
 import { ClientConnection, type ClientOptions } from './client-connection.js';
 import type { FeedLimits, FeedState } from './client-feed.js';
-import { CLOSE, type CloseCode } from '../http/close-codes.js';
+import { CLOSE, type CloseCode } from '../http/upgrades.js';
 import type { ConfirmationOptions } from './confirmations.js';
 import type { GatheringWebSocket } from '../http/gathering-websocket.js';
 import { LiveBound } from './live-bound.js';
@@ -17,12 +17,15 @@ import type { LeaseTimes } from './client-leases.js';
 import { guarded } from '../platform/guard.js';
 import { KernelRules } from './kernel-rules.js';
 import { isWatched } from './message-watch.js';
-import { OwnRequests } from './own-requests.js';
 import { isForClients, OutgoingMessage } from './outgoing-message.js';
 import { kernelInfoFor, readerRefusals, type ReaderView, steeringRefusal } from './reader-rules.js';
 import type { ClientRequest } from './refusal.js';
 import { type LastMessages, type ResumePoint, resumePoint } from './resume-point.js';
 import type { UnsentBudget } from './unsent-budget.js';
+import { randomUUID } from 'node:crypto';
+import { BridgeError } from '../platform/bridge-error.js';
+import { encodeV1 } from '../jupyter/index.js';
+import { newMessage } from '../jupyter/kernel-message.js';
 
 /** A kernel that is slow to send again must not keep its clients out. */
 const SETTLING_MS = 30_000;
@@ -78,7 +81,6 @@ export interface AttachRequest {
 const MAX_BOUNDS = 32;
 
 export class KernelChannels {
-  readonly #options: KernelChannelsOptions;
   readonly #clients = new Set<ClientConnection>();
   readonly #bySession = new Map<string, ClientConnection>();
   readonly #positions: PositionStore;
@@ -90,8 +92,7 @@ export class KernelChannels {
   #saidUnreachable = false;
   #isClosing = false;
 
-  constructor(options: KernelChannelsOptions) {
-    this.#options = options;
+  constructor(private readonly options: KernelChannelsOptions) {
     const { kernel } = options;
     this.#positions = new PositionStore(path.join(kernel.directory, POSITIONS_FILE), error =>
       kernel.unsaved(POSITIONS_AT_RISK, error)
@@ -146,7 +147,7 @@ export class KernelChannels {
   }
 
   attach({ socket, stream, resume, last, view, maySteer, ...asked }: AttachRequest): void {
-    const { kernel, confirmation, limits, log, unsent } = this.#options;
+    const { kernel, confirmation, limits, log, unsent } = this.options;
     // A reader sees the sessions of others in their messages. It must neither take the place of one nor get its answers.
     const isReader = view !== null;
     const sessionId = isReader ? null : asked.sessionId;
@@ -205,7 +206,7 @@ export class KernelChannels {
   }
 
   #answerReader(client: ClientConnection, request: ClientRequest): true {
-    const { kernel, log } = this.#options;
+    const { kernel, log } = this.options;
     void kernelInfoFor(kernel, request)
       .then(frames => frames?.forEach(frame => client.sendMade(frame)))
       .catch((error: unknown) =>
@@ -225,7 +226,7 @@ export class KernelChannels {
 
   #boundOf(sessionId: string | null): LiveBound {
     const known = sessionId === null ? undefined : this.#bounds.get(sessionId);
-    const bound = known ?? new LiveBound(this.#options.kernel.id);
+    const bound = known ?? new LiveBound(this.options.kernel.id);
     if (sessionId === null) return bound;
     this.#bounds.delete(sessionId);
     this.#bounds.set(sessionId, bound);
@@ -236,17 +237,17 @@ export class KernelChannels {
 
   /** A position past the journal's end (of another journal, say) would silence the client for long. */
   #startOf(sessionId: string | null, resume: number | null, acknowledges: boolean): number {
-    const newest = this.#options.kernel.lastSeq;
+    const newest = this.options.kernel.lastSeq;
     const known = sessionId === null ? undefined : this.#positions.get(sessionId);
     if (resume === null && known !== undefined && !acknowledges) {
-      return Math.max(0, Math.min(known, newest) - this.#options.confirmation.backStep);
+      return Math.max(0, Math.min(known, newest) - this.options.confirmation.backStep);
     }
     return Math.min(resume ?? known ?? newest, newest);
   }
 
   /** Null where a number says all. */
   #finderOf(resume: number | null, last: LastMessages): (() => Promise<ResumePoint>) | null {
-    const { kernel } = this.#options;
+    const { kernel } = this.options;
     const { renumberedFrom } = kernel.snapshot;
     if (resume === null || last.size === 0 || renumberedFrom === undefined || resume < renumberedFrom)
       return null;
@@ -261,20 +262,20 @@ export class KernelChannels {
 
   #forget(client: ClientConnection): void {
     if (!this.#clients.delete(client)) return;
-    this.#options.unsent.remove(client);
+    this.options.unsent.remove(client);
     const { sessionId } = client;
     if (sessionId !== null && this.#bySession.get(sessionId) === client) this.#bySession.delete(sessionId);
     if (this.#isClosing) {
       if (this.#clients.size === 0) this.#positions.close();
       return;
     }
-    if (!this.#options.kernel.isRemoved) this.#options.kernel.connections = this.#connections;
+    if (!this.options.kernel.isRemoved) this.options.kernel.connections = this.#connections;
     this.#rules.clientsChanged();
   }
 
   /** A client takes the newest status for the kernel's; where the last one was not the cell's, it is told what the kernel does. */
   async #sayBusy(): Promise<void> {
-    const { kernel, log } = this.#options;
+    const { kernel, log } = this.options;
     try {
       const snapshot = await kernel.currentSnapshot();
       const status = snapshot?.executionState === 'busy' ? attachStatus(snapshot) : null;
@@ -291,7 +292,7 @@ export class KernelChannels {
   }
 
   #kernelChanged(): void {
-    const { kernel } = this.#options;
+    const { kernel } = this.options;
     this.#rules.kernelChanged();
     if (kernel.isUnreachable && !this.#saidUnreachable) {
       const frame = deadStatus(kernel.snapshot);
@@ -308,10 +309,55 @@ export class KernelChannels {
 
   #clientChanged(client: ClientConnection, state: FeedState): void {
     if (client.sessionId === null) return;
-    this.#options.clientChanged(this.#describe(client.sessionId, client, state));
+    this.options.clientChanged(this.#describe(client.sessionId, client, state));
   }
 
   #describe(sessionId: string, client: ClientConnection, state: FeedState): ClientChange {
-    return { kernelId: this.#options.kernel.id, sessionId, state, pending: client.pending };
+    return { kernelId: this.options.kernel.id, sessionId, state, pending: client.pending };
+  }
+}
+
+/** Requests that the gateway itself makes of a kernel, for its clients. Nobody but the gateway and the journal gets the answers. */
+class OwnRequests {
+  /** `header.session` of these requests. */
+  readonly session = randomUUID();
+
+  constructor(
+    private readonly kernel: Kernel,
+    private readonly log: Logger
+  ) {}
+
+  /** Gives the `msg_id` of the request. */
+  createSubshell(): string {
+    return this.#send('create_subshell_request', {});
+  }
+
+  deleteSubshell(id: string): void {
+    this.log.info({ kernelId: this.kernel.id }, 'a subshell is deleted: its client has not come back');
+    this.#send('delete_subshell_request', { subshell_id: id });
+  }
+
+  /** The kernel goes on from where it was stopped. */
+  disconnectDebugger(): void {
+    this.log.info({ kernelId: this.kernel.id }, 'the debugger is disconnected: its client has not come back');
+    this.#send('debug_request', {
+      type: 'request',
+      seq: 1,
+      command: 'disconnect',
+      arguments: { restart: false, terminateDebuggee: false }
+    });
+  }
+
+  #send(msgType: string, content: object): string {
+    const msgId = randomUUID();
+    const parts = newMessage({ msgId, msgType, session: this.session, content });
+    try {
+      this.kernel.send(msgId, encodeV1({ channel: 'control', parts }));
+    } catch (error) {
+      // Without a kernel there is nothing to give back.
+      if (!(error instanceof BridgeError)) throw error;
+      this.log.debug({ kernelId: this.kernel.id, err: error }, 'a request of the server was not sent');
+    }
+    return msgId;
   }
 }

@@ -5,13 +5,10 @@
 import type { JournalRecord } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { ClientLeases, type LeaseActions, type LeaseTimes } from './client-leases.js';
-import { DebugTurns } from './debug-turns.js';
 import { type HeldLimits, HeldRequests } from './held-requests.js';
-import { watchedMessage } from './message-watch.js';
-import { PendingInput } from './pending-input.js';
-import type { ClientRequest, Refusal } from './refusal.js';
+import { watchedMessage, type WatchedMessage } from './message-watch.js';
+import { type ClientRequest, debugCommand, type Refusal } from './refusal.js';
 import { type StateRequestActions, StateRequests } from './state-requests.js';
-import { SubshellWatch } from './subshell-watch.js';
 
 export interface KernelRulesOptions {
   readonly leasesFile: string;
@@ -23,7 +20,6 @@ export interface KernelRulesOptions {
 }
 
 export class KernelRules implements Disposable {
-  readonly #options: KernelRulesOptions;
   readonly #leases: ClientLeases;
   readonly #debug: DebugTurns;
   readonly #subshells: SubshellWatch;
@@ -31,8 +27,7 @@ export class KernelRules implements Disposable {
   readonly #held: HeldRequests;
   readonly #state: StateRequests;
 
-  constructor(options: KernelRulesOptions) {
-    this.#options = options;
+  constructor(private readonly options: KernelRulesOptions) {
     this.#leases = new ClientLeases(options.leasesFile, options.leaseTimes, options.actions);
     this.#debug = new DebugTurns(this.#leases);
     this.#subshells = new SubshellWatch(this.#leases);
@@ -60,7 +55,7 @@ export class KernelRules implements Disposable {
 
   /** Why a request of a client does not go to the kernel; null when it does. `owns`: the sessions that the client speaks for. */
   refuse(request: ClientRequest, owns: (session: string) => boolean): Refusal | null {
-    const isAttached = (session: string): boolean => this.#options.actions.isAttached(session);
+    const isAttached = (session: string): boolean => this.options.actions.isAttached(session);
     const refusal = this.#debug.refuse(request, owns) ?? this.#input.refuse(request, owns, isAttached);
     if (refusal) return refusal;
     if (this.#held.take(request.bytes, this.#isStarting)) return null;
@@ -76,7 +71,7 @@ export class KernelRules implements Disposable {
   }
 
   kernelChanged(): void {
-    const { kernelSession } = this.#options.snapshot();
+    const { kernelSession } = this.options.snapshot();
     if (kernelSession !== null && this.#leases.kernelIs(kernelSession)) {
       this.#input.forget();
       this.#state.restarted();
@@ -90,7 +85,123 @@ export class KernelRules implements Disposable {
   }
 
   get #isStarting(): boolean {
-    const { executionState } = this.#options.snapshot();
+    const { executionState } = this.options.snapshot();
     return executionState === 'starting' || executionState === 'restarting';
+  }
+}
+
+/** Questions that change nothing for the client that debugs. JupyterLab asks some of them of any kernel. */
+const OPEN_TO_ALL: ReadonlySet<string> = new Set([
+  'debugInfo',
+  'inspectVariables',
+  'richInspectVariables',
+  'modules',
+  'source'
+]);
+
+const BEGINS: ReadonlySet<string> = new Set(['initialize', 'attach']);
+
+/**
+ * One client debugs at a time. A debugger has one list of breakpoints and one stopped thread, so that two clients that
+ * step through the same kernel would undo each other's work; the second one is told, in its own protocol.
+ */
+class DebugTurns {
+  constructor(private readonly leases: ClientLeases) {}
+
+  /** `owns`: whether a session is one that the asking client speaks for. */
+  refuse({ message, header }: ClientRequest, owns: (session: string) => boolean): Refusal | null {
+    if (header.msg_type !== 'debug_request') return null;
+    const { command } = debugCommand(message);
+    if (OPEN_TO_ALL.has(command)) return null;
+    const holder = this.leases.debugger;
+    if (holder === null) {
+      if (BEGINS.has(command)) this.leases.debugger = header.session;
+      return null;
+    }
+    if (owns(holder)) return null;
+    return {
+      code: 'debugger_taken',
+      message:
+        'Another client is debugging this kernel. Stop the debugger there, or close that page and try again in a minute.'
+    };
+  }
+
+  /** An answer of the kernel. */
+  watched({ fromClient, header, parent, content }: WatchedMessage): void {
+    if (fromClient || header.msg_type !== 'debug_reply') return;
+    if (this.leases.debugger === null || parent?.session !== this.leases.debugger) return;
+    const { command, success } = content;
+    // An empty answer is ipykernel's way of saying that it has no debugger.
+    const failedToBegin = (command === 'initialize' && success === false) || command === undefined;
+    if (command === 'disconnect' || failedToBegin) this.leases.debugger = null;
+  }
+}
+
+/**
+ * The question that a kernel waits for on stdin. It belongs to the client that runs the cell: while that client is attached,
+ * nobody else answers. When it is away the question stays in the journal and is delivered when it comes back; anybody who has
+ * taken its place may then answer too.
+ */
+export class PendingInput {
+  /** `header.session` of the client that was asked. Null: nothing is asked, or was before this gateway began. */
+  #owner: string | null = null;
+
+  watched({ channel, fromClient, header, parent }: WatchedMessage): void {
+    if (channel !== 'stdin') return;
+    if (!fromClient && header.msg_type === 'input_request') this.#owner = parent?.session ?? null;
+    else if (fromClient && header.msg_type === 'input_reply') this.#owner = null;
+  }
+
+  /** The kernel was restarted. */
+  forget(): void {
+    this.#owner = null;
+  }
+
+  refuse(
+    { message, header }: ClientRequest,
+    owns: (session: string) => boolean,
+    isAttached: (session: string) => boolean
+  ): Refusal | null {
+    const owner = this.#owner;
+    if (message.channel !== 'stdin' || header.msg_type !== 'input_reply' || owner === null) return null;
+    if (owns(owner) || !isAttached(owner)) return null;
+    return {
+      code: 'input_taken',
+      message: 'Another connected client was asked this question; answer it there.'
+    };
+  }
+}
+
+/** Requests to delete that have not been answered; more than a few means that the kernel does not answer. */
+const MAX_PENDING = 1_000;
+
+/** Follows which subshells exist and whose they are, by what clients ask on control and the kernel answers. */
+class SubshellWatch {
+  /** `msg_id` of a `delete_subshell_request` to the subshell it names: the answer does not. */
+  readonly #deleting = new Map<string, string>();
+
+  constructor(private readonly leases: ClientLeases) {}
+
+  watched({ channel, fromClient, header, parent, content }: WatchedMessage): void {
+    if (channel !== 'control') return;
+    const id = content['subshell_id'];
+    if (fromClient) {
+      if (header.msg_type === 'delete_subshell_request' && typeof id === 'string')
+        this.#asked(header.msg_id, id);
+    } else if (parent && content['status'] === 'ok') {
+      if (header.msg_type === 'create_subshell_reply' && typeof id === 'string') {
+        this.leases.subshellCreated(parent.session, id);
+      } else if (header.msg_type === 'delete_subshell_reply') {
+        const deleted = this.#deleting.get(parent.msg_id);
+        if (deleted !== undefined) this.leases.subshellDeleted(deleted);
+      }
+    }
+    if (!fromClient && parent) this.#deleting.delete(parent.msg_id);
+  }
+
+  #asked(msgId: string, subshellId: string): void {
+    this.#deleting.set(msgId, subshellId);
+    const [oldest] = this.#deleting.keys();
+    if (this.#deleting.size > MAX_PENDING && oldest !== undefined) this.#deleting.delete(oldest);
   }
 }

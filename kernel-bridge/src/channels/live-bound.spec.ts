@@ -2,7 +2,7 @@ import { FLOOD_MIME, type FloodNote } from '@tpulab/protocol';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RecordChannel } from '../journal/record.js';
 import { decodeV1, encodeV1, PART } from '../jupyter/index.js';
-import { newHeader, newMessage } from '../jupyter/new-message.js';
+import { newHeader, newMessage } from '../jupyter/kernel-message.js';
 import { BOUND_LIMITS, LiveBound } from './live-bound.js';
 import { OutgoingMessage } from './outgoing-message.js';
 

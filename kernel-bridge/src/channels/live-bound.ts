@@ -13,7 +13,7 @@
 import { FLOOD_MIME, type FloodNote, StreamText, wellFormed } from '@tpulab/protocol';
 import { RecordChannel } from '../journal/record.js';
 import { decodeV1, encodeV1, parseObject, PART, v1Part, WireError } from '../jupyter/index.js';
-import { newHeader } from '../jupyter/new-message.js';
+import { newHeader } from '../jupyter/kernel-message.js';
 import type { OutgoingMessage } from './outgoing-message.js';
 
 export interface BoundLimits {
@@ -144,8 +144,6 @@ export interface BoundClient {
 const NOBODY: BoundClient = { send: () => undefined, unsent: () => 0 };
 
 export class LiveBound {
-  readonly #kernelId: string;
-  readonly #limits: BoundLimits;
   #client = NOBODY;
   readonly #cells = new Map<string, Cell>();
   #waiting: Item[] = [];
@@ -155,10 +153,10 @@ export class LiveBound {
   #noteCount = 0;
   #kernelSession = '';
 
-  constructor(kernelId: string, limits: BoundLimits = BOUND_LIMITS) {
-    this.#kernelId = kernelId;
-    this.#limits = limits;
-  }
+  constructor(
+    private readonly kernelId: string,
+    private readonly limits: BoundLimits = BOUND_LIMITS
+  ) {}
 
   /** Its session has a socket again, which is given from its position on what it may have missed. */
   attach(client: BoundClient): void {
@@ -189,8 +187,7 @@ export class LiveBound {
     }
     this.#startWindow();
     this.#inWindow += 1;
-    const mayGo =
-      this.#inWindow <= this.#limits.perWindow && this.#client.unsent() <= this.#limits.unsentBytes;
+    const mayGo = this.#inWindow <= this.limits.perWindow && this.#client.unsent() <= this.limits.unsentBytes;
     if (this.#waiting.length === 0 && mayGo) this.#emit(item);
     else this.#wait(item);
   }
@@ -266,7 +263,7 @@ export class LiveBound {
       last.chars += item.chars;
       Object.assign(last, { seq: item.seq, parts: item.parts, v1: null });
       this.#waitingChars += item.chars;
-      if (this.#waitingChars > this.#limits.headChars) this.flush();
+      if (this.#waitingChars > this.limits.headChars) this.flush();
       return;
     } else if (item.key !== null) {
       const before = this.#waiting.findIndex(({ key }) => key === item.key);
@@ -283,7 +280,7 @@ export class LiveBound {
     this.#timer = setTimeout(() => {
       this.#timer = null;
       this.#inWindow = 0;
-      const isFree = this.#client.unsent() <= this.#limits.unsentBytes;
+      const isFree = this.#client.unsent() <= this.limits.unsentBytes;
       if (isFree) {
         this.flush();
         const now = Date.now();
@@ -291,7 +288,7 @@ export class LiveBound {
       }
       const isNoteDue = [...this.#cells.values()].some(({ isNoteNew }) => isNoteNew);
       if (this.#waiting.length > 0 || isNoteDue) this.#startWindow();
-    }, this.#limits.windowMs);
+    }, this.limits.windowMs);
     this.#timer.unref();
   }
 
@@ -309,14 +306,14 @@ export class LiveBound {
       const bytes = item.parts[PART.content]?.length ?? 0;
       cell.displays += 1;
       cell.displayBytes += bytes;
-      if (cell.displays > this.#limits.displays || cell.displayBytes > this.#limits.displayBytes) {
+      if (cell.displays > this.limits.displays || cell.displayBytes > this.limits.displayBytes) {
         cell.leftOut += 1;
         cell.bytes += bytes;
         this.#noteChanged(cell, item.seq);
         return;
       }
     }
-    if (cutContent(item.content, this.#limits.oneText)) item.v1 = null;
+    if (cutContent(item.content, this.limits.oneText)) item.v1 = null;
     this.#send(item);
   }
 
@@ -325,7 +322,7 @@ export class LiveBound {
     // A client that has come back is given again what it may have missed; the counts have it.
     if (cell.tail !== null && item.seq <= cell.noteSeq) return;
     cell.count(text);
-    const room = this.#limits.headChars - cell.shown;
+    const room = this.limits.headChars - cell.shown;
     if (cell.tail === null && text.length <= room) {
       cell.grow(text);
       if (item.texts.length > 1) item.content = { ...item.content, text };
@@ -339,10 +336,10 @@ export class LiveBound {
       const head = wellFormed(text.slice(0, end));
       cell.grow(head);
       if (head !== '') this.#send({ ...item, v1: null, content: { ...item.content, text: head } });
-      cell.tail = new StreamText(2 * this.#limits.tailChars);
+      cell.tail = new StreamText(2 * this.limits.tailChars);
     }
     // Of a large piece only its end can be seen.
-    cell.tail.write(text.slice(Math.max(end, text.length - 2 * this.#limits.tailChars)));
+    cell.tail.write(text.slice(Math.max(end, text.length - 2 * this.limits.tailChars)));
     this.#noteChanged(cell, item.seq);
   }
 
@@ -360,9 +357,9 @@ export class LiveBound {
     cell.isNoteNew = false;
     cell.sentAt = Date.now();
     const { lines, bytes, leftOut, isRunning, msgId, from } = cell;
-    const { tailLines, runningLines, tailChars } = this.#limits;
+    const { tailLines, runningLines, tailChars } = this.limits;
     const shown = lastLines(cell.tail, cell.isRunning ? runningLines : tailLines, tailChars);
-    const note: FloodNote = { kernelId: this.#kernelId, msgId, from, lines, bytes, leftOut, isRunning };
+    const note: FloodNote = { kernelId: this.kernelId, msgId, from, lines, bytes, leftOut, isRunning };
     const type = isFirst ? 'display_data' : 'update_display_data';
     const content = {
       data: { [FLOOD_MIME]: note, 'text/plain': shown },

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { GapRecord } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { encodeV1 } from '../jupyter/index.js';
-import { newHeader, newMessage, type NewMessage } from '../jupyter/new-message.js';
+import { newHeader, newMessage, type NewMessage } from '../jupyter/kernel-message.js';
 
 /**
  * The state of a kernel as an iopub `status`, for a client that attaches: `busy` with the running request as its parent, or

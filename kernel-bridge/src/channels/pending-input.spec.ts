@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { WatchedMessage } from './message-watch.js';
-import { PendingInput } from './pending-input.js';
+import { PendingInput } from './kernel-rules.js';
 import type { ClientRequest } from './refusal.js';
 
 const header = { msg_id: 'm', msg_type: 'input_reply', session: 'other' };

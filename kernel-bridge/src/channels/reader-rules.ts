@@ -1,7 +1,7 @@
 /** What a client gets, and may say, that only looks on. */
 import type { JournalRecord } from '../journal/index.js';
 import { encodeV1, PART } from '../jupyter/index.js';
-import { newMessage } from '../jupyter/new-message.js';
+import { newMessage } from '../jupyter/kernel-message.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { type ClientRequest, debugCommand, type Refusal } from './refusal.js';
 

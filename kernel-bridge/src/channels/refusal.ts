@@ -8,7 +8,7 @@ import {
   parseObject,
   PART
 } from '../jupyter/index.js';
-import { newMessage } from '../jupyter/new-message.js';
+import { newMessage } from '../jupyter/kernel-message.js';
 
 /** Codes in `metadata.tpulab.code` of such an answer; docs/errors.md lists them. */
 export type RefusalCode = 'debugger_taken' | 'requests_held' | 'input_taken' | 'read_only' | 'not_permitted';

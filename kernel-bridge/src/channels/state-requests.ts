@@ -50,7 +50,6 @@ interface Waiting {
 }
 
 export class StateRequests implements Disposable {
-  readonly #actions: StateRequestActions;
   /** Control comms of pages, opened on the subshell. */
   readonly #comms = new Set<string>();
   /** Requests whose idle has not come. */
@@ -61,9 +60,7 @@ export class StateRequests implements Disposable {
   #subshell: string | null = null;
   #isUnsupported = false;
 
-  constructor(actions: StateRequestActions) {
-    this.#actions = actions;
-  }
+  constructor(private readonly actions: StateRequestActions) {}
 
   /** Whether this request goes to the subshell. If so it has been sent, or will be when the subshell is there. */
   take({ message, header }: ClientRequest): boolean {
@@ -97,7 +94,7 @@ export class StateRequests implements Disposable {
   passed({ channel, payload }: JournalRecord): void {
     if (this.#open.size === 0 || channel !== RecordChannel.iopub) return;
     const parent = parentOfIdle(payload);
-    if (parent !== null && this.#open.delete(parent)) this.#actions.answered();
+    if (parent !== null && this.#open.delete(parent)) this.actions.answered();
   }
 
   /** Another process has none of it. */
@@ -115,9 +112,9 @@ export class StateRequests implements Disposable {
   }
 
   #asksForState(message: KernelMessage, msgType: string): boolean {
-    if (ABOUT_THE_KERNEL.has(msgType)) return this.#actions.isBusy();
+    if (ABOUT_THE_KERNEL.has(msgType)) return this.actions.isBusy();
     if (msgType !== 'comm_open' && msgType !== 'comm_msg' && msgType !== 'comm_close') return false;
-    if (msgType === 'comm_open' ? !this.#actions.isBusy() : this.#comms.size === 0) return false;
+    if (msgType === 'comm_open' ? !this.actions.isBusy() : this.#comms.size === 0) return false;
     const { comm_id: commId, target_name: target } = parseObject(
       message.parts[PART.content] ?? NO_PART,
       'content'
@@ -131,10 +128,10 @@ export class StateRequests implements Disposable {
   #ensureSubshell(): void {
     if (this.#asked !== null) return;
     this.#timer = setTimeout(
-      guarded(this.#actions.failed, () => this.#giveUp()),
+      guarded(this.actions.failed, () => this.#giveUp()),
       SUBSHELL_TIMEOUT_MS
     );
-    this.#asked = this.#actions.createSubshell();
+    this.#asked = this.actions.createSubshell();
   }
 
   /** A kernel that only stood still answers later, and can be asked beside its cells from then on. */
@@ -163,7 +160,7 @@ export class StateRequests implements Disposable {
       this.#subshell === null
         ? header
         : Buffer.from(JSON.stringify({ ...parseObject(header, 'header'), subshell_id: this.#subshell }));
-    this.#actions.send(msgId, encodeV1({ ...message, parts: [directed, ...rest] }));
+    this.actions.send(msgId, encodeV1({ ...message, parts: [directed, ...rest] }));
   }
 
   #stopTimer(): void {

@@ -4,9 +4,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { Command, Option } from 'commander';
 import { aotPython, EnvironmentCatalog, ProgressLines, pythonOfEnvironment } from '../environments/index.js';
-import { CommandError } from './command-errors.js';
-import { interruptible } from './interruptible.js';
-import type { Streams } from './output.js';
+import { CommandError, interruptible, type Streams } from './output.js';
 
 interface CheckOptions {
   readonly env?: string;

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { PACKAGE_FOLDER } from '../environments/locations.js';
 import type { RunningGatewayFolder } from '../gateway/running-gateways.js';
 import { ENTRY } from '../testing/gateway-process.js';
-import { chosenStateFolder } from './chosen-gateway.js';
+import { chosenStateFolder } from './running-gateway.js';
 
 // Two gateways and four commands, each a process of its own.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });

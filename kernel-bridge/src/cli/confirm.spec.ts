@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { agree } from './confirm.js';
+import { agree } from './output.js';
 
 const streams = { stdout: { write: () => true }, stderr: { write: () => true } };
 const plan = { plan: 'delete a.txt', question: 'Delete it?' };

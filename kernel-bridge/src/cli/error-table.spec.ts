@@ -1,10 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import * as files from '../files/file-errors.js';
-import * as errors from '../http/errors.js';
-import * as sharing from '../sharing/share-routes.js';
-import * as docs from '../session-page/docs-routes.js';
-import * as page from '../session-page/session-page-routes.js';
+import { BRIDGE_ERRORS, BridgeError, bridgeError, type BridgeErrorCode } from '../platform/bridge-error.js';
 import { ERROR_TABLE } from './testing/error-table.js';
 
 const ROW = /^\| `([a-z_]+)` +\| ([^|]+) \| ([^|]+) \|$/;
@@ -30,14 +26,17 @@ describe('docs/errors.md', () => {
   });
 });
 
-describe('error classes', () => {
-  it('give each code that is sent over HTTP exactly one class', () => {
-    const classes = Object.values({ ...errors, ...files, ...page, ...docs, ...sharing }).filter(
-      value => typeof value === 'function' && value.prototype instanceof errors.BridgeError
-    );
-    const codes = classes.map(
-      type => new (type as unknown as new (...args: unknown[]) => errors.BridgeError)('x', ['y']).code
-    );
-    expect([...codes].sort()).toEqual(Object.keys(errors.BRIDGE_ERRORS).sort());
+describe('errors that are sent over HTTP', () => {
+  it('are made with the code, its status, a message and the cause', () => {
+    const make = bridgeError as (code: BridgeErrorCode, ...about: unknown[]) => BridgeError;
+    const cause = new Error('the system said so');
+    for (const [code, [status, text]] of Object.entries(BRIDGE_ERRORS)) {
+      const about = Array.from({ length: text.length }, () => ['x']);
+      const error = make(code as BridgeErrorCode, ...about, cause);
+      expect(error).toBeInstanceOf(BridgeError);
+      expect(error).toMatchObject({ code, status, about: [...about, cause] });
+      expect(error.cause, code).toBe(cause);
+      expect(error.message, code).not.toBe('');
+    }
   });
 });

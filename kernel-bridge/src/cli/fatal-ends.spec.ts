@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { pino } from 'pino';
-import { guardProcess, isCrashLoop, noteEnd } from './fatal-ends.js';
+import { guardProcess, isCrashLoop, noteEnd } from './serve-gateway.js';
 
 let folder: string;
 beforeEach(() => (folder = mkdtempSync(path.join(tmpdir(), 'tpl-'))));

@@ -1,6 +1,7 @@
 /** What a command says: a line for people, or with `--json` one line of JSON; failures as one sentence. */
 import { forTerminal, forTerminalAsJson } from '../platform/plain-text.js';
-import { redact } from './redaction.js';
+import { CodedError } from '../platform/coded-error.js';
+import { createInterface } from 'node:readline/promises';
 
 export interface OutputOptions {
   readonly json?: true | undefined;
@@ -30,4 +31,115 @@ export function complain(streams: Streams, { json }: OutputOptions, error: unkno
   if (json === true)
     streams.stdout.write(`${forTerminalAsJson({ error: { code: code ?? 'internal', message } })}\n`);
   streams.stderr.write(`${message}\n`);
+}
+
+export type CommandErrorCode =
+  | 'no_gateway'
+  | 'several_gateways'
+  | 'gateway_unresponsive'
+  | 'gateway_not_stopped'
+  | 'kernel_unknown'
+  | 'kernel_ambiguous'
+  | 'cell_unknown'
+  | 'mirror_unknown'
+  | 'notebook_unusable'
+  | 'notebook_changed'
+  | 'notebook_not_written'
+  | 'journal_faulty'
+  | 'journal_in_use'
+  | 'journal_not_repaired'
+  | 'export_not_written'
+  | 'remote_target_invalid'
+  | 'not_confirmed'
+  | 'ssh_not_started'
+  | 'run_in_progress'
+  | 'run_unknown'
+  | 'run_not_started'
+  | 'notebook_failed';
+
+/** Why a command that talks to a running gateway, or its arguments, failed. */
+export class CommandError extends CodedError<CommandErrorCode> {}
+
+/* Keeps tokens out of what is printed and logged. */
+
+/** `?token=…` in URLs and `Authorization` values, wherever they stand in a text. */
+function redact(text: string): string {
+  return text
+    .replace(/([?&]token=)[^&\s"']+/gi, '$1[token]')
+    .replace(/\b(token|bearer) +[\x21-\x7e]{8,}/gi, '$1 [token]');
+}
+
+/** Fields that a logged object may have by accident. */
+export const SECRET_FIELDS = [
+  'token',
+  '*.token',
+  'headers.authorization',
+  'headers.cookie',
+  '*.headers.authorization',
+  '*.headers.cookie',
+  'headers["x-xsrftoken"]',
+  '*.headers["x-xsrftoken"]'
+];
+
+/** Commands that may run long end in order when they are interrupted. */
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/**
+ * Runs `work` with a signal that is aborted by the first interruption; what it rejects with because of that is no failure.
+ *
+ * @param signals what interrupts it; the others do what they always do
+ */
+export async function interruptible(
+  work: (signal: AbortSignal) => Promise<void>,
+  signals: readonly (typeof SIGNALS)[number][] = SIGNALS
+): Promise<void> {
+  const controller = new AbortController();
+  const abort = (): void => controller.abort();
+  for (const name of signals) process.once(name, abort);
+  try {
+    await work(controller.signal);
+  } catch (error) {
+    if (!controller.signal.aborted) throw error;
+  } finally {
+    for (const name of signals) process.off(name, abort);
+  }
+}
+
+/** What cannot be undone is shown before it is done, and a person says yes; a script says `--yes`. */
+export interface ConfirmOptions extends OutputOptions {
+  readonly yes?: true;
+}
+
+/** null: there is nobody at this terminal. */
+export type Confirm = (question: string) => Promise<boolean | null>;
+
+export const YES: readonly [string, string] = ['--yes', 'do it without asking'];
+
+export const confirmOnTerminal: Confirm = async question => {
+  if (!process.stdin.isTTY) return null;
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return /^y(es)?$/i.test((await terminal.question(`${question} [y/N] `)).trim());
+  } finally {
+    terminal.close();
+  }
+};
+
+/** @throws CommandError `not_confirmed` unless it was agreed to; the message has the plan where nobody could be asked */
+export async function agree(
+  streams: Streams,
+  { yes }: ConfirmOptions,
+  { plan, question }: { readonly plan: string; readonly question: string },
+  confirm: Confirm = confirmOnTerminal
+): Promise<void> {
+  if (yes === true) return;
+  if (process.stdin.isTTY) streams.stderr.write(`${plan}\n`);
+  const answer = await confirm(question);
+  if (answer === true) return;
+  throw new CommandError(
+    'not_confirmed',
+    answer === false
+      ? 'Nothing was done.'
+      : `${plan}\nNothing was done, because there is no terminal to ask for confirmation. Add --yes to confirm.`
+  );
 }

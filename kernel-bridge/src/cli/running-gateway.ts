@@ -5,10 +5,18 @@ import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Health, HoldersPage } from '@tpulab/protocol';
 import { nameOf, processStart } from '../platform/process-identity.js';
 import { IDENTITY, isProof, newChallenge } from '../http/gateway-proof.js';
-import { presenceOfGateway } from '../gateway/running-gateways.js';
-import { type GatewayRecord, readGatewayRecord, readToken } from '../gateway/state-folder.js';
-import { CommandError } from './command-errors.js';
+import {
+  presenceOfGateway,
+  type RunningGatewayFolder,
+  runningGateways
+} from '../gateway/running-gateways.js';
+import { type GatewayRecord, readGatewayRecord, readToken, stateFolder } from '../gateway/state-folder.js';
+import { CommandError, type OutputOptions } from './output.js';
 import { requestGateway } from '../http/gateway-request.js';
+import path from 'node:path';
+import type { Command } from 'commander';
+import { PACKAGE_FOLDER } from '../environments/locations.js';
+import { readdir, stat } from 'node:fs/promises';
 
 /** A gateway behind which a remote is may have to wait for it. */
 const ANSWER_MS = 30_000;
@@ -234,4 +242,81 @@ async function send(
 /** How requests to the gateway of a remote begin. */
 export function below(remote: string | null | undefined): string {
   return remote == null ? '' : `remotes/${encodeURIComponent(remote)}/`;
+}
+
+/* Which state folder a command means: the one that is named, else that of the gateway that runs. */
+
+/** What every command has that looks at a state folder or at the gateway of one. */
+export interface StateOptions extends OutputOptions {
+  readonly stateDir?: string;
+}
+
+export function ofState(command: Command, json = 'print JSON'): Command {
+  return command
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
+    .option('--json', json);
+}
+
+/** @throws CommandError `no_gateway`, `several_gateways`, `gateway_unresponsive` */
+export async function chosenGateway({ stateDir }: StateOptions): Promise<RunningGateway> {
+  return RunningGateway.find(await chosenStateFolder(stateDir));
+}
+
+/** `.tpulab`, in which `npm start` keeps its state: beside `kernel-bridge`, and around the bundle. */
+const OF_CHECKOUT = ['../.tpulab', '..']
+  .map(part => path.resolve(PACKAGE_FOLDER, part))
+  .filter(folder => path.basename(folder) === '.tpulab');
+
+/**
+ * `--state-dir`, else `$TPULAB_STATE_DIR`, else the folder of the one gateway that runs; the checkout's own goes before others. Where
+ * none runs, the default folder.
+ *
+ * @throws CommandError `several_gateways`
+ */
+export async function chosenStateFolder(
+  asked: string | undefined,
+  env: NodeJS.ProcessEnv = process.env,
+  running: () => Promise<readonly RunningGatewayFolder[]> = runningGateways
+): Promise<string> {
+  if (asked !== undefined || (env['TPULAB_STATE_DIR'] ?? '') !== '') return stateFolder(asked, env);
+  const found = await running();
+  const own = found.filter(({ stateDir }) => isOfCheckout(stateDir));
+  const [chosen, ...others] = own.length > 0 ? own : found;
+  if (chosen === undefined) return stateFolder(undefined, env);
+  if (others.length === 0) return chosen.stateDir;
+  const lines = [chosen, ...others].map(
+    ({ stateDir, record }) => `  --state-dir ${stateDir}  (${record.url}, since ${record.startedAt})`
+  );
+  throw new CommandError(
+    'several_gateways',
+    `${lines.length} servers are running; choose one with --state-dir. Newest first:\n${lines.join('\n')}`
+  );
+}
+
+function isOfCheckout(stateDir: string): boolean {
+  return OF_CHECKOUT.some(folder => stateDir.startsWith(folder + path.sep));
+}
+
+/** `--machine NAME`: the command reads the local copy of a machine's output instead of the output of this server's kernels. */
+export function withMirrorOption(command: Command): Command {
+  return command
+    .option('--machine <name>', "read the local copy of this machine's output")
+    .hook('preAction', async (_, action) => {
+      const { machine, stateDir } = action.opts<{ machine?: string; stateDir?: string }>();
+      if (machine === undefined) return;
+      action.setOptionValue('stateDir', await mirrorFolder(await chosenStateFolder(stateDir), machine));
+    });
+}
+
+async function mirrorFolder(stateDir: string, remote: string): Promise<string> {
+  const mirrors = path.join(stateDir, 'mirrors');
+  const known = await readdir(mirrors).catch((): string[] => []);
+  const folder = path.join(mirrors, remote);
+  const found = known.includes(remote) ? await stat(folder).catch(() => null) : null;
+  if (found?.isDirectory() === true) return folder;
+  const names = known.length === 0 ? 'there are none' : `saved: ${known.join(', ')}`;
+  throw new CommandError(
+    'mirror_unknown',
+    `No output of a machine named "${remote}" is saved on this computer (${names}).`
+  );
 }

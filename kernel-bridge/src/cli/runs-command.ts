@@ -9,9 +9,14 @@ import {
 } from '@tpulab/protocol';
 import { Command } from 'commander';
 import { plainText } from '../platform/plain-text.js';
-import { chosenGateway, ofState, type StateOptions } from './chosen-gateway.js';
+import {
+  chosenGateway,
+  GatewayRefusal,
+  ofState,
+  type RunningGateway,
+  type StateOptions
+} from './running-gateway.js';
 import { say, type Streams } from './output.js';
-import { GatewayRefusal, type RunningGateway } from './running-gateway.js';
 
 const SPANS = { device: 'device', input: 'input', host: 'host', gap: 'idle' } as const;
 

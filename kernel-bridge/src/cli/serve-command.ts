@@ -1,10 +1,8 @@
 /** `tpulab serve`: a gateway in the foreground. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { ServeReady } from '@tpulab/protocol';
-import { ConfigError } from '../config/config-error.js';
-import { readConfigFile } from '../config/config-file.js';
-import { printSettings } from '../config/print-settings.js';
-import { resolveSettings } from '../config/resolve-settings.js';
+import { ConfigError, readConfigFile } from '../config/config-file.js';
+import { printSettings, resolveSettings } from '../config/resolve-settings.js';
 import { INVALID } from '../config/setting-kinds.js';
 import { SETTING_KEYS, type SettingKey, SETTINGS } from '../config/settings.js';
 import type { Streams } from './output.js';

@@ -6,10 +6,8 @@ import { Type } from '@sinclair/typebox';
 import { Command } from 'commander';
 import { writeAtomically } from '../platform/write-atomically.js';
 import { resolveSettings } from '../config/resolve-settings.js';
-import { chosenStateFolder, type StateOptions } from './chosen-gateway.js';
-import { CommandError } from './command-errors.js';
-import { say, type Streams } from './output.js';
-import { RunningGateway } from './running-gateway.js';
+import { chosenStateFolder, RunningGateway, type StateOptions } from './running-gateway.js';
+import { CommandError, say, type Streams } from './output.js';
 
 interface SessionOptions extends StateOptions {
   readonly rootDir?: string;

@@ -3,10 +3,8 @@ import { Value } from '@sinclair/typebox/value';
 import { Command, Option } from 'commander';
 import { prepareStateFolder } from '../gateway/state-folder.js';
 import { type Level, LEVELS, type Rights, Rights as RightsSchema } from '../http/rights.js';
-import { TokenError } from '../http/token-error.js';
-import { hasExpired, type TokenRecord } from '../http/token-file.js';
-import { TokenStore } from '../http/token-store.js';
-import { chosenStateFolder, ofState, type StateOptions } from './chosen-gateway.js';
+import { hasExpired, TokenError, type TokenRecord, TokenStore } from '../http/token-store.js';
+import { chosenStateFolder, ofState, type StateOptions } from './running-gateway.js';
 import { say, type Streams } from './output.js';
 
 export function tokenCommand(streams: Streams): Command {

@@ -2,9 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ConfigError } from './config-error.js';
-import { readConfigFile, settingsOf } from './config-file.js';
-import { NOT_HERE } from './config-file.js';
+import { ConfigError, NOT_HERE, readConfigFile, settingsOf } from './config-file.js';
 import { SETTING_KEYS, SETTINGS } from './settings.js';
 
 let folder: string;

@@ -2,9 +2,9 @@
 import { readFileSync, statSync } from 'node:fs';
 import { parse, TomlError } from 'smol-toml';
 import { nearestName } from '../platform/nearest-name.js';
-import { ConfigError } from './config-error.js';
 import { INVALID } from './setting-kinds.js';
 import { SETTING_KEYS, type SettingKey, SETTINGS } from './settings.js';
+import { CodedError } from '../platform/coded-error.js';
 
 /** What a file sets; a setting that it does not name is absent. */
 export type FileSettings = ReadonlyMap<SettingKey, unknown>;
@@ -198,3 +198,8 @@ export const NOT_HERE: Readonly<Record<string, { readonly why: string; readonly 
     isRefused: false
   }
 };
+
+export type ConfigErrorCode = 'config_unreadable' | 'config_unknown_setting' | 'config_invalid';
+
+/** Why the settings of a gateway cannot be used. Shown by the command line. */
+export class ConfigError extends CodedError<ConfigErrorCode> {}

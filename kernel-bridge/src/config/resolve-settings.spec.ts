@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { parse } from 'smol-toml';
 import { settingsOf } from './config-file.js';
-import { printSettings } from './print-settings.js';
-import { resolveSettings } from './resolve-settings.js';
-import { type SettingKey, SETTING_KEYS, SETTINGS } from './settings.js';
+import { printSettings, resolveSettings } from './resolve-settings.js';
+import { SETTING_KEYS, type SettingKey, SETTINGS } from './settings.js';
 
 const NOTHING = { flags: {}, env: {}, file: new Map<SettingKey, unknown>() };
 

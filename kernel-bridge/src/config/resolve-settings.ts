@@ -1,8 +1,8 @@
 /** Puts the settings together: a flag wins over a variable, a variable over the file, the file over the default. */
-import { ConfigError } from './config-error.js';
-import type { FileSettings } from './config-file.js';
+import { ConfigError, type FileSettings } from './config-file.js';
 import { INVALID } from './setting-kinds.js';
 import { SETTING_KEYS, type SettingKey, type Settings, SETTINGS } from './settings.js';
+import { stringify } from 'smol-toml';
 
 export type SettingSource = 'flag' | 'variable' | 'file' | 'default';
 
@@ -82,4 +82,28 @@ function oneToken({ values, sources }: ResolvedSettings): ResolvedSettings {
     );
   }
   return { values: { ...values, ...(token > file ? { tokenFile: null } : { token: null }) }, sources };
+}
+
+/** `tpulab serve --print-config`: all settings as a TOML file that would set the same, with where each value comes from. */
+export function printSettings({ values, sources }: ResolvedSettings): string {
+  const sections = new Map<string, SettingKey[]>();
+  for (const key of SETTING_KEYS) {
+    const section = SETTINGS[key].name.split('.')[0] ?? '';
+    sections.set(section, [...(sections.get(section) ?? []), key]);
+  }
+  const parts = [...sections].map(([section, keys]) => {
+    const lines = keys.map(key => line(key, values[key], sources[key]));
+    return `[${section}]\n${lines.join('')}`;
+  });
+  return parts.join('\n');
+}
+
+function line(key: SettingKey, value: unknown, source: string): string {
+  const { name, help, fallbackWords, isSecret } = SETTINGS[key];
+  const trait = name.slice(name.indexOf('.') + 1);
+  const comment = `# ${help} (${source})\n`;
+  // TOML has no null, and a secret is not printed.
+  if (value === null) return `${comment}# ${trait} = # ${fallbackWords ?? 'not set'}\n`;
+  if (isSecret) return `${comment}# ${trait} = # given, not shown\n`;
+  return `${comment}${stringify({ [trait]: value }).trimEnd()}\n`;
 }

@@ -2,7 +2,6 @@
 import { lstat, readdir, readFile, readlink, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Holder, LibtpuLock } from '@tpulab/protocol';
-import { chipOwners } from './chip-owners.js';
 import type { ChipTable } from './chip-table.js';
 import { findChips } from './find-chips.js';
 
@@ -140,4 +139,37 @@ const ID = /(?:^|\0)TPULAB_KERNEL_ID=([\w-]{1,64})(?:\0|$)/;
 export async function kernelOfProcess(pid: number, root = '/'): Promise<string | null> {
   const text = await readFile(path.join(root, 'proc', String(pid), 'environ'), 'latin1').catch(() => '');
   return ID.exec(text)?.[1] ?? null;
+}
+
+/** Which processes hold which chips: "TPU already in use" is answered with a name. */
+export interface Owner {
+  readonly pid: number;
+  readonly command: string | null;
+}
+
+/** Looks through open files; those of other users only root may see, and these are simply not found. */
+export async function chipOwners(
+  nodes: readonly string[],
+  root = '/'
+): Promise<ReadonlyMap<string, readonly Owner[]>> {
+  const owners = new Map<string, Owner[]>(nodes.map(node => [node, []]));
+  if (nodes.length === 0) return owners;
+  const proc = path.join(root, 'proc');
+  const pids = (await readdir(proc).catch((): string[] => [])).filter(name => /^\d+$/.test(name));
+  for (const pid of pids) {
+    const held = await openNodes(path.join(proc, pid, 'fd'), owners);
+    if (held.size === 0) continue;
+    const command = (await readFile(path.join(proc, pid, 'comm'), 'utf8').catch(() => null))?.trim() ?? null;
+    for (const node of held) owners.get(node)?.push({ pid: Number(pid), command });
+  }
+  return owners;
+}
+
+async function openNodes(folder: string, nodes: ReadonlyMap<string, unknown>): Promise<Set<string>> {
+  const held = new Set<string>();
+  for (const fd of await readdir(folder).catch((): string[] => [])) {
+    const target = await readlink(path.join(folder, fd)).catch(() => null);
+    if (target !== null && nodes.has(target)) held.add(target);
+  }
+  return held;
 }

@@ -4,7 +4,7 @@ import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { ChipSpec } from '@tpulab/protocol';
 import { CHIPS } from './chip-data.js';
-import { DeviceError } from './device-error.js';
+import { CodedError } from '../platform/coded-error.js';
 
 /** A chip of ours needs only what differs; the whole is checked when both are put together. */
 const ChipFile = Type.Object(
@@ -36,12 +36,13 @@ const UNSAID = {
 
 export class ChipTable {
   readonly #chips: ReadonlyMap<string, ChipSpec>;
-  readonly #own: readonly ChipSpec[];
 
   /** @param own those of `chips` that a user's file names */
-  constructor(chips: readonly ChipSpec[] = CHIPS, own: readonly ChipSpec[] = []) {
+  constructor(
+    chips: readonly ChipSpec[] = CHIPS,
+    private readonly own: readonly ChipSpec[] = []
+  ) {
     this.#chips = new Map(chips.map(chip => [chip.name, chip]));
-    this.#own = own;
   }
 
   /** @throws DeviceError `chip_table_unusable` */
@@ -89,7 +90,7 @@ export class ChipTable {
    */
   ownPeakFlops(): Record<string, number | null> {
     return Object.fromEntries(
-      this.#own.flatMap(({ deviceKinds, tflops, devices }) => {
+      this.own.flatMap(({ deviceKinds, tflops, devices }) => {
         const { bf16 } = tflops;
         return deviceKinds.map(kind => [kind, bf16 === undefined ? null : (bf16 * 1e12) / devices] as const);
       })
@@ -118,3 +119,8 @@ function unusable(file: string, why: string): DeviceError {
     `The chip table ${file} cannot be used: ${why}; docs/devices.md describes it.`
   );
 }
+
+export type DeviceErrorCode = 'chip_table_unusable';
+
+/** Why the description of chips that a user gave cannot be used. */
+export class DeviceError extends CodedError<DeviceErrorCode> {}

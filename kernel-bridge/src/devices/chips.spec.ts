@@ -5,7 +5,7 @@ import { ChipSpec } from '@tpulab/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { acceleratorInfo } from './accelerator-info.js';
 import { CHIPS } from './chip-data.js';
-import { chipOwners } from './chip-owners.js';
+import { chipOwners } from './chip-holders.js';
 import { ChipTable } from './chip-table.js';
 import { findChips } from './find-chips.js';
 import { FakeMachine } from './testing/fake-machine.js';

@@ -36,7 +36,6 @@ interface Value {
 }
 
 export class CloudNotices implements AsyncDisposable {
-  readonly #options: CloudNoticesOptions;
   readonly #now: () => number;
   readonly #stopping = new AbortController();
   readonly #listeners = new Set<(notice: RemoteNotice | null) => void>();
@@ -44,8 +43,7 @@ export class CloudNotices implements AsyncDisposable {
   #preemption: RemoteNotice | null = null;
   #maintenance: RemoteNotice | null = null;
 
-  constructor(options: CloudNoticesOptions) {
-    this.#options = options;
+  constructor(private readonly options: CloudNoticesOptions) {
     this.#now = options.now ?? Date.now;
     this.#watching = this.#start();
   }
@@ -80,7 +78,7 @@ export class CloudNotices implements AsyncDisposable {
 
   /** A name that only resolves in the cloud is not asked for elsewhere. */
   async #isInCloud(): Promise<boolean> {
-    const { env, root = '/', url } = this.#options;
+    const { env, root = '/', url } = this.options;
     if (url !== undefined || env['GCE_METADATA_HOST'] || env['GCE_METADATA_IP']) return true;
     const file = path.join(root, 'sys/class/dmi/id/product_name');
     return /google/i.test(await readFile(file, 'utf8').catch(() => ''));
@@ -104,7 +102,7 @@ export class CloudNotices implements AsyncDisposable {
         if (JSON.stringify(this.notice) !== before) this.#tell();
       } catch (error) {
         if (this.#isStopping()) return;
-        this.#options.log.debug({ err: error, name }, 'the metadata server does not answer');
+        this.options.log.debug({ err: error, name }, 'the metadata server does not answer');
         await pause(retryMs, undefined, { signal, ref: false }).catch(() => undefined);
         retryMs = Math.min(RETRY_MS.longest, retryMs * 2);
       }
@@ -129,7 +127,7 @@ export class CloudNotices implements AsyncDisposable {
   }
 
   async #get(target: string): Promise<{ status: number; text: string; etag: string | null }> {
-    const { url = metadataUrl(this.#options.env) } = this.#options;
+    const { url = metadataUrl(this.options.env) } = this.options;
     using within = deadline(WAIT_S * 1000 + ANSWER_SLACK_MS, this.#stopping.signal);
     const response = await fetch(`${url}/computeMetadata/v1/instance/${target}`, {
       headers: { 'Metadata-Flavor': 'Google' },
@@ -182,7 +180,7 @@ export class CloudNotices implements AsyncDisposable {
 
   #tell(): void {
     const { notice } = this;
-    this.#options.log.warn(
+    this.options.log.warn(
       { notice },
       notice === null ? 'the cloud has taken its notice back' : 'the cloud has given notice'
     );

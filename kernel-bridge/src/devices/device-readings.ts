@@ -1,7 +1,6 @@
 /** The figures of all devices at one moment, from the metric servers of this machine. */
 import type { DeviceFigures, MetricsState, RuntimeDetails } from '@tpulab/protocol';
-import { type MetricAnswer, MetricClient } from './metric-client.js';
-import type { Distribution } from './metric-points.js';
+import { type Distribution, type MetricAnswer, MetricClient } from './metric-service.js';
 
 /** Figure of each ordinal. */
 type Column = ReadonlyMap<number, number>;

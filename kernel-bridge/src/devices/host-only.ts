@@ -6,7 +6,6 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ChipTable } from './chip-table.js';
 import { findChips } from './find-chips.js';
-import { SLICE_KERNELS } from './slice-kernels.js';
 
 const FILE = 'host-only';
 
@@ -15,14 +14,14 @@ const BOUNDS: Readonly<Record<number, string>> = { 1: '1,1,1', 2: '1,2,1', 4: '2
 
 export class HostOnly {
   readonly #file: string;
-  readonly #chips: ChipTable;
-  readonly #root: string;
 
   /** @param root stands for `/` in specs */
-  constructor(stateDir: string, chips: ChipTable, root = '/') {
+  constructor(
+    stateDir: string,
+    private readonly chips: ChipTable,
+    private readonly root = '/'
+  ) {
     this.#file = path.join(stateDir, FILE);
-    this.#chips = chips;
-    this.#root = root;
   }
 
   async isOn(): Promise<boolean> {
@@ -38,7 +37,7 @@ export class HostOnly {
   /** What a kernel needs in its environment; nothing where there are no chips, or as many as no host has. */
   async variables(specName = ''): Promise<Readonly<Record<string, string>>> {
     if (specName.startsWith(SLICE_KERNELS) || !(await this.isOn())) return {};
-    const { length } = await findChips(this.#chips, this.#root);
+    const { length } = await findChips(this.chips, this.root);
     const bounds = BOUNDS[length];
     if (bounds === undefined) return {};
     return {
@@ -48,3 +47,9 @@ export class HostOnly {
     };
   }
 }
+
+/** Kernels over all hosts of a slice begin so, as `python -m tpulab.slice add` names them. */
+export const SLICE_KERNELS = 'tpulab-slice-';
+
+/** Environments whose kernels run over all hosts, by the framework that the kernelspec of a slice names. */
+export const SLICE_ENVIRONMENTS: Readonly<Record<string, string>> = { jax: 'jax', torch: 'torch-xla' };

@@ -5,22 +5,21 @@
 import type { Chip, DevicesHistory, DevicesPage, MachineEvent, MachineSample } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { acceleratorInfo, type MetadataOptions } from './accelerator-info.js';
-import { chipOwners } from './chip-owners.js';
+import { chipOwners, kernelOfProcess } from './chip-holders.js';
 import type { ChipTable } from './chip-table.js';
 import type { DeviceReadings, Readings } from './device-readings.js';
 import { findChips, type FoundChip } from './find-chips.js';
 import { History } from './history.js';
 import { HostLoad } from './host-load.js';
-import { kernelOfProcess } from './chip-holders.js';
 import { SdkHelper } from './sdk-helper.js';
 
 export const SAMPLE_HZ = 2;
 /** The runtime averages its duty cycle over a period of its own; asking faster shows nothing new. */
 export const MAX_SAMPLE_HZ = 10;
 /** Names a Python that has libtpu: a helper then reads what only libtpu's SDK knows. */
-export const SDK_PYTHON = 'TPULAB_SDK_PYTHON';
+const SDK_PYTHON = 'TPULAB_SDK_PYTHON';
 /** Between samples while nobody looks. */
-export const BACKGROUND_MS = 10_000;
+const BACKGROUND_MS = 10_000;
 
 export interface SamplerOptions {
   /** Where the history is kept. */
@@ -40,7 +39,6 @@ export interface SamplerOptions {
 
 export class MachineSampler implements AsyncDisposable {
   readonly sampleHz: number;
-  readonly #options: SamplerOptions;
   readonly #history: History;
   readonly #host: HostLoad;
   readonly #stopping = new AbortController();
@@ -55,9 +53,8 @@ export class MachineSampler implements AsyncDisposable {
   #newest: MachineEvent | null = null;
   #seq = 0;
 
-  constructor(options: SamplerOptions) {
+  constructor(private readonly options: SamplerOptions) {
     const { sampleHz = SAMPLE_HZ, folder, log, root = '/' } = options;
-    this.#options = options;
     this.sampleHz = Math.min(MAX_SAMPLE_HZ, Math.max(0, sampleHz));
     this.#history = new History({ folder, log });
     this.#host = new HostLoad({ root });
@@ -90,7 +87,7 @@ export class MachineSampler implements AsyncDisposable {
 
   async page(): Promise<DevicesPage> {
     await this.#ready;
-    const { env, metadata = {}, table } = this.#options;
+    const { env, metadata = {}, table } = this.options;
     const hasTpu = this.#chips.length > 0 || saysTpu(env);
     const [sample, chips, runtime, accelerator] = await Promise.all([
       this.#fresh(),
@@ -131,7 +128,7 @@ export class MachineSampler implements AsyncDisposable {
   }
 
   async #start(): Promise<void> {
-    const { table, root = '/', env, log } = this.#options;
+    const { table, root = '/', env, log } = this.options;
     // The host is read once now, so that the first sample has rates since then.
     const [chips] = await Promise.all([findChips(table, root), this.#history.load(), this.#host.read()]);
     this.#chips = chips;
@@ -155,7 +152,7 @@ export class MachineSampler implements AsyncDisposable {
   #schedule(): void {
     if (this.#stopping.signal.aborted || this.sampleHz === 0) return;
     if (this.#timer) clearTimeout(this.#timer);
-    const { backgroundMs = BACKGROUND_MS } = this.#options;
+    const { backgroundMs = BACKGROUND_MS } = this.options;
     const waitMs = this.#watchers > 0 ? 1000 / this.sampleHz : backgroundMs;
     // One who has just come to look does not wait for the rest of the long pause, only for the short one.
     this.#timer = setTimeout(() => void this.#tick(), waitMs);
@@ -167,7 +164,7 @@ export class MachineSampler implements AsyncDisposable {
       await this.#ready;
       await this.#sample();
     } catch (error) {
-      this.#options.log.error({ err: error }, 'a sample of the machine could not be taken');
+      this.options.log.error({ err: error }, 'a sample of the machine could not be taken');
     }
     this.#schedule();
   }
@@ -185,7 +182,7 @@ export class MachineSampler implements AsyncDisposable {
   }
 
   async #take(): Promise<MachineSample> {
-    const { table, gatewayId } = this.#options;
+    const { table, gatewayId } = this.options;
     const first = this.#chips[0]?.name ?? null;
     const spec = first === null ? null : table.get(first);
     const none: Readings = { devices: [], metrics: { state: 'no-chips', detail: null } };
@@ -208,7 +205,7 @@ export class MachineSampler implements AsyncDisposable {
   }
 
   async #chipsWithOwners(): Promise<Chip[]> {
-    const { root = '/', isKernel = () => false } = this.#options;
+    const { root = '/', isKernel = () => false } = this.options;
     const nodes = this.#chips.flatMap(({ node }) => node ?? []);
     const owners = await chipOwners(nodes, root);
     return Promise.all(

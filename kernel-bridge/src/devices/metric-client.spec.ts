@@ -1,9 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { MetricClient } from './metric-client.js';
+import { MetricClient, PROTO_FILE } from './metric-service.js';
 import { metricPorts } from './machine-sampler.js';
-import { PROTO_FILE } from './metric-service.js';
 import { freePort } from '../testing/free-port.js';
 import { MetricServer } from './testing/metric-server.js';
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DeviceReadings } from './device-readings.js';
-import type { Distribution } from './metric-points.js';
+import type { Distribution } from './metric-service.js';
 import { quantile } from './device-readings.js';
 import { freePort } from '../testing/free-port.js';
 import { MetricServer } from './testing/metric-server.js';

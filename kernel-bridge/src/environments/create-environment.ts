@@ -5,13 +5,10 @@
 import path from 'node:path';
 import { readFile } from 'node:fs/promises';
 import { addedPackages } from './added-packages.js';
-import { lockEnvironment } from './creation-lock.js';
+import { type CreationRecord, lockEnvironment, writeRecord } from './creation-record.js';
 import type { CreationProgress } from './creation-progress.js';
-import { type CreationRecord, writeRecord } from './creation-record.js';
 import type { Accelerator, Definition } from './definition.js';
-import { EnvironmentError } from './environment-error.js';
-import { explainFileFailure } from './file-failure.js';
-import { explainUvFailure } from './explain-uv.js';
+import { EnvironmentError, explainFileFailure, explainUvFailure } from './environment-error.js';
 import {
   bundledPip,
   environmentFolder,

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { isLocked, lockEnvironment } from './creation-lock.js';
+import { isLocked, lockEnvironment } from './creation-record.js';
 
 let folder: string;
 beforeEach(async () => {

@@ -17,61 +17,55 @@ interface Out {
 
 /** Stages with their times, one line each; on a terminal the running one shows what it is at. */
 export class ProgressLines implements CreationProgress {
-  readonly #out: Out;
-  readonly #now: () => number;
   #stage: { text: string; since: number } | null = null;
 
-  constructor(out: Out, now: () => number = () => performance.now()) {
-    this.#out = out;
-    this.#now = now;
-  }
+  constructor(
+    private readonly out: Out,
+    private readonly now: () => number = () => performance.now()
+  ) {}
 
   stage(text: string): void {
     this.stageDone();
-    this.#stage = { text, since: this.#now() };
-    if (this.#out.isTTY) this.#out.write(`  ${text} …`);
-    else this.#out.write(`  ${text}\n`);
+    this.#stage = { text, since: this.now() };
+    if (this.out.isTTY) this.out.write(`  ${text} …`);
+    else this.out.write(`  ${text}\n`);
   }
 
   detail(text: string): void {
-    if (!this.#stage || !this.#out.isTTY) return;
+    if (!this.#stage || !this.out.isTTY) return;
     const line = `  ${this.#stage.text} … ${this.#seconds()}  ${text}`;
-    this.#out.write(`\r\x1b[2K${line.slice(0, (this.#out.columns ?? 80) - 1)}`);
+    this.out.write(`\r\x1b[2K${line.slice(0, (this.out.columns ?? 80) - 1)}`);
   }
 
   stageDone(): void {
     if (!this.#stage) return;
     const line = `  ${this.#stage.text}: ${this.#seconds()}`;
-    this.#out.write(this.#out.isTTY ? `\r\x1b[2K${line}\n` : `${line}\n`);
+    this.out.write(this.out.isTTY ? `\r\x1b[2K${line}\n` : `${line}\n`);
     this.#stage = null;
   }
 
   /** The stage did not end well: the line is left as it is, and the next text begins on a line of its own. */
   abandon(): void {
-    if (this.#stage && this.#out.isTTY) this.#out.write('\n');
+    if (this.#stage && this.out.isTTY) this.out.write('\n');
     this.#stage = null;
   }
 
   #seconds(): string {
-    const elapsedMs = this.#stage ? this.#now() - this.#stage.since : 0;
+    const elapsedMs = this.#stage ? this.now() - this.#stage.since : 0;
     return `${(elapsedMs / 1000).toFixed(1)} s`;
   }
 }
 
 /** All that is said, each on a line of its own: for a program that reads it. */
 export class EveryLine implements CreationProgress {
-  readonly #out: Out;
-
-  constructor(out: Out) {
-    this.#out = out;
-  }
+  constructor(private readonly out: Out) {}
 
   stage(text: string): void {
-    this.#out.write(`${text}\n`);
+    this.out.write(`${text}\n`);
   }
 
   detail(text: string): void {
-    if (text !== '') this.#out.write(`${text}\n`);
+    if (text !== '') this.out.write(`${text}\n`);
   }
 
   stageDone(): void {

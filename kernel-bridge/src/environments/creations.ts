@@ -9,15 +9,12 @@ import { UvProgress } from './uv-progress.js';
 type Creation = RunningJob<EnvironmentCreation>;
 
 export class EnvironmentCreations implements AsyncDisposable {
-  readonly #catalog: EnvironmentCatalog;
   readonly #jobs = new NamedJobs<EnvironmentCreation>(told);
 
-  constructor(catalog: EnvironmentCatalog) {
-    this.#catalog = catalog;
-  }
+  constructor(private readonly catalog: EnvironmentCatalog) {}
 
   list(): Promise<EnvironmentInfo[]> {
-    return this.#catalog.list();
+    return this.catalog.list();
   }
 
   status(name: string): EnvironmentCreation {
@@ -51,7 +48,7 @@ export class EnvironmentCreations implements AsyncDisposable {
       stageDone: () => endStage(creation, 'done')
     };
     try {
-      await create(this.#catalog, name, { force: false, progress, signal: creation.signal });
+      await create(this.catalog, name, { force: false, progress, signal: creation.signal });
       endStage(creation, 'done');
       creation.change({ detail: null, fraction: 1, transfer: null });
     } catch (error) {

@@ -5,7 +5,7 @@ import { Type } from '@sinclair/typebox';
 import { EnvironmentCreation, EnvironmentInfo, LessonsCopied } from '@tpulab/protocol';
 import { failure } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import { EnvironmentUnknownError, LessonsUnavailableError } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import { copyLessons, type EnvironmentCreations, lessonsFolder } from './index.js';
 
 const Params = Type.Object({ name: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) });
@@ -15,7 +15,7 @@ const PATH = '/bridge/v1/environments/:name/creation';
 export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations): void {
   const known = async (name: string): Promise<string> => {
     if ((await creations.list()).some(info => info.name === name)) return name;
-    throw new EnvironmentUnknownError(name);
+    throw bridgeError('env_unknown', name);
   };
 
   app.get(
@@ -85,7 +85,7 @@ export function addLessonsRoutes(app: App, rootDir: string): void {
         const folder = (await isSame(from, rootDir)) ? '' : FOLDER;
         return { ...(await copyLessons(path.join(rootDir, folder), from)), folder };
       } catch (error) {
-        throw new LessonsUnavailableError(error);
+        throw bridgeError('lessons_not_written', error);
       }
     }
   );

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { explainUvFailure } from './explain-uv.js';
+import { explainUvFailure } from './environment-error.js';
 
 /** Literal words of uv 0.13 and of the systems below it. */
 const SAID: [string, string, string][] = [

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { isLocked } from './creation-lock.js';
+import { isLocked } from './creation-record.js';
 
 const LEFTOVER = /^\.(?<name>[a-z0-9][a-z0-9-]*)\.(?<kind>building|replaced)-[0-9a-f-]+$/;
 

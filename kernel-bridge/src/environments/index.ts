@@ -2,7 +2,7 @@ export { EnvironmentCatalog, type EnvironmentCatalogOptions } from './catalog.js
 export { ProgressLines } from './creation-progress.js';
 export { EnvironmentCreations } from './creations.js';
 export { copyLessons, lessonsFolder } from './lessons.js';
-export { TransferRate } from './transfer-rate.js';
+export { TransferRate } from './uv-progress.js';
 export { UvProgress } from './uv-progress.js';
 export { envCommand } from './command.js';
 export { aotPython, pythonOfEnvironment } from './operations.js';

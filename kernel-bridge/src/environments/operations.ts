@@ -9,9 +9,8 @@ import { findChips } from '../devices/find-chips.js';
 import { nearestName } from '../platform/nearest-name.js';
 import type { EnvironmentCatalog } from './catalog.js';
 import { agentMissing, createEnvironment, recipesMissing } from './create-environment.js';
-import { lockEnvironment } from './creation-lock.js';
+import { type CreationRecord, lockEnvironment, readRecord, writeRecord } from './creation-record.js';
 import type { CreationProgress } from './creation-progress.js';
-import { type CreationRecord, readRecord, writeRecord } from './creation-record.js';
 import {
   type Accelerator,
   type Definition,
@@ -19,9 +18,7 @@ import {
   readDefinitions,
   variantOf
 } from './definition.js';
-import { EnvironmentError } from './environment-error.js';
-import { explainUvFailure } from './explain-uv.js';
-import { explainFileFailure } from './file-failure.js';
+import { EnvironmentError, explainFileFailure, explainUvFailure } from './environment-error.js';
 import {
   environmentFolder,
   makeEnvironmentsFolder,

@@ -3,7 +3,6 @@
  * ` Downloaded NAME` for each large file, then `Prepared`, `Installed` and `Bytecode compiled`, each with a count.
  */
 import type { Transfer } from '@tpulab/protocol';
-import { TransferRate } from './transfer-rate.js';
 
 /** Shares of the whole, as they were on a home connection: downloads take the most, and bytecode of an environment some 10 s. */
 const DOWNLOADS = 0.6;
@@ -65,5 +64,27 @@ export class UvProgress {
 
   #reach(fraction: number): void {
     this.#fraction = Math.max(this.#fraction ?? 0, fraction);
+  }
+}
+
+/** A rate over less says nothing. */
+const MIN_MS = 500;
+
+/** Bytes that come one after the other, with their mean rate since the first of them. */
+export class TransferRate {
+  #since: number | null = null;
+
+  /** @param now in milliseconds, from any moment on */
+  constructor(private readonly now: () => number = () => performance.now()) {}
+
+  /** The clock runs from the first call on. */
+  begin(): void {
+    this.#since ??= this.now();
+  }
+
+  at(bytes: number, totalBytes: number | null): Transfer {
+    this.begin();
+    const tookMs = this.now() - (this.#since ?? 0);
+    return { bytes, totalBytes, bytesPerS: tookMs < MIN_MS ? null : (bytes / tookMs) * 1_000 };
   }
 }

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { JournalReader, type JournalRecord, JournalWriter } from '../journal/index.js';
 import { SEGMENT_HEADER_BYTES } from '../journal/segment-file.js';
 import { inTemporaryFolder, WriterLog } from '../journal/testing/journal-folder.js';
-import { SHUT_DOWN } from '../kernels/ended-kernel.js';
+import { SHUT_DOWN } from '../kernels/journal-folders.js';
 import { readJournalTail } from '../keeper/journal-tail.js';
 import { KernelOutputs } from '../outputs/kernel-outputs.js';
 import { KernelStory, segmentsOf } from '../outputs/testing/kernel-story.js';

@@ -1,10 +1,10 @@
 /** The steps that replace and rename a file below the root folder, in folders that were checked: what is there is old or new, and nothing is lost. */
+import { bridgeError, BridgeError } from '../platform/bridge-error.js';
 import { randomUUID } from 'node:crypto';
-import { constants, type BigIntStats } from 'node:fs';
+import { type BigIntStats, constants } from 'node:fs';
 import { access, link, lstat, mkdir, open, readdir, rename, rm, rmdir, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { syncFolder } from '../platform/write-atomically.js';
-import { FileExistsError } from './file-errors.js';
 
 const DRAFT = /^\.[\da-f-]{36}\.tpulab-draft$/;
 /** A draft is that old only when the program that wrote it was killed. */
@@ -103,7 +103,7 @@ export async function moveWithoutReplacing(from: string, target: string, to: str
     const there = await lstat(target);
     const names = await readdir(path.dirname(target));
     const isItself = there.ino === found.ino && there.dev === found.dev;
-    if (!isItself || names.includes(path.basename(target))) throw new FileExistsError(to);
+    if (!isItself || names.includes(path.basename(target))) throw bridgeError('file_exists', to);
     await rename(from, target);
   }
   for (const folder of new Set([target, from].map(file => path.dirname(file)))) await syncFolder(folder);
@@ -122,5 +122,84 @@ async function isLinked(from: string, target: string): Promise<boolean> {
   } catch (error) {
     if (!['EPERM', 'ENOTSUP', 'EMLINK'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
     return false;
+  }
+}
+
+/** One folder where nothing has its name yet. Of what has it, nothing is said: it may be a file or a link. */
+export async function ensureFolder(at: string, mode?: number): Promise<void> {
+  try {
+    await mkdir(at, mode);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+/* Paths as clients write them: relative to the root folder, with slashes. Nothing here looks at the disk. */
+
+const MAX_PATH_BYTES = 4096;
+/** Of one name, on every file system that is common. */
+const MAX_NAME_BYTES = 255;
+/** Control characters, and the other separator: a name with it means two things on two systems. */
+const FORBIDDEN = /[\u0000-\u001f\u007f\\]/;
+
+/**
+ * The names on the way to a file. None can be `..`, hidden or a path itself, so joined to a folder they stay below it, as far as no
+ * link leads out.
+ *
+ * @param path decoded
+ * @throws FilePathError
+ */
+export function namesOf(path: string): readonly string[] {
+  if (path === '') return [];
+  if (Buffer.byteLength(path) > MAX_PATH_BYTES) throw bridgeError('file_path_invalid', path, 'is too long');
+  const names = path.split('/');
+  for (const name of names) {
+    if (name === '') throw bridgeError('file_path_invalid', path, 'has an empty part');
+    if (name.startsWith('.'))
+      throw bridgeError('file_path_invalid', path, 'names a hidden file, or leaves its folder');
+    if (FORBIDDEN.test(name))
+      throw bridgeError('file_path_invalid', path, 'has a character that no name may have');
+    if (Buffer.byteLength(name) > MAX_NAME_BYTES)
+      throw bridgeError('file_path_invalid', path, 'has a name that is too long');
+    if (/\p{Surrogate}/u.test(name)) throw bridgeError('file_path_invalid', path, 'is not valid Unicode');
+  }
+  return names;
+}
+
+/** Of a file itself: the root folder is none. @throws FilePathError */
+export function fileNamesOf(path: string): readonly [folder: readonly string[], name: string] {
+  const names = namesOf(path);
+  const name = names.at(-1);
+  if (name === undefined) throw bridgeError('file_path_invalid', path, 'names the root folder');
+  return [names.slice(0, -1), name];
+}
+
+/** What the system said, as an error that clients know. */
+export function asFileError(error: unknown, path: string): BridgeError {
+  if (error instanceof BridgeError) return error;
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return bridgeError('file_not_found', path);
+    case 'EEXIST':
+    case 'ENOTEMPTY':
+      return bridgeError('file_exists', path);
+    case 'EISDIR':
+      return bridgeError('file_wrong_kind', path, 'file');
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return bridgeError('file_denied', path, error);
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return bridgeError('file_storage_full', path, error);
+    case 'ENAMETOOLONG':
+    case 'EINVAL':
+      return bridgeError('file_path_invalid', path, 'cannot be the name of a file here');
+    // A link that leads nowhere, or in a circle.
+    case 'ELOOP':
+      return bridgeError('file_not_found', path);
+    default:
+      return bridgeError('file_action_failed', path, error);
   }
 }

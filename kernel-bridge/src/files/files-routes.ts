@@ -15,8 +15,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Resource } from '../http/rights.js';
 import { failure, notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import { InvalidRequestError } from '../http/errors.js';
-import { FileTooLargeError } from './file-errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import type { Expected, RootFolder } from './root-folder.js';
 
 const Params = Type.Object({ '*': Type.String() });
@@ -155,7 +154,7 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
     scope.setErrorHandler((error: FastifyError, request) => {
       const isTooLarge = error.code === 'FST_ERR_CTP_BODY_TOO_LARGE';
       throw isTooLarge
-        ? new FileTooLargeError((request.params as { '*': string })['*'], MAX_FILE_BYTES)
+        ? bridgeError('file_too_large', (request.params as { '*': string })['*'], MAX_FILE_BYTES)
         : error;
     });
     scope.put(
@@ -212,5 +211,5 @@ export function expectedOf(headers: IncomingHttpHeaders): Expected {
   if (match !== undefined && noneMatch === undefined && ETAG.test(match)) return { etag: match };
   if (match === undefined && noneMatch === '*') return 'absent';
   if (match === undefined && noneMatch === undefined) return null;
-  throw new InvalidRequestError('Send one condition: If-Match with one version, or If-None-Match: *.');
+  throw bridgeError('invalid_request', 'Send one condition: If-Match with one version, or If-None-Match: *.');
 }

@@ -2,7 +2,8 @@
  * The files below one folder. A link may point to another place below the root, never out of it: what a path resolves to is checked
  * and opened, and then used through what was opened, so that a link that is swapped meanwhile leads nowhere.
  */
-import { constants, type BigIntStats } from 'node:fs';
+import { bridgeError } from '../platform/bridge-error.js';
+import { type BigIntStats, constants } from 'node:fs';
 import {
   type FileHandle,
   lstat,
@@ -22,19 +23,18 @@ import {
   MAX_FILE_BYTES,
   type TrashPage
 } from '@tpulab/protocol';
-import { ensureFolder } from '../platform/ensure-folder.js';
-import { syncFolder } from '../platform/write-atomically.js';
 import {
   asFileError,
-  FileChangedError,
-  FileExistsError,
-  FileKindError,
-  FileNotFoundError,
-  FileTooLargeError,
-  FileVersionMissingError
-} from './file-errors.js';
-import { fileNamesOf, namesOf } from './file-path.js';
-import { isWritable, looked, moveWithoutReplacing, removeOldDrafts, replaceFile } from './file-steps.js';
+  ensureFolder,
+  fileNamesOf,
+  isWritable,
+  looked,
+  moveWithoutReplacing,
+  namesOf,
+  removeOldDrafts,
+  replaceFile
+} from './file-steps.js';
+import { syncFolder } from '../platform/write-atomically.js';
 import {
   emptyTrash,
   findInTrash,
@@ -102,7 +102,7 @@ export class RootFolder {
       const real = await this.#resolve([...folder, name], asked);
       await using handle = await this.#open(real, asked);
       const { size } = await handle.stat();
-      if (size > this.limits.fileBytes) throw new FileTooLargeError(asked, this.limits.fileBytes);
+      if (size > this.limits.fileBytes) throw bridgeError('file_too_large', asked, this.limits.fileBytes);
       const bytes = await readWhole(handle, size, this.limits.fileBytes, asked);
       return { bytes, entry: await entryOf(asked, real, await handle.stat({ bigint: true })) };
     });
@@ -114,7 +114,8 @@ export class RootFolder {
     bytes: Uint8Array,
     expected: Expected
   ): Promise<{ entry: FileEntry; isNew: boolean }> {
-    if (bytes.byteLength > this.limits.fileBytes) throw new FileTooLargeError(asked, this.limits.fileBytes);
+    if (bytes.byteLength > this.limits.fileBytes)
+      throw bridgeError('file_too_large', asked, this.limits.fileBytes);
     return this.#afterSaveOf(asked, async () => {
       const [folder, name] = fileNamesOf(asked);
       const parent = await this.#folder(folder, asked);
@@ -123,7 +124,7 @@ export class RootFolder {
         await this.#removeDrafts(at);
         const file = path.join(at, path.basename(target));
         const now = await looked(file);
-        if (now !== null && !now.isFile()) throw new FileKindError(asked, 'file');
+        if (now !== null && !now.isFile()) throw bridgeError('file_wrong_kind', asked, 'file');
         requireExpected(asked, now, expected);
         // A large draft on a slow disk holds up no other save: only the last step is one at a time.
         await replaceFile(file, bytes, now, replace =>
@@ -131,7 +132,7 @@ export class RootFolder {
             const latest = await looked(file);
             requireExpected(asked, latest, expected);
             if (now !== null && (latest === null || etagOf(latest) !== etagOf(now)))
-              throw new FileChangedError(asked);
+              throw bridgeError('file_changed', asked);
             await replace();
           })
         );
@@ -162,7 +163,7 @@ export class RootFolder {
         await this.#resolve([...folder, name], asked);
         const target = await this.#folder(newFolder, to);
         if (path.join(target, newName).startsWith(path.join(from, name) + path.sep))
-          throw new FileKindError(to, 'folder');
+          throw bridgeError('file_wrong_kind', to, 'folder');
         return this.#in(from, asked, there =>
           this.#in(target, to, async at => {
             const moved = path.join(at, newName);
@@ -244,15 +245,15 @@ export class RootFolder {
     const root = await realpath(this.rootDir);
     const real = await realpath(path.join(root, ...names));
     // Outside is as if it were not: nothing can be learned about it.
-    if (real !== root && !real.startsWith(root + path.sep)) throw new FileNotFoundError(asked);
+    if (real !== root && !real.startsWith(root + path.sep)) throw bridgeError('file_not_found', asked);
     const below = path.relative(root, real);
-    if (below.split(path.sep).some(name => name.startsWith('.'))) throw new FileNotFoundError(asked);
+    if (below.split(path.sep).some(name => name.startsWith('.'))) throw bridgeError('file_not_found', asked);
     return real;
   }
 
   async #folder(names: readonly string[], asked: string): Promise<string> {
     const real = await this.#resolve(names, asked);
-    if (!(await stat(real)).isDirectory()) throw new FileKindError(asked, 'folder');
+    if (!(await stat(real)).isDirectory()) throw bridgeError('file_wrong_kind', asked, 'folder');
     return real;
   }
 
@@ -264,7 +265,7 @@ export class RootFolder {
     await using handle = await open(real, FOLDER);
     const at = `/proc/self/fd/${handle.fd}`;
     const opened = await readlink(at).catch(() => null);
-    if ((opened ?? (await realpath(real))) !== real) throw new FileNotFoundError(asked);
+    if ((opened ?? (await realpath(real))) !== real) throw bridgeError('file_not_found', asked);
     return await work(opened === null ? real : at);
   }
 
@@ -292,10 +293,10 @@ export class RootFolder {
     const handle = await open(real, READ);
     try {
       const opened = await handle.stat();
-      if (!opened.isFile()) throw new FileKindError(asked, 'file');
+      if (!opened.isFile()) throw bridgeError('file_wrong_kind', asked, 'file');
       const again = await realpath(real);
       const there = await lstat(again);
-      if (again !== real) throw new FileNotFoundError(asked);
+      if (again !== real) throw bridgeError('file_not_found', asked);
       if (there.ino === opened.ino && there.dev === opened.dev) return handle;
     } catch (error) {
       await handle.close();
@@ -303,7 +304,7 @@ export class RootFolder {
     }
     await handle.close();
     // Replaced as a whole in between, as every save does: then the new one is what was asked for.
-    if (tries <= 1) throw new FileChangedError(asked);
+    if (tries <= 1) throw bridgeError('file_changed', asked);
     return this.#open(real, asked, tries - 1);
   }
 
@@ -328,23 +329,23 @@ export class RootFolder {
   readonly #tidied = new Set<string>();
 }
 
-export function etagOf({ mtimeNs, size, ino }: BigIntStats): string {
+function etagOf({ mtimeNs, size, ino }: BigIntStats): string {
   return `"${[mtimeNs, size, ino].map(part => part.toString(36)).join('-')}"`;
 }
 
 function requireExpected(asked: string, now: BigIntStats | null, expected: Expected): void {
   if (expected === 'absent') {
-    if (now !== null) throw new FileExistsError(asked);
+    if (now !== null) throw bridgeError('file_exists', asked);
   } else if (expected === null) {
-    if (now !== null) throw new FileVersionMissingError(asked);
+    if (now !== null) throw bridgeError('file_version_missing', asked);
   } else if (now === null || etagOf(now) !== expected.etag) {
-    throw new FileChangedError(asked);
+    throw bridgeError('file_changed', asked);
   }
 }
 
 async function entryOf(asked: string, real: string, found: BigIntStats): Promise<FileEntry> {
   const isFolder = found.isDirectory();
-  if (!isFolder && !found.isFile()) throw new FileKindError(asked, 'file');
+  if (!isFolder && !found.isFile()) throw bridgeError('file_wrong_kind', asked, 'file');
   return {
     name: asked.split('/').at(-1) ?? '',
     path: asked,
@@ -371,7 +372,7 @@ async function readWhole(handle: FileHandle, size: number, limit: number, asked:
     if (bytesRead === 0) break;
     at += bytesRead;
   }
-  if (at > limit) throw new FileTooLargeError(asked, limit);
+  if (at > limit) throw bridgeError('file_too_large', asked, limit);
   return bytes.subarray(0, at);
 }
 

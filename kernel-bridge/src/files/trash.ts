@@ -2,13 +2,12 @@
  * The trash: a hidden folder of the root. Each deletion has a folder of its own in it, named after its time, which holds what was deleted
  * under its old path. A link in it is never followed.
  */
+import { bridgeError } from '../platform/bridge-error.js';
 import { randomUUID } from 'node:crypto';
 import { lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { TrashItem } from '@tpulab/protocol';
-import { ensureFolder } from '../platform/ensure-folder.js';
-import { FileKindError, FileNotFoundError } from './file-errors.js';
-import { fileNamesOf } from './file-path.js';
+import { ensureFolder, fileNamesOf } from './file-steps.js';
 
 /** Hidden, so that no path of a client reaches it. */
 export const TRASH = '.tpulab-trash';
@@ -57,13 +56,13 @@ export async function listTrash(bin: string, limit: number): Promise<{ items: Tr
 /** @throws FileNotFoundError also for an id that is none */
 export async function findInTrash(bin: string, id: string): Promise<Trashed> {
   const depth = Number(ID.exec(id)?.[4] ?? Number.NaN);
-  if (Number.isNaN(depth)) throw new FileNotFoundError(id);
+  if (Number.isNaN(depth)) throw bridgeError('file_not_found', id);
   await requireFolder(bin);
   const names: string[] = [];
   for (let at = path.join(bin, id); names.length < depth; at = path.join(bin, id, ...names)) {
     await requireFolder(at);
     const [name, ...others] = await namesIn(at);
-    if (name === undefined || others.length > 0) throw new FileNotFoundError(id);
+    if (name === undefined || others.length > 0) throw bridgeError('file_not_found', id);
     names.push(name);
   }
   // As a path of a client: what could not be asked for is not brought back either.
@@ -71,7 +70,7 @@ export async function findInTrash(bin: string, id: string): Promise<Trashed> {
   fileNamesOf(old);
   const at = path.join(bin, id, ...names);
   const found = await lstat(at);
-  if (!found.isFile() && !found.isDirectory()) throw new FileKindError(old, 'file');
+  if (!found.isFile() && !found.isDirectory()) throw bridgeError('file_wrong_kind', old, 'file');
   return { at, path: old, isFile: found.isFile() };
 }
 
@@ -88,7 +87,7 @@ export async function tidyTrash(bin: string, at: string): Promise<void> {
 
 /** Deletes one deletion permanently. @throws FileNotFoundError also for an id that is none */
 export async function removeFromTrash(bin: string, id: string): Promise<void> {
-  if (!ID.test(id)) throw new FileNotFoundError(id);
+  if (!ID.test(id)) throw bridgeError('file_not_found', id);
   await requireFolder(bin);
   const at = path.join(bin, id);
   await requireFolder(at);
@@ -111,5 +110,5 @@ async function namesIn(folder: string): Promise<string[]> {
 }
 
 async function requireFolder(at: string): Promise<void> {
-  if (!(await lstat(at)).isDirectory()) throw new FileKindError(path.basename(at), 'folder');
+  if (!(await lstat(at)).isDirectory()) throw bridgeError('file_wrong_kind', path.basename(at), 'folder');
 }

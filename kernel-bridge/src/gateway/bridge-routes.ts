@@ -11,7 +11,7 @@ import {
 import { actorOf, kernelIn } from '../http/access-hooks.js';
 import { failure } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import { UpgradeRequiredError } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import { IDENTITY, proofOf } from '../http/gateway-proof.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { BRIDGE_VERSION } from './bridge-version.js';
@@ -58,7 +58,7 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
       }
     },
     async () => {
-      throw new UpgradeRequiredError('/bridge/v1/events');
+      throw bridgeError('upgrade_required', '/bridge/v1/events');
     }
   );
 

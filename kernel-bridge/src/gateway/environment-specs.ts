@@ -1,17 +1,13 @@
 /** The kernelspecs of created environments, as a source of the catalogue. */
 import { readdir } from 'node:fs/promises';
 import type { EnvironmentCatalog } from '../environments/index.js';
-import { type KernelSpec, type KernelSpecSource, resourcesOf } from '../kernels/kernelspec.js';
+import { type KernelSpec, type KernelSpecSource, resourcesOf } from '../kernels/kernelspec-catalog.js';
 
 export class EnvironmentSpecs implements KernelSpecSource {
-  readonly #catalog: EnvironmentCatalog;
-
-  constructor(catalog: EnvironmentCatalog) {
-    this.#catalog = catalog;
-  }
+  constructor(private readonly catalog: EnvironmentCatalog) {}
 
   async kernelspecs(): Promise<readonly KernelSpec[]> {
-    const specs = await this.#catalog.kernelspecs();
+    const specs = await this.catalog.kernelspecs();
     return Promise.all(
       [...specs].map(async ([name, { spec, envDefaults, resourceDir }]) => ({
         name,

@@ -2,9 +2,9 @@
  * `/bridge/v1/kernels/ID/frontend/PATH`: what the Python packages of a kernel's environment have installed for browsers. The session page
  * shows their widgets with it, in frames that have no way to the gateway.
  */
+import { bridgeError } from '../platform/bridge-error.js';
 import path from 'node:path';
 import { Type } from '@sinclair/typebox';
-import { FileNotFoundError } from '../files/file-errors.js';
 import { RootFolder } from '../files/root-folder.js';
 import { failure, notJson } from '../http/api-description.js';
 import { kernelIn } from '../http/access-hooks.js';
@@ -45,7 +45,7 @@ export function addFrontendRoutes(app: App, registry: KernelRegistry, specs: Ker
             })
             .send(found.bytes);
       }
-      throw new FileNotFoundError(asked);
+      throw bridgeError('file_not_found', asked);
     }
   );
 }

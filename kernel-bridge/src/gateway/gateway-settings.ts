@@ -5,7 +5,7 @@ import { CONFIRMATION_DEFAULTS } from '../channels/confirmations.js';
 import type { GatewayOptions } from './gateway.js';
 import { stateFolder } from './state-folder.js';
 import { defaultSocketPath } from '../http/unix-listening.js';
-import { ConfigError } from '../config/config-error.js';
+import { ConfigError } from '../config/config-file.js';
 import { type Settings, SETTINGS } from '../config/settings.js';
 
 /** Jupyter's ways to say "all addresses". */

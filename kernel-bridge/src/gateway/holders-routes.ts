@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox';
 import { type Holder, type HolderKernel, HoldersPage, LibtpuLock } from '@tpulab/protocol';
 import type { ChipHolders, FoundHolder } from '../devices/index.js';
-import { HolderNotFoundError, HolderNotOursError, LockNotRemovableError } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import type { SessionStore } from '../sessions/session-store.js';
 import { failure } from '../http/api-description.js';
@@ -50,9 +50,9 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
     async (request, reply) => {
       const { pid } = request.params;
       const holder = (await holders.find()).holders.find(each => each.pid === pid);
-      if (holder === undefined) throw new HolderNotFoundError(pid);
+      if (holder === undefined) throw bridgeError('holder_not_found', pid);
       const { kernel } = withKernel(holder, options);
-      if (kernel === null) throw new HolderNotOursError(notOurs(holder));
+      if (kernel === null) throw bridgeError('holder_not_ours', notOurs(holder));
       await registry.remove(kernel.id);
       return reply.code(204).send(null);
     }
@@ -69,11 +69,12 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
     async (): Promise<LibtpuLock> => {
       const lock = await holders.lock();
       if (lock.state === 'none') return lock;
-      if (lock.state !== 'left') throw new LockNotRemovableError(whyKept(lock));
+      if (lock.state !== 'left') throw bridgeError('lock_not_removable', whyKept(lock));
       try {
         await holders.removeLock();
       } catch (cause) {
-        throw new LockNotRemovableError(
+        throw bridgeError(
+          'lock_not_removable',
           `${lock.path} belongs to ${lock.owner ?? 'another user'}, and is not in use; remove it with "sudo rm ${lock.path}".`,
           cause
         );

@@ -1,6 +1,6 @@
 /** Jupyter's REST, part one: what is not about kernels or sessions. */
 import { Type } from '@sinclair/typebox';
-import { InvalidRequestError } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { failure, notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
@@ -109,7 +109,10 @@ function permissionsOf(text: string | undefined): Record<string, string[]> {
   } catch {
     // The same answer as for JSON of another shape.
   }
-  throw new InvalidRequestError('permissions should be a JSON dict of the form {"resource": ["action"]}.');
+  throw bridgeError(
+    'invalid_request',
+    'permissions should be a JSON dict of the form {"resource": ["action"]}.'
+  );
 }
 
 function isPermissions(value: unknown): value is Record<string, string[]> {

@@ -10,7 +10,7 @@ import { beating } from '../platform/process-identity.js';
 import { kernelPaths, presenceOfKernel } from '../keeper-protocol/keeper-file.js';
 import { LockHeldError, ownerOf, type ProcessLock, takeProcessLock } from '../platform/process-lock.js';
 import { writeAtomically, writeForThisBoot } from '../platform/write-atomically.js';
-import { ServeError } from '../http/server-errors.js';
+import { ServeError } from '../platform/bridge-error.js';
 
 export const GatewayRecord = Type.Object({
   url: Type.String(),

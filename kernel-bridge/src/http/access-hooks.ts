@@ -4,17 +4,7 @@
  */
 import type { FastifyInstance } from 'fastify';
 import type { IncomingMessage } from 'node:http';
-import {
-  BridgeError,
-  HostRefusedError,
-  InvalidRequestError,
-  NotPermittedError,
-  NotReadyError,
-  OriginRefusedError,
-  ReadOnlyError,
-  TooManyAttemptsError,
-  UnauthorizedError
-} from './errors.js';
+import { BridgeError, bridgeError } from '../platform/bridge-error.js';
 import { type Authenticator, type Identity, narrowed, pathOf } from './authentication.js';
 import type { ClientToken } from './client-tokens.js';
 import type { Action, MayDo, Resource } from './rights.js';
@@ -82,8 +72,8 @@ export function kernelIn(params: Readonly<Record<string, string>>): Resource {
 
 function refusalOf(actor: ClientToken | null): BridgeError {
   return actor?.share === undefined
-    ? new NotPermittedError(actor?.rights?.level ?? 'read')
-    : new ReadOnlyError();
+    ? bridgeError('not_permitted', actor?.rights?.level ?? 'read')
+    : bridgeError('read_only');
 }
 
 export const HEALTH = '/bridge/v1/health';
@@ -116,19 +106,19 @@ export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boo
   const { host, origin } = request.headers;
   // The router would end the path there, and the rules would not (RFC 9112, 3.2: a target has no fragment).
   if (request.url?.includes('#') === true)
-    throw new InvalidRequestError('The path of this request has a "#"; write %23.');
-  if (!rules.origins.allowsHost(host)) throw new HostRefusedError(host ?? '');
-  if (!rules.origins.allowsOrigin(request.headers)) throw new OriginRefusedError(origin ?? '');
+    throw bridgeError('invalid_request', 'The path of this request has a "#"; write %23.');
+  if (!rules.origins.allowsHost(host)) throw bridgeError('host_refused', host ?? '');
+  if (!rules.origins.allowsOrigin(request.headers)) throw bridgeError('origin_refused', origin ?? '');
   if (!upgrade && isPublic(request)) return NOBODY;
   const identity = rules.authenticator.identify(request, queryTokenAllowed(request, rules, upgrade));
   if (identity === null) {
     // Requests over a unix socket have no address, and all come from this user.
     const waitS = rules.attempts.note(request.socket.remoteAddress ?? 'unix socket');
-    throw waitS === null ? new UnauthorizedError() : new TooManyAttemptsError(waitS);
+    throw waitS === null ? bridgeError('unauthorized') : bridgeError('too_many_attempts', waitS);
   }
   senders.set(request, { client: narrowed(identity), mayDo: rules.mayDo });
   isKnown(request.socket);
-  if (!rules.ready() && pathOf(request.url ?? '') !== HEALTH) throw new NotReadyError();
+  if (!rules.ready() && pathOf(request.url ?? '') !== HEALTH) throw bridgeError('not_ready');
   return identity;
 }
 
@@ -153,7 +143,7 @@ export function addAccessHooks(app: FastifyInstance, rules: AccessRules): void {
     void reply.headers({ ...rules.origins.corsHeaders(request.headers), 'cache-control': 'no-store' });
     if (isPreflight(request.raw) && rules.origins.allowsHost(request.headers.host)) {
       if (!rules.origins.allowsOrigin(request.headers))
-        throw new OriginRefusedError(request.headers.origin ?? '');
+        throw bridgeError('origin_refused', request.headers.origin ?? '');
       return reply.code(204).headers(rules.origins.preflightHeaders(request.headers)).send();
     }
     admit(request.raw, rules, false);

@@ -15,7 +15,7 @@ import { describeApi } from './api-description.js';
 import { pathOf } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
 import { addErrorAnswers, errorBody, errorHeaders, type RouteEntry } from './error-answers.js';
-import { InvalidRequestError } from './errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import { boundStrangers, clientErrorHandler, type HttpLimits, serverOptions } from './http-limits.js';
 
 export type App = FastifyInstance<
@@ -61,7 +61,7 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
     frameworkErrors: (_error, request, reply) => {
       const error =
         refusal(request.raw, rules) ??
-        new InvalidRequestError('The path of this request is not a valid URL.');
+        bridgeError('invalid_request', 'The path of this request is not a valid URL.');
       // The types of a reply without a route allow no status code at all.
       const plain = reply as unknown as FastifyReply;
       void plain
@@ -114,7 +114,7 @@ function acceptJson(app: App): void {
     try {
       done(null, JSON.parse(typeof body === 'string' ? body : utf8.decode(body)));
     } catch (error) {
-      done(new InvalidRequestError('The body is not JSON.', error));
+      done(bridgeError('invalid_request', 'The body is not JSON.', error));
     }
   });
 }

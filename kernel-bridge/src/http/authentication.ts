@@ -21,14 +21,15 @@ const OWN: Identity = { client: null };
 
 export class Authenticator {
   readonly #digest: Buffer;
-  readonly #clients: ClientTokens | null;
   /** Of links that were made and not opened yet. */
   readonly codes = new PageCodes<Identity>();
 
-  constructor(token: string, clients: ClientTokens | null = null) {
+  constructor(
+    token: string,
+    private readonly clients: ClientTokens | null = null
+  ) {
     if (token === '') throw new TypeError('the token of a server cannot be empty');
     this.#digest = digest(token);
-    this.#clients = clients;
   }
 
   /**
@@ -47,7 +48,7 @@ export class Authenticator {
 
   /** Whether the token with which a socket was opened would still open one. */
   stillValid({ client }: Identity): boolean {
-    return client === null || this.#clients?.isValid(client) === true;
+    return client === null || this.clients?.isValid(client) === true;
   }
 
   /** The key with which a page goes on that has shown a token: it is of no use without the cookie. */
@@ -78,7 +79,7 @@ export class Authenticator {
     const shown = digest(given);
     const fits = (holder: Buffer): boolean => timingSafeEqual(digest(pageKey(holder, nonce)), shown);
     if (fits(this.#digest)) return OWN;
-    const client = this.#clients?.all().find(({ sha256 }) => fits(Buffer.from(sha256, 'hex'))) ?? null;
+    const client = this.clients?.all().find(({ sha256 }) => fits(Buffer.from(sha256, 'hex'))) ?? null;
     return client && { client };
   }
 
@@ -88,7 +89,7 @@ export class Authenticator {
     if (isPageKey(given)) return this.#ofPage(given, pageCookie(request.headers.cookie, this.#digest));
     const shown = digest(given);
     const isOwn = timingSafeEqual(shown, this.#digest);
-    const client = this.#clients?.find(shown) ?? null;
+    const client = this.clients?.find(shown) ?? null;
     if (isOwn) return OWN;
     return client && { client };
   }

@@ -3,7 +3,7 @@
  * it: it is taken off every request and upgrade before anything looks at the path, and put before every path that is told
  * to a client.
  */
-import { ServeError } from './server-errors.js';
+import { ServeError } from '../platform/bridge-error.js';
 
 /** What takes the place of a path outside the prefix: no route can have it, because it does not begin with a slash. */
 const OUTSIDE = '*outside';

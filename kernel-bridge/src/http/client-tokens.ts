@@ -3,7 +3,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { statSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Actor } from './rights.js';
-import { hasExpired, readTokenFile, tokenFileIn, type TokenRecord } from './token-file.js';
+import { hasExpired, readTokenFile, tokenFileIn, type TokenRecord } from './token-store.js';
 
 /** How soon a revoked token's open sockets are closed at the latest. New requests are checked at once. */
 const LOOK_MS = 500;
@@ -25,7 +25,6 @@ function clientOf({ name, sha256, createdAt, rights, reads, stamp }: TokenRecord
 
 export class ClientTokens implements Disposable {
   readonly #file: string;
-  readonly #log: Logger;
   readonly #listeners = new Set<() => void>();
   readonly #timer: NodeJS.Timeout;
   #stamp = '';
@@ -34,9 +33,11 @@ export class ClientTokens implements Disposable {
   /** The file was read since the last look: a token may have come, opened a socket and gone in between. */
   #isChanged = false;
 
-  constructor(stateDir: string, log: Logger) {
+  constructor(
+    stateDir: string,
+    private readonly log: Logger
+  ) {
     this.#file = tokenFileIn(stateDir);
-    this.#log = log;
     this.#load();
     this.#valid = this.#signature();
     this.#isChanged = false;
@@ -114,7 +115,7 @@ export class ClientTokens implements Disposable {
     } catch (error) {
       // A file that cannot be understood lets nobody in; the gateway's own token goes on working.
       this.#tokens = [];
-      this.#log.error({ err: error }, 'the named tokens cannot be read; none is accepted');
+      this.log.error({ err: error }, 'the named tokens cannot be read; none is accepted');
     }
   }
 }

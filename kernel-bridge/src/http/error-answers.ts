@@ -1,28 +1,22 @@
 /** Turns any error into Jupyter's JSON error body with a stable code. Causes are logged, never sent. */
 import type { FastifyError, FastifyInstance } from 'fastify';
 import type { ErrorBody } from '@tpulab/protocol';
-import {
-  BridgeError,
-  InternalError,
-  InvalidRequestError,
-  KernelSpecUnknownError,
-  MethodNotAllowedError,
-  PayloadTooLargeError,
-  RouteNotFoundError,
-  TooManyAttemptsError
-} from './errors.js';
+import { BridgeError, bridgeError, isBridgeError } from '../platform/bridge-error.js';
 import { pathOf } from './authentication.js';
-import { matchPath } from './path-pattern.js';
+import { STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
 
 export function errorBody(error: BridgeError): ErrorBody & { short_message?: string } {
   const body = { message: error.message, reason: error.reason, code: error.code };
-  return error instanceof KernelSpecUnknownError ? { ...body, short_message: error.shortMessage } : body;
+  return isBridgeError(error, 'kernelspec_unknown')
+    ? { ...body, short_message: `${String(error.about[0])} not found` }
+    : body;
 }
 
 /** Headers that belong to an error. */
-export function errorHeaders(error: BridgeError): Record<string, string> {
-  if (error instanceof TooManyAttemptsError) return { 'retry-after': String(error.retryAfterS) };
-  if (error instanceof MethodNotAllowedError) return { allow: error.allowed.join(', ') };
+export function errorHeaders({ code, about }: BridgeError): Record<string, string> {
+  if (code === 'too_many_attempts') return { 'retry-after': String(about[0]) };
+  if (code === 'method_not_allowed') return { allow: (about[2] as readonly string[]).join(', ') };
   return {};
 }
 
@@ -31,13 +25,13 @@ export function asBridgeError(error: unknown, bodyLimitBytes: number): BridgeErr
   if (error instanceof BridgeError) return error;
   const { statusCode, code, message, validation } = error as Partial<FastifyError>;
   if (validation !== undefined) {
-    return new InvalidRequestError(`The request is not valid: ${message ?? 'unknown field'}.`, error);
+    return bridgeError('invalid_request', `The request is not valid: ${message ?? 'unknown field'}.`, error);
   }
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new PayloadTooLargeError(bodyLimitBytes);
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return bridgeError('payload_too_large', bodyLimitBytes);
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
-    return new InvalidRequestError(`The request is not valid: ${message ?? 'malformed'}.`, error);
+    return bridgeError('invalid_request', `The request is not valid: ${message ?? 'malformed'}.`, error);
   }
-  return new InternalError(error);
+  return bridgeError('internal', error);
 }
 
 /** A route as it was registered. */
@@ -64,8 +58,47 @@ export function addErrorAnswers(
     const allowed = [
       ...new Set(routes.filter(({ url }) => matchPath(url, path)).map(({ method }) => method))
     ].sort();
-    if (allowed.length === 0) throw new RouteNotFoundError(request.method, pathOf(request.originalUrl));
-    if (request.method !== 'OPTIONS') throw new MethodNotAllowedError(request.method, path, allowed);
+    if (allowed.length === 0)
+      throw bridgeError('route_not_found', request.method, pathOf(request.originalUrl));
+    if (request.method !== 'OPTIONS') throw bridgeError('method_not_allowed', request.method, path, allowed);
     return reply.code(204).header('allow', allowed.join(', ')).send();
   });
+}
+
+/** An ordinary HTTP answer on a connection that the web framework does not have, or no longer. */
+export function answerRaw(stream: Duplex, error: BridgeError, cors: Record<string, string>): void {
+  const body = JSON.stringify(errorBody(error));
+  const headers = {
+    ...cors,
+    ...errorHeaders(error),
+    'cache-control': 'no-store',
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(body)),
+    connection: 'close'
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  stream.end(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
+}
+
+/* Paths of routes, `/api/kernels/:kernelId`, matched against paths of requests. */
+
+/** The parameters, decoded; null when the path is another, or cannot be decoded. */
+export function matchPath(pattern: string, path: string): Record<string, string> | null {
+  const wanted = pattern.split('/');
+  const given = path.split('/');
+  if (wanted.length !== given.length) return null;
+  const params: Record<string, string> = {};
+  for (const [index, part] of wanted.entries()) {
+    const value = given[index] ?? '';
+    if (!part.startsWith(':')) {
+      if (part !== value) return null;
+      continue;
+    }
+    try {
+      params[part.slice(1)] = decodeURIComponent(value);
+    } catch {
+      return null;
+    }
+  }
+  return params;
 }

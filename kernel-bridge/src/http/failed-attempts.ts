@@ -21,17 +21,14 @@ interface Window {
 }
 
 export class FailedAttempts {
-  readonly #limits: AttemptLimits;
-  readonly #log: Logger;
-  readonly #now: () => number;
   /** In the order of their last failure. */
   readonly #windows = new Map<string, Window>();
 
-  constructor(limits: AttemptLimits, log: Logger, now: () => number = () => performance.now()) {
-    this.#limits = limits;
-    this.#log = log;
-    this.#now = now;
-  }
+  constructor(
+    private readonly limits: AttemptLimits,
+    private readonly log: Logger,
+    private readonly now: () => number = () => performance.now()
+  ) {}
 
   get addresses(): number {
     return this.#windows.size;
@@ -39,8 +36,8 @@ export class FailedAttempts {
 
   /** Notes one; the result is how many seconds the address is to wait, or null below the limit. */
   note(address: string): number | null {
-    const { perWindow, windowMs, maxAddresses } = this.#limits;
-    const now = this.#now();
+    const { perWindow, windowMs, maxAddresses } = this.limits;
+    const now = this.now();
     let window = this.#windows.get(address);
     if (!window || now - window.startedAt >= windowMs) window = { count: 0, startedAt: now };
     window.count += 1;
@@ -50,7 +47,7 @@ export class FailedAttempts {
     if (this.#windows.size > maxAddresses && oldest.done !== true) this.#windows.delete(oldest.value);
     if (window.count <= perWindow) return null;
     if (window.count === perWindow + 1) {
-      this.#log.warn({ address, attempts: window.count }, 'too many requests without a valid token');
+      this.log.warn({ address, attempts: window.count }, 'too many requests without a valid token');
     }
     return Math.max(1, Math.ceil((window.startedAt + windowMs - now) / 1000));
   }

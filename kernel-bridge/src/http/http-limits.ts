@@ -2,14 +2,9 @@
 import type { IncomingHttpHeaders, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
-import {
-  type BridgeError,
-  HeadersTooLargeError,
-  InvalidRequestError,
-  RequestTimeoutError
-} from './errors.js';
+import { type BridgeError, bridgeError } from '../platform/bridge-error.js';
 import type { OriginPolicy } from './origin-policy.js';
-import { answerRaw } from './raw-answer.js';
+import { answerRaw } from './error-answers.js';
 
 export interface HttpLimits {
   /** Bytes of the request line and all headers. */
@@ -111,7 +106,7 @@ function onlyValue(head: string, line: RegExp): string | undefined {
 }
 
 function explain(code: string | undefined, limits: HttpLimits): BridgeError {
-  if (code === 'HPE_HEADER_OVERFLOW') return new HeadersTooLargeError(limits.headerBytes);
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new RequestTimeoutError();
-  return new InvalidRequestError('This is not a valid HTTP request.');
+  if (code === 'HPE_HEADER_OVERFLOW') return bridgeError('headers_too_large', limits.headerBytes);
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return bridgeError('request_timeout');
+  return bridgeError('invalid_request', 'This is not a valid HTTP request.');
 }

@@ -5,24 +5,26 @@
  * Origins are compared as whole strings; there are no patterns to get wrong.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { InvalidRequestError } from './errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 
 const LOOPBACK_NAMES = ['127.0.0.1', 'localhost', '::1'];
 
 export class OriginPolicy {
   readonly #hosts: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
-  readonly #allowCredentials: boolean;
 
   /**
    * `hosts`: further host names, without port. `origins`: as a browser sends them, `http://127.0.0.1:8888`.
    * `allowCredentials`: pages of these origins may send requests in the browser's credentials mode, as Colab does; what
    * the browser then adds (cookies) is not looked at.
    */
-  constructor(hosts: readonly string[], origins: readonly string[], allowCredentials = false) {
+  constructor(
+    hosts: readonly string[],
+    origins: readonly string[],
+    private readonly allowCredentials = false
+  ) {
     this.#hosts = new Set([...LOOPBACK_NAMES, ...hosts.map(host => host.toLowerCase())]);
     this.#origins = new Set(origins.map(normalOrigin));
-    this.#allowCredentials = allowCredentials;
   }
 
   /** Any port will do: a tunnel (`ssh -L`) shows the gateway under another port than the one it listens on. */
@@ -62,7 +64,7 @@ export class OriginPolicy {
   }
 
   #trusts(origin: string): boolean {
-    return this.#allowCredentials && this.#origins.has(origin);
+    return this.allowCredentials && this.#origins.has(origin);
   }
 
   /** The headers of the answer to a preflight. */
@@ -88,10 +90,14 @@ export function normalOrigin(origin: string): string {
   try {
     url = new URL(origin);
   } catch (error) {
-    throw new InvalidRequestError(`"${origin}" is not an origin; write it as http://HOST:PORT.`, error);
+    throw bridgeError(
+      'invalid_request',
+      `"${origin}" is not an origin; write it as http://HOST:PORT.`,
+      error
+    );
   }
   if (url.origin === 'null' || !['', '/'].includes(url.pathname) || url.search !== '' || url.hash !== '') {
-    throw new InvalidRequestError(`"${origin}" is not an origin; write it as http://HOST:PORT.`);
+    throw bridgeError('invalid_request', `"${origin}" is not an origin; write it as http://HOST:PORT.`);
   }
   return url.origin;
 }

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox';
 import type { App } from './app.js';
 import type { Authenticator } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
-import { UnauthorizedError } from './errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import { cookieName, newNonce, PAGE_KEY, pageCookie } from './page-key.js';
 
 export function addPageKeyRoute(app: App, authenticator: Authenticator, base: BaseUrl): void {
@@ -21,7 +21,7 @@ export function addPageKeyRoute(app: App, authenticator: Authenticator, base: Ba
       const gateway = authenticator.cookieOf;
       const identity = authenticator.identifyPage(request.raw);
       // Another page was faster with the same code.
-      if (identity === null) throw new UnauthorizedError();
+      if (identity === null) throw bridgeError('unauthorized');
       // Other tabs go on with the cookie that is there.
       const nonce = pageCookie(request.headers.cookie, gateway) ?? newNonce();
       return reply

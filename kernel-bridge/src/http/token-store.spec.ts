@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseExpiry } from '../cli/token-command.js';
-import { MAX_TOKENS, tokenFileIn, writeTokenFile } from './token-file.js';
-import { TokenStore } from './token-store.js';
+import { MAX_TOKENS, tokenFileIn, TokenStore, writeTokenFile } from './token-store.js';
 
 let folder: string;
 let store: TokenStore;

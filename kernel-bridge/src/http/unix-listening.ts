@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import path from 'node:path';
 import type { App } from './app.js';
 import { socketFolder } from '../platform/socket-folder.js';
-import { ServeError } from './server-errors.js';
+import { ServeError } from '../platform/bridge-error.js';
 
 /** `sun_path` holds 104 bytes on macOS and 108 on Linux, with the closing zero. */
 const SOCKET_PATH_BYTES = 103;
@@ -21,7 +21,7 @@ export function defaultSocketPath(stateDir: string): string {
 }
 
 /** As jupyter_server writes the URL of a server on a unix socket. */
-export function socketUrl(socketPath: string): string {
+function socketUrl(socketPath: string): string {
   return `http+unix://${encodeURIComponent(socketPath)}/`;
 }
 

@@ -8,17 +8,14 @@ import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import { type Server as SocketServer, type WebSocket, WebSocketServer } from 'ws';
 import { GatheringWebSocket } from './gathering-websocket.js';
-import { CLOSE } from './close-codes.js';
 import { guarded, guardEvents } from '../platform/guard.js';
-import { InvalidRequestError, NotReadyError, RouteNotFoundError, TooManySocketsError } from './errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import { type AccessRules, actorOf, admit, may, requireAccess, type RouteAccess } from './access-hooks.js';
 import type { ClientToken } from './client-tokens.js';
 import type { Action, Resource } from './rights.js';
 import { type Identity, pathOf, queryOf } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
-import { asBridgeError } from './error-answers.js';
-import { matchPath } from './path-pattern.js';
-import { answerRaw } from './raw-answer.js';
+import { answerRaw, asBridgeError, matchPath } from './error-answers.js';
 
 export interface UpgradeRequest {
   readonly params: Readonly<Record<string, string>>;
@@ -95,7 +92,6 @@ const CLOSE_TOKEN_GONE = { code: 1008, reason: 'the token of this client is no l
 export class Upgrades {
   readonly routes: UpgradeRoute[] = [];
   readonly relays: RelayRoute[] = [];
-  readonly #options: UpgradesOptions;
   readonly #sockets: SocketServer<typeof GatheringWebSocket>;
   readonly #ofReaders: SocketServer<typeof GatheringWebSocket>;
   /** With which token each open socket came. */
@@ -106,8 +102,7 @@ export class Upgrades {
   readonly #chosen = new WeakMap<IncomingMessage, string>();
   #isClosing = false;
 
-  constructor(options: UpgradesOptions) {
-    this.#options = options;
+  constructor(private readonly options: UpgradesOptions) {
     this.#sockets = this.#server(options.maxPayloadBytes);
     this.#ofReaders = this.#server(Math.min(READER_PAYLOAD_BYTES, options.maxPayloadBytes));
   }
@@ -138,7 +133,7 @@ export class Upgrades {
   }
 
   listen(server: Server): void {
-    const { log } = this.#options;
+    const { log } = this.options;
     server.on('upgrade', (request: IncomingMessage, stream: Duplex, head: Buffer) => {
       const failed = (error: unknown): void => {
         log.error({ err: error }, 'a handshake failed');
@@ -152,11 +147,8 @@ export class Upgrades {
   closeUnauthorized(graceMs: number): void {
     for (const socket of this.#clients) {
       const identity = this.#identities.get(socket);
-      if (identity === undefined || this.#options.rules.authenticator.stillValid(identity)) continue;
-      this.#options.log.info(
-        { client: identity.client?.name },
-        'socket closed: its token is no longer valid'
-      );
+      if (identity === undefined || this.options.rules.authenticator.stillValid(identity)) continue;
+      this.options.log.info({ client: identity.client?.name }, 'socket closed: its token is no longer valid');
       socket.close(CLOSE_TOKEN_GONE.code, CLOSE_TOKEN_GONE.reason);
       const timer = setTimeout(() => socket.terminate(), graceMs);
       socket.once('close', () => clearTimeout(timer));
@@ -180,7 +172,7 @@ export class Upgrades {
   }
 
   #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): void {
-    const { rules, log, base } = this.#options;
+    const { rules, log, base } = this.options;
     // Until the handshake is done nobody else listens, and an unheard error would end the process.
     stream.on('error', (error: Error) => log.debug({ err: error }, 'connection lost during an upgrade'));
     const target = request.url ?? '';
@@ -188,16 +180,16 @@ export class Upgrades {
     const path = pathOf(request.url);
     try {
       const identity = admit(request, rules, true);
-      if (this.#isClosing) throw new NotReadyError('The server is stopping; try again in a moment.');
+      if (this.#isClosing) throw bridgeError('not_ready', 'The server is stopping; try again in a moment.');
       if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
-        throw new InvalidRequestError('Only upgrades to WebSocket are served here.');
+        throw bridgeError('invalid_request', 'Only upgrades to WebSocket are served here.');
       }
       const found = this.#find(path);
       const relay = this.relays.find(route => route.matches(path));
       requireAccess(request, found?.route.access ?? relay?.access(path), found?.params);
       if (found ?? relay) this.#requireRoom(identity);
       if (!found) {
-        if (!relay) throw new RouteNotFoundError('WebSocket', pathOf(target));
+        if (!relay) throw bridgeError('route_not_found', 'WebSocket', pathOf(target));
         this.#relay(relay, { request, stream, head }, identity).catch((error: unknown) =>
           this.#refuse(request, stream, error)
         );
@@ -223,19 +215,20 @@ export class Upgrades {
 
   /** Of all sockets, of one reader's token, and of all readers together. */
   #requireRoom({ client }: Identity): void {
-    const { maxSockets } = this.#options;
-    if (this.#clients.length + this.#opening.size >= maxSockets) throw new TooManySocketsError(maxSockets);
+    const { maxSockets } = this.options;
+    if (this.#clients.length + this.#opening.size >= maxSockets)
+      throw bridgeError('too_many_sockets', maxSockets);
     if (client?.rights?.level !== 'read') return;
     const share = Math.max(1, Math.floor(maxSockets * READER_SHARE));
     const own = [...this.#ofReaders.clients].filter(
       socket => this.#identities.get(socket)?.client?.sha256 === client.sha256
     ).length;
-    if (own >= READER_SOCKETS) throw new TooManySocketsError(READER_SOCKETS);
-    if (this.#ofReaders.clients.size >= share) throw new TooManySocketsError(share);
+    if (own >= READER_SOCKETS) throw bridgeError('too_many_sockets', READER_SOCKETS);
+    if (this.#ofReaders.clients.size >= share) throw bridgeError('too_many_sockets', share);
   }
 
   #refuse(request: IncomingMessage, stream: Duplex, thrown: unknown): void {
-    const { rules, log, maxPayloadBytes } = this.#options;
+    const { rules, log, maxPayloadBytes } = this.options;
     const path = pathOf(request.url ?? '');
     if (thrown instanceof HandshakeRefused) {
       // In our words: what the other end says with it would be read by a browser, and not as a WebSocket.
@@ -261,7 +254,7 @@ export class Upgrades {
       const far = await route.open(request, left.signal);
       if (left.signal.aborted || this.#isClosing) {
         far.abandon();
-        throw new NotReadyError('The server is stopping; try again in a moment.');
+        throw bridgeError('not_ready', 'The server is stopping; try again in a moment.');
       }
       this.#chosen.set(request, far.protocol);
       this.#open({ request, stream, head }, identity, near => far.start(near));
@@ -278,7 +271,7 @@ export class Upgrades {
     identity: Identity,
     opened: (socket: GatheringWebSocket, stream: Duplex) => void
   ): void {
-    const { log } = this.#options;
+    const { log } = this.options;
     const server = identity.client?.rights?.level === 'read' ? this.#ofReaders : this.#sockets;
     server.handleUpgrade(request, stream, head, socket => {
       guardEvents(socket, error => {
@@ -307,3 +300,24 @@ export class Upgrades {
     return found?.route.subprotocols.find(protocol => offered.has(protocol)) ?? false;
   }
 }
+
+/**
+ * With which code a channels socket is closed. JupyterLab gives up for good at 1000 and 1001, so these are for
+ * kernels that no longer exist; after any other code clients come back.
+ */
+export const CLOSE = {
+  /** The kernel was shut down. */
+  kernelRemoved: { code: 1000, reason: 'the kernel was shut down' },
+  /** The client sent something that is not a Jupyter message. */
+  malformedFrame: { code: 1007, reason: 'not a Jupyter message' },
+  /** A handler of this socket failed; the log says why. */
+  failed: { code: 1011, reason: 'internal error of the server' },
+  /** The gateway stops; its kernels go on. */
+  gatewayStopping: { code: 1012, reason: 'the server is restarting' },
+  /** The client takes what it is sent too slowly; it gets everything when it comes back. */
+  tooSlow: { code: 1013, reason: 'this client reads too slowly; reconnect to continue' },
+  /** Another socket with the same session_id took over. */
+  replaced: { code: 4001, reason: 'replaced by a newer connection of this session' }
+} as const;
+
+export type CloseCode = (typeof CLOSE)[keyof typeof CLOSE];

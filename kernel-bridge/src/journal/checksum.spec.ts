@@ -1,7 +1,7 @@
 import zlib from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { crc32, crc32c, isChecksumOf } from './checksum.js';
+import { crc32, crc32c, isChecksumOf } from './record-codec.js';
 
 describe('crc32c', () => {
   it('gives the checksums of RFC 3720, appendix B.4', () => {

@@ -4,12 +4,17 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { JOURNAL_LIMITS, segmentBytesFor } from './journal-limits.js';
 import { JournalReader } from './journal-reader.js';
-import { measureSegments, segmentsOver, trimSegments } from './journal-trim.js';
+import {
+  measureSegments,
+  readTrimNotes,
+  segmentsOver,
+  TRIM_NOTES_FILE,
+  trimSegments
+} from './journal-trim.js';
 import { JournalWriter } from './journal-writer.js';
 import { gapOf, type JournalRecord } from './record.js';
 import { segmentFileName } from './segment-file.js';
-import { inTemporaryFolder, WriterLog, writeJournal } from './testing/journal-folder.js';
-import { readTrimNotes, TRIM_NOTES_FILE } from './trim-notes.js';
+import { inTemporaryFolder, writeJournal, WriterLog } from './testing/journal-folder.js';
 
 const line = (index: number): Buffer => Buffer.from(`line ${index}`.padEnd(200));
 const lines = (count: number): Buffer[] => Array.from({ length: count }, (_, index) => line(index));

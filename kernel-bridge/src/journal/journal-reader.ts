@@ -13,7 +13,7 @@ import { type JournalRecord, type NumberedGap, RecordChannel } from './record.js
 import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
 import { type ScanEnd, type ScannedChunk, scanSegment } from './segment-scan.js';
 import { isEntryTrue, readStoredIndex, SparseIndex } from './stored-index.js';
-import { readTrimNotes, seqAfterTrimmed, type TrimCode } from './trim-notes.js';
+import { readTrimNotes, seqAfterTrimmed, type TrimCode } from './journal-trim.js';
 
 export interface ReadOptions {
   /** The last record wanted; without it, all there are. */

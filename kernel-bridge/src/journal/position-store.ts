@@ -25,7 +25,6 @@ interface Slot {
 export class PositionStore {
   readonly #slots = new Map<string, Slot>();
   readonly #free: number[] = [];
-  readonly #file: string;
   readonly #write: RetriedWrite;
   /** Clients whose position is not in the file. */
   readonly #unwritten = new Set<string>();
@@ -33,8 +32,10 @@ export class PositionStore {
   #fd: number | null = null;
   #closed = false;
 
-  constructor(file: string, onFault: OnWriteFault) {
-    this.#file = file;
+  constructor(
+    private readonly file: string,
+    onFault: OnWriteFault
+  ) {
     this.#write = new RetriedWrite(() => this.#writeAll(), onFault);
     this.#write.attempt();
   }
@@ -80,7 +81,7 @@ export class PositionStore {
 
   #open(): number {
     if (this.#fd !== null) return this.#fd;
-    this.#fd = openSync(this.#file, openFlags(this.#file), 0o600);
+    this.#fd = openSync(this.file, openFlags(this.file), 0o600);
     // What was confirmed while the file could not be opened stands beside what is in it.
     const meanwhile = [...this.#slots];
     this.#slots.clear();

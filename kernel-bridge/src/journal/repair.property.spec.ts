@@ -2,14 +2,13 @@ import { appendFile, readdir, readFile, stat, truncate, writeFile } from 'node:f
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { crc32c } from './checksum.js';
+import { crc32c, RECORD_OVERHEAD } from './record-codec.js';
 import { JournalDamagedError } from './journal-error.js';
 import { JournalReader } from './journal-reader.js';
 import { JournalWriter } from './journal-writer.js';
 import { gapOf } from './record.js';
-import { RECORD_OVERHEAD } from './record-codec.js';
-import { listSegments, segmentFileName, SEGMENT_HEADER_BYTES } from './segment-file.js';
-import { inTemporaryFolder, readAll, WriterLog, writeJournal } from './testing/journal-folder.js';
+import { listSegments, SEGMENT_HEADER_BYTES, segmentFileName } from './segment-file.js';
+import { inTemporaryFolder, readAll, writeJournal, WriterLog } from './testing/journal-folder.js';
 
 const payloads = fc.array(
   fc.uint8Array({ maxLength: 300 }).map(bytes => Buffer.from(bytes)),

@@ -1,6 +1,6 @@
 /** Names, listing and header of segment files. A segment is named by the seq of its first record. */
 import { readdir } from 'node:fs/promises';
-import { crc32c } from './checksum.js';
+import { crc32c } from './record-codec.js';
 import { JournalError } from './journal-error.js';
 
 export const SEGMENT_HEADER_BYTES = 32;

@@ -1,5 +1,5 @@
 export * from './kernel-message.js';
 export * from './legacy-frame.js';
 export * from './v1-frame.js';
-export * from './wire-error.js';
+export * from './kernel-message.js';
 export * from './zmq-signing.js';

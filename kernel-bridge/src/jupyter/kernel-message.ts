@@ -1,9 +1,9 @@
+import { randomUUID } from 'node:crypto';
+
 /**
  * A Jupyter message as byte ranges: the four JSON parts and the binary buffers stay the bytes that were
  * received, and are parsed only where a part of the bridge must look inside.
  */
-import { WireError } from './wire-error.js';
-
 export type ChannelName = 'shell' | 'control' | 'stdin' | 'iopub';
 
 export interface KernelMessage {
@@ -59,4 +59,68 @@ export function parseObject(bytes: Buffer, what: string): Record<string, unknown
     throw new WireError('header_invalid', `The ${what} is not a JSON object.`);
   }
   return value as Record<string, unknown>;
+}
+
+/** Every way in which bytes from a kernel or a client can fail to be a Jupyter message. */
+export type WireErrorCode =
+  | 'frame_malformed'
+  | 'frame_too_large'
+  | 'channel_unknown'
+  | 'header_invalid'
+  | 'signature_invalid'
+  | 'scheme_unsupported';
+
+/** Bytes that are not a Jupyter message. The message never contains the bytes themselves. */
+export class WireError extends Error {
+  override readonly name = 'WireError';
+
+  constructor(
+    readonly code: WireErrorCode,
+    message: string,
+    options?: ErrorOptions
+  ) {
+    super(message, options);
+  }
+}
+
+/** Of the protocol that we speak; kernels and clients take older and newer ones. */
+const VERSION = '5.4';
+const EMPTY = Buffer.from('{}');
+
+/** Messages that the bridge makes itself: header, parent header, metadata and content. */
+export interface NewMessage {
+  readonly msgType: string;
+  /**
+   * `header.session`. What a client sees carries the kernel's own: JupyterLab takes another one for a sign that the kernel was
+   * restarted, and drops the work that it had queued.
+   */
+  readonly session: string;
+  readonly msgId?: string;
+  /** Header of the request that it belongs to, as JSON. */
+  readonly parent?: Buffer | string;
+  readonly metadata?: object;
+  readonly content?: object;
+}
+
+export function newMessage(made: NewMessage): Buffer[] {
+  const { parent, metadata, content } = made;
+  return [
+    Buffer.from(newHeader(made)),
+    parent === undefined ? EMPTY : Buffer.from(parent),
+    metadata === undefined ? EMPTY : Buffer.from(JSON.stringify(metadata)),
+    content === undefined ? EMPTY : Buffer.from(JSON.stringify(content))
+  ];
+}
+
+/** The header alone, as JSON: also the parent of a message about a request that nobody sent. */
+export function newHeader({ msgType, session, msgId = randomUUID() }: NewMessage): string {
+  const date = new Date().toISOString();
+  return JSON.stringify({
+    msg_id: msgId,
+    msg_type: msgType,
+    session,
+    username: 'tpulab',
+    date,
+    version: VERSION
+  });
 }

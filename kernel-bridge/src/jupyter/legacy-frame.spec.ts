@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ChannelName, KernelMessage } from './kernel-message.js';
+import { type ChannelName, type KernelMessage, WireError } from './kernel-message.js';
 import { decodeLegacy, encodeLegacy } from './legacy-frame.js';
-import { WireError } from './wire-error.js';
 
 const object = fc.dictionary(fc.string(), fc.jsonValue());
 const json = (value: object): Buffer => Buffer.from(JSON.stringify(value));

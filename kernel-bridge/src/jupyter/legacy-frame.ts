@@ -5,8 +5,14 @@
  * Towards the client the JSON parts are spliced as they are. From the client, the JSON has to be taken apart, so its
  * parts are written anew; the kernel's signature is ours and covers what we write.
  */
-import { isChannelName, JSON_PARTS, type KernelMessage, parseHeader, PART } from './kernel-message.js';
-import { WireError } from './wire-error.js';
+import {
+  isChannelName,
+  JSON_PARTS,
+  type KernelMessage,
+  parseHeader,
+  PART,
+  WireError
+} from './kernel-message.js';
 
 const MAX_SECTIONS = 65_536;
 

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ChannelName, KernelMessage } from './kernel-message.js';
+import { type ChannelName, type KernelMessage, WireError } from './kernel-message.js';
 import { decodeV1, encodeV1, v1Part, v1Pieces } from './v1-frame.js';
-import { WireError } from './wire-error.js';
 
 const channel = fc.constantFrom<ChannelName>('shell', 'control', 'stdin', 'iopub');
 const part = fc.uint8Array({ maxLength: 200 }).map(bytes => Buffer.from(bytes));

@@ -5,8 +5,13 @@
  * content and buffers. The first offset is where the channel name starts, the last is the frame's length, so there
  * is one offset more than there are parts.
  */
-import { type ChannelName, isChannelName, JSON_PARTS, type KernelMessage } from './kernel-message.js';
-import { WireError } from './wire-error.js';
+import {
+  type ChannelName,
+  isChannelName,
+  JSON_PARTS,
+  type KernelMessage,
+  WireError
+} from './kernel-message.js';
 
 /** Channel, four JSON parts and the end. */
 const MIN_OFFSETS = 1 + JSON_PARTS + 1;

@@ -3,8 +3,7 @@
  * The signature covers the four JSON parts as they are on the wire. An empty key means unsigned.
  */
 import { createHmac, createSecretKey, getHashes, timingSafeEqual } from 'node:crypto';
-import { type ChannelName, JSON_PARTS, type KernelMessage } from './kernel-message.js';
-import { WireError } from './wire-error.js';
+import { type ChannelName, JSON_PARTS, type KernelMessage, WireError } from './kernel-message.js';
 
 const DELIMITER = Buffer.from('<IDS|MSG>');
 const UNSIGNED = Buffer.alloc(0);

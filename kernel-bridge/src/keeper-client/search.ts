@@ -25,11 +25,9 @@ export class KeeperSearch implements AsyncDisposable {
   readonly ended: Promise<SearchEnd>;
   /** Resolves when the first try is over, however it went. */
   readonly firstTry: Promise<void>;
-  readonly #options: KeeperSearchOptions;
   readonly #stop = new AbortController();
 
-  constructor(options: KeeperSearchOptions) {
-    this.#options = options;
+  constructor(private readonly options: KeeperSearchOptions) {
     let tried = (): void => undefined;
     this.firstTry = new Promise(resolve => (tried = resolve));
     this.ended = this.#run(tried).finally(tried);
@@ -49,11 +47,11 @@ export class KeeperSearch implements AsyncDisposable {
     const { signal } = this.#stop;
     for (let waitMs = FIRST_WAIT_MS; !this.#isStopped(); waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
       try {
-        return { how: (await this.#options.attempt(signal)) ? 'found' : 'gone' };
+        return { how: (await this.options.attempt(signal)) ? 'found' : 'gone' };
       } catch (error) {
         if (this.#isStopped()) break;
         if (!isSilence(error)) return { how: 'failed', error };
-        this.#options.silent(error);
+        this.options.silent(error);
       }
       tried();
       await pause(waitMs, signal);

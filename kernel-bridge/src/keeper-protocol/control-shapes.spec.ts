@@ -2,7 +2,7 @@ import { Value } from '@sinclair/typebox/value';
 import { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CommandShape, isControlMessage } from './control-shapes.js';
+import { CommandShape, isControlMessage } from './messages.js';
 
 /** Values that some field takes, and values that none does. */
 const anything = fc.oneof(

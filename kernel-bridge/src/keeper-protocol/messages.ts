@@ -1,14 +1,62 @@
 /** JSON bodies of commands, replies and events between gateway and keeper. */
-import type { ControlMessage } from '@tpulab/protocol';
-import { either, integer, isShaped, object, oneOf, type Shaped } from '../platform/shape.js';
+import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
+import {
+  either,
+  integer,
+  isShaped,
+  number,
+  object,
+  oneOf,
+  orNull,
+  type Shape,
+  type Shaped,
+  text,
+  truth
+} from '../platform/shape.js';
 import type { KernelSnapshot } from './contract.js';
-import { CommandShape } from './control-shapes.js';
 import { KeeperError } from './keeper-error.js';
 
 /** Raised by a breaking change. The gateway refuses a keeper of another version rather than misread it. */
 export const KEEPER_PROTOCOL_VERSION = 1;
 /** Told at the first word, because a kernel may be kept by an older keeper than its gateway. */
 export const KEEPER_FEATURES: readonly string[] = ['control'];
+
+const Action = oneOf(
+  'pause',
+  'resume',
+  'stop',
+  'set',
+  'checkpoint',
+  'evaluate',
+  'sample',
+  'free',
+  'memory',
+  'profile'
+);
+const HyperValue = either(number(), truth, text({ max: 1_000 }));
+
+/** Commands to a run and what became of them, as `protocol/src/control.ts` has them (spec), for a keeper that passes them on. */
+export const CommandShape: Shape<ControlCommand> = object(
+  { id: text({ min: 1, max: 64, pattern: /^[A-Za-z0-9._-]+$/ }), action: Action },
+  { run: orNull(text({ max: 64 })), name: text({ max: 200 }), value: HyperValue },
+  { exact: true }
+);
+
+const MessageShape: Shape<ControlMessage> = object({
+  type: oneOf('control'),
+  time: number({ min: 0 }),
+  id: text(),
+  run: orNull(text()),
+  action: Action,
+  name: orNull(text()),
+  value: orNull(HyperValue),
+  before: orNull(HyperValue),
+  origin: oneOf('page', 'code', 'replay'),
+  phase: oneOf('accepted', 'applied', 'refused', 'expired', 'failed'),
+  step: orNull(integer({ min: 0 })),
+  durationMs: orNull(number({ min: 0 })),
+  reason: orNull(text())
+});
 
 const Command = either(
   object({ id: integer(), op: oneOf('status') }),
@@ -95,4 +143,9 @@ function parseJson(body: Buffer): unknown {
   } catch (cause) {
     throw new KeeperError('keeper_protocol', 'A frame between keeper and server is not JSON.', { cause });
   }
+}
+
+/** Whether a message of an agent tells what became of a command. */
+export function isControlMessage(value: Readonly<Record<string, unknown>>): value is ControlMessage {
+  return value['type'] === 'control' && isShaped(MessageShape, value);
 }

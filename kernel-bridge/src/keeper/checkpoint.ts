@@ -16,6 +16,9 @@ import {
   truth
 } from '../platform/shape.js';
 import { writeForThisBoot } from '../platform/write-atomically.js';
+import type { ChannelName } from '../jupyter/kernel-message.js';
+import type { Positions, ResendLink } from './resend-link.js';
+import type { KeeperLog } from './keeper-log.js';
 
 const RestorableState = object({
   /** The kernel has answered, and takes requests. */
@@ -58,6 +61,116 @@ export async function readCheckpoint(kernelDir: string): Promise<Checkpoint | nu
   }
 }
 
-export async function writeCheckpoint(kernelDir: string, checkpoint: Checkpoint): Promise<void> {
+async function writeCheckpoint(kernelDir: string, checkpoint: Checkpoint): Promise<void> {
   await writeForThisBoot(checkpointFile(kernelDir), checkpoint);
+}
+
+const PERIOD_MS = 1_000;
+/** Enough for a tenth of a second of the largest outputs, little enough for the kernel's memory. */
+const BYTES = 8 * 1024 * 1024;
+
+/**
+ * Tells a kernel's ring what is in the journal, so that it may forget it, and notes the state of the kernel as of then for a
+ * keeper that takes over. At most once a second while something is written, or after some megabytes; never when idle.
+ *
+ * The checkpoint is written after the kernel has forgotten: whoever reads the journal from there on finds the ids of all
+ * messages that are both in the journal and in the ring.
+ */
+export interface ConfirmerParts {
+  readonly kernelDir: string;
+  readonly kernelPid: number;
+  /** State as of now, or later than the last record that was written. */
+  readonly describe: () => Omit<Checkpoint, 'seq' | 'kernelPid'>;
+  readonly log: KeeperLog;
+}
+
+export class Confirmer {
+  readonly #said: Partial<Record<ChannelName, string>> = {};
+  #written: Positions = {};
+  #seq: number;
+  #bytes = 0;
+  #link: ResendLink | null = null;
+  #begun = false;
+  #timer: NodeJS.Timeout | null = null;
+  #working: Promise<void> | null = null;
+  #due = false;
+  #closed = false;
+
+  constructor(
+    private readonly parts: ConfirmerParts,
+    lastSeq: number
+  ) {
+    this.#seq = lastSeq;
+  }
+
+  /** Confirms from now on, and at once. Takes over the link; null for a kernel that has no ring. */
+  begin(link: ResendLink | null): void {
+    if (this.#closed) {
+      link?.close();
+      return;
+    }
+    this.#link = link;
+    this.#begun = true;
+    this.#work();
+  }
+
+  /** A message of the kernel has been handed to the journal. */
+  said(channel: ChannelName, msgId: string): void {
+    this.#said[channel] = msgId;
+  }
+
+  /** All that was handed to the journal is in its files. */
+  written(lastSeq: number, bytes: number): void {
+    this.#written = { ...this.#said };
+    this.#seq = lastSeq;
+    this.#bytes += bytes;
+    if (this.#begun && this.#bytes > BYTES) {
+      this.#work();
+    } else {
+      this.#timer ??= setTimeout(() => this.#work(), PERIOD_MS);
+    }
+  }
+
+  /** The kernel has ended, or its keeper does. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer ?? undefined);
+    this.#link?.close();
+    await this.#working;
+  }
+
+  #work(): void {
+    clearTimeout(this.#timer ?? undefined);
+    this.#timer = null;
+    if (!this.#begun || this.#closed) return;
+    if (this.#working !== null) {
+      this.#due = true;
+      return;
+    }
+    this.#bytes = 0;
+    this.#working = this.#confirm()
+      .catch((error: unknown) => this.parts.log.warn({ err: error }, 'the checkpoint cannot be written'))
+      .finally(() => {
+        this.#working = null;
+        if (this.#due) {
+          this.#due = false;
+          this.#work();
+        }
+      });
+  }
+
+  async #confirm(): Promise<void> {
+    const { kernelDir, kernelPid, describe, log } = this.parts;
+    const seq = this.#seq;
+    if (this.#link !== null) {
+      try {
+        await this.#link.confirm(this.#written);
+      } catch (error) {
+        log.info({ err: error }, 'the kernel takes no more confirmations');
+        this.#link.close();
+        this.#link = null;
+      }
+    }
+    if (!this.#closed) await writeCheckpoint(kernelDir, { seq, kernelPid, ...describe() });
+  }
 }

@@ -7,7 +7,7 @@ import type { ControlMessage } from '@tpulab/protocol';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ControlLine } from './control-line.js';
-import { isControlMessage } from '../keeper-protocol/control-shapes.js';
+import { isControlMessage } from '../keeper-protocol/messages.js';
 
 const ANSWER: ControlMessage = {
   type: 'control',

@@ -14,8 +14,7 @@ import { decodeV1 } from '../jupyter/v1-frame.js';
 import { JournalReader } from '../journal/journal-reader.js';
 import { JournalWriter } from '../journal/journal-writer.js';
 import { POSITIONS_FILE, PositionStore } from '../journal/position-store.js';
-import { readCheckpoint } from './checkpoint.js';
-import { Confirmer } from './confirmer.js';
+import { Confirmer, readCheckpoint } from './checkpoint.js';
 import {
   keeperSessionOf,
   removeKernelSockets,
@@ -27,17 +26,22 @@ import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { FRAME_HEADER_BYTES } from '../keeper-protocol/frames.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import type { KeeperParts, Orphan } from './keeper-parts.js';
-import { fromClient, fromKernel, ownRecord, ownStatus, statusOf } from './journal-entries.js';
-import { lastExecutions, type OpenRequest, readJournalTail } from './journal-tail.js';
-import { ABORTED, kernelEnded, LostReplies, type StandIn, standIns } from './lost-replies.js';
-import { KernelLife } from './kernel-life.js';
+import { fromClient, fromKernel, ownRecord, ownStatus, SecretInput, statusOf } from './journal-entries.js';
+import {
+  ABORTED,
+  kernelEnded,
+  lastExecutions,
+  LostReplies,
+  type OpenRequest,
+  readJournalTail,
+  type StandIn,
+  standIns
+} from './journal-tail.js';
+import { KernelLife, RequestQueue } from './kernel-life.js';
 import { describeExit, type KernelExit, KernelFolder, KernelProcess } from './kernel-process.js';
-import { KernelState } from './kernel-state.js';
+import { KernelState, RunningWait } from './kernel-state.js';
 import { OwnMessages } from './own-messages.js';
-import { RequestQueue } from './request-queue.js';
 import { ResendLink } from './resend-link.js';
-import { RunningWait } from './running-wait.js';
-import { SecretInput } from './secret-input.js';
 import { AskedEnd, CrashCount, endProcess, Executed } from './kernel-endings.js';
 import type { TakeoverParts } from './takeover.js';
 

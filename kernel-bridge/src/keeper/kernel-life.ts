@@ -13,13 +13,11 @@ import {
 import { createSigner, type MessageSigner } from '../jupyter/zmq-signing.js';
 import type { GapRecord } from '../journal/record.js';
 import type { ConnectionInfo } from './connection-file.js';
-import { KernelConnection } from './kernel-connection.js';
+import { KernelConnection, Readiness } from './kernel-connection.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { DRAIN_MS, INTERRUPT_MS, PROOF_MS } from '../keeper-protocol/contract.js';
 import type { KernelProcess } from './kernel-process.js';
 import type { OwnMessages, OwnRequest } from './own-messages.js';
-import { Readiness } from './readiness.js';
-import type { RequestQueue } from './request-queue.js';
 import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 import type { KeeperLog } from './keeper-log.js';
 import { aborted, pause } from '../platform/waiting.js';
@@ -297,4 +295,56 @@ export class KernelLife {
       this.log.warn({ channel, rejected: this.#rejected, err: error }, 'a message was rejected');
     }
   }
+}
+
+/**
+ * Requests of clients on their way to the kernel. They are in the journal, and wait here until a process can take them without
+ * anything being missed of what they cause: the one that starts, or the next one where there is none.
+ */
+export class RequestQueue {
+  #waiting: KernelMessage[] = [];
+  #send: ((message: KernelMessage) => void) | null = null;
+
+  add(message: KernelMessage): void {
+    if (this.#send === null) this.#waiting.push(message);
+    else this.#send(message);
+  }
+
+  /** Message ids of those that wait. */
+  get ids(): ReadonlySet<string> {
+    return new Set(this.#waiting.map(message => headerOf(message).msg_id));
+  }
+
+  /** Takes out the executions that wait; their message ids. */
+  takeExecutions(): readonly string[] {
+    const isExecution = (message: KernelMessage): boolean => headerOf(message).msg_type === 'execute_request';
+    const taken = this.#waiting.filter(isExecution);
+    this.#waiting = this.#waiting.filter(message => !isExecution(message));
+    return taken.map(message => headerOf(message).msg_id);
+  }
+
+  /** Before all that wait: what the kernel may have been asked already. */
+  addFirst(messages: readonly KernelMessage[]): void {
+    this.#waiting.unshift(...messages);
+  }
+
+  /** The process takes requests: those that wait, in order, and from now on each at once. */
+  open(send: (message: KernelMessage) => void): void {
+    this.#send = send;
+    for (const message of this.#waiting.splice(0)) send(message);
+  }
+
+  /** The process has ended; what comes is for the next. */
+  close(): void {
+    this.#send = null;
+  }
+
+  /** Nothing of what waits is for the next. */
+  clear(): void {
+    this.#waiting = [];
+  }
+}
+
+function headerOf({ parts }: KernelMessage): MessageHeader {
+  return parseHeader(parts[PART.header] ?? Buffer.alloc(0));
 }

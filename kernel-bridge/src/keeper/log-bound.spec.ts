@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { LogBound } from './log-bound.js';
+import { LogBound } from './keeper-log.js';
 
 const log = pino({ level: 'silent' });
 let folder: string;

@@ -5,8 +5,7 @@
  * JupyterLab drops what it has queued when the session changes.
  */
 import { randomUUID } from 'node:crypto';
-import type { MessageHeader } from '../jupyter/kernel-message.js';
-import { newMessage } from '../jupyter/new-message.js';
+import { type MessageHeader, newMessage } from '../jupyter/kernel-message.js';
 
 /** Between session and number of a message whose effects are shown. */
 const SHOWN = '_shown_';
@@ -17,37 +16,33 @@ export interface OwnRequest {
 }
 
 export class OwnMessages {
-  readonly #session: string;
-
   /** `session`: the same for all keepers of one kernel, so that a late answer to another one is known to be ours too. */
-  constructor(session: string) {
-    this.#session = session;
-  }
+  constructor(private readonly session: string) {}
 
   /** In messages for clients; `kernelSession` is null for a kernel that never said anything. */
   sessionFor(kernelSession: string | null): string {
-    return kernelSession ?? this.#session;
+    return kernelSession ?? this.session;
   }
 
   request(msgType: string, content: object = {}): OwnRequest {
-    return this.#request(`${this.#session}_${randomUUID()}`, msgType, content);
+    return this.#request(`${this.session}_${randomUUID()}`, msgType, content);
   }
 
   /** What the kernel says about it on iopub is for clients, also when another keeper hears it. */
   shownRequest(msgType: string, content: object = {}): OwnRequest {
-    return this.#request(`${this.#session}${SHOWN}${randomUUID()}`, msgType, content);
+    return this.#request(`${this.session}${SHOWN}${randomUUID()}`, msgType, content);
   }
 
   isShown(parent: MessageHeader | null): boolean {
-    return parent?.msg_id.startsWith(`${this.#session}${SHOWN}`) === true;
+    return parent?.msg_id.startsWith(`${this.session}${SHOWN}`) === true;
   }
 
   #request(msgId: string, msgType: string, content: object): OwnRequest {
-    return { msgId, parts: newMessage({ msgId, msgType, session: this.#session, content }) };
+    return { msgId, parts: newMessage({ msgId, msgType, session: this.session, content }) };
   }
 
   isOwn(parent: MessageHeader | null): boolean {
-    return parent?.session === this.#session;
+    return parent?.session === this.session;
   }
 
   /** A status for clients. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Readiness } from './readiness.js';
+import { Readiness } from './kernel-connection.js';
 
 describe('[16] readiness', () => {
   let nudges: number;

@@ -1,23 +1,22 @@
 /** Composition of the keeper process: builds its parts, joins them, and takes them down in order. */
 import { rm, rmdir } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { WireError } from '../jupyter/wire-error.js';
+import { WireError } from '../jupyter/kernel-message.js';
 import type { KeeperTask } from '../keeper-protocol/contract.js';
 import { checkpointFile } from './checkpoint.js';
 import { ControlLine } from './control-line.js';
-import { isControlMessage } from '../keeper-protocol/control-shapes.js';
+import { isControlMessage, KEEPER_FEATURES, KEEPER_PROTOCOL_VERSION } from '../keeper-protocol/messages.js';
 import { readConnectionFile, runPaths, writeConnectionFile } from './connection-file.js';
 import { GatewayServer } from './gateway-server.js';
 import { keeperElsewhere, KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
-  kernelPaths,
   type KeeperRecord,
+  kernelPaths,
   presenceOfKernel,
   readLaunch,
   writeKeeperRecord
 } from '../keeper-protocol/keeper-file.js';
-import { KEEPER_FEATURES, KEEPER_PROTOCOL_VERSION } from '../keeper-protocol/messages.js';
-import { LogBound } from './log-bound.js';
+import { type KeeperLog, LogBound } from './keeper-log.js';
 import type { KeeperListener, Orphan } from './keeper-parts.js';
 import { KernelKeeper } from './kernel-keeper.js';
 import { isSameProcess, processStart, thisHost } from '../platform/process-identity.js';
@@ -29,7 +28,6 @@ import {
 } from '../platform/process-lock.js';
 import { TelemetryHistory } from '../keeper-protocol/telemetry-history.js';
 import { TelemetrySocket } from './telemetry-socket.js';
-import type { KeeperLog } from './keeper-log.js';
 
 export interface RunningKeeper {
   /** Shuts the kernel down and then ends. Idempotent. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type KernelMessage, type MessageHeader, PART } from '../jupyter/kernel-message.js';
 import { decodeV1 } from '../jupyter/v1-frame.js';
-import { SecretInput } from './secret-input.js';
+import { SecretInput } from './journal-entries.js';
 
 function message(msgType: string, content: string): [KernelMessage, MessageHeader] {
   const header = { msg_id: 'm', msg_type: msgType, session: 's' };

@@ -1,10 +1,12 @@
 /** The journals of a state folder, with what retention has to know of each. Reads only, and disturbs no keeper. */
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { measureSegments, type SegmentSize } from '../journal/index.js';
 import { presenceOfKernel, readLaunch } from '../keeper-protocol/keeper-file.js';
 import { FRESH_MS } from '../platform/process-identity.js';
-import { readEnded } from './ended-kernel.js';
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { writeAtomically } from '../platform/write-atomically.js';
 
 export interface JournalFolder {
   readonly kernelId: string;
@@ -87,4 +89,64 @@ async function measureDamaged(journalDir: string): Promise<{ files: number; byte
     bytes += found.size;
   }
   return { files, bytes };
+}
+
+/* What stays in the folder of a kernel that has ended: its journal, the raw output of its process, and `ended.json`. */
+
+const EndedKernel = Type.Object({
+  kernelId: Type.String(),
+  /** Kernelspec name, null when it is no longer known. */
+  specName: Type.Union([Type.String(), Type.Null()]),
+  endedAt: Type.String({ description: 'ISO 8601' }),
+  reason: Type.String()
+});
+export type EndedKernel = Static<typeof EndedKernel>;
+
+const ENDED_FILE = 'ended.json';
+/** The reason of a kernel that somebody wanted to end, which its machine did not take along. */
+export const SHUT_DOWN = 'shut down';
+
+/** The rest describes a process that is gone, or, as the environment in launch.json, should not be kept. */
+const KEPT = /^(journal|kernel\.log(\.1)?|outputs\.index|documents\.json)$/;
+
+/** Null for a kernel that was not ended through a gateway. */
+export async function readEnded(kernelDir: string): Promise<EndedKernel | null> {
+  try {
+    const value: unknown = JSON.parse(await readFile(path.join(kernelDir, ENDED_FILE), 'utf8'));
+    return Value.Check(EndedKernel, value) && Number.isFinite(Date.parse(value.endedAt)) ? value : null;
+  } catch (error) {
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** A kernel has ended: its journal stays until retention removes it. Without a journal nothing stays. */
+export async function leaveJournal(kernelDir: string, ended: EndedKernel): Promise<void> {
+  if ((await measureSegments(path.join(kernelDir, 'journal'))).length === 0) {
+    await rm(kernelDir, { recursive: true, force: true });
+    return;
+  }
+  const note = (): Promise<void> => writeAtomically(path.join(kernelDir, ENDED_FILE), ended);
+  // First, so that a crash in between leaves a kernel that is known to have ended.
+  const isNoted = await note().then(
+    () => true,
+    () => false
+  );
+  await keepOnlyJournal(kernelDir);
+  // On a full disk there may be room for it now.
+  if (!isNoted) await note();
+}
+
+/** Removes what describes a process that no longer runs. */
+export async function keepOnlyJournal(kernelDir: string): Promise<void> {
+  for (const name of await readdir(kernelDir)) {
+    if (name !== ENDED_FILE && !KEPT.test(name)) {
+      await rm(path.join(kernelDir, name), { recursive: true, force: true });
+    }
+  }
+}
+
+/** A kernel with this id begins again, and its journal goes on. */
+export async function forgetEnd(kernelDir: string): Promise<void> {
+  await rm(path.join(kernelDir, ENDED_FILE), { force: true });
 }

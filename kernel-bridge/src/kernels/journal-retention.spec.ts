@@ -8,10 +8,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JournalReader, readTrimNotes } from '../journal/index.js';
 import { writeJournal } from '../journal/testing/journal-folder.js';
 import { processStart } from '../platform/process-identity.js';
-import { forgetEnd, leaveJournal, readEnded } from './ended-kernel.js';
-import { bytesOf, findJournals, type JournalFolder } from './journal-folders.js';
-import { planRemovals, remove } from './journal-retention.js';
-import { JournalSweeper } from './journal-sweeper.js';
+import {
+  bytesOf,
+  findJournals,
+  forgetEnd,
+  type JournalFolder,
+  leaveJournal,
+  readEnded
+} from './journal-folders.js';
+import { JournalSweeper, planRemovals, remove } from './journal-sweeper.js';
 
 const DAY = 24 * 60 * 60 * 1000;
 const NOW = Date.parse('2030-06-15T12:00:00Z');

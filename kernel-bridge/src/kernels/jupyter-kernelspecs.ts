@@ -4,7 +4,12 @@ import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import type { Logger } from 'pino';
-import { isKernelSpecName, type KernelSpec, type KernelSpecSource, resourcesOf } from './kernelspec.js';
+import {
+  isKernelSpecName,
+  type KernelSpec,
+  type KernelSpecSource,
+  resourcesOf
+} from './kernelspec-catalog.js';
 
 const KernelJson = Type.Object({
   argv: Type.Array(Type.String(), { minItems: 1 }),
@@ -17,19 +22,17 @@ const KernelJson = Type.Object({
 });
 
 export class JupyterKernelSpecs implements KernelSpecSource {
-  readonly #folders: readonly string[];
-  readonly #log: Logger;
   /** Files that were reported as unreadable; each is said once, because specs are listed often. */
   readonly #reported = new Set<string>();
 
-  constructor(folders: readonly string[], log: Logger) {
-    this.#folders = folders;
-    this.#log = log;
-  }
+  constructor(
+    private readonly folders: readonly string[],
+    private readonly log: Logger
+  ) {}
 
   async kernelspecs(): Promise<readonly KernelSpec[]> {
     const found = new Map<string, KernelSpec>();
-    for (const folder of this.#folders) {
+    for (const folder of this.folders) {
       for (const name of await entries(path.join(folder, 'kernels'))) {
         const key = name.toLowerCase();
         if (!isKernelSpecName(name) || found.has(key)) continue;
@@ -68,7 +71,7 @@ export class JupyterKernelSpecs implements KernelSpecSource {
     } catch (error) {
       if (!this.#reported.has(file)) {
         this.#reported.add(file);
-        this.#log.warn({ file, err: error }, 'kernelspec left out: its kernel.json is not valid');
+        this.log.warn({ file, err: error }, 'kernelspec left out: its kernel.json is not valid');
       }
       return null;
     }

@@ -23,16 +23,14 @@ export interface CulledRegistry extends Pick<KernelRegistry, 'list' | 'remove'> 
 }
 
 export class KernelCulling implements Disposable {
-  readonly #registry: CulledRegistry;
-  readonly #options: CullingOptions;
-  readonly #log: Logger;
   readonly #timer: NodeJS.Timeout | null;
   #looking: Promise<void> | null = null;
 
-  constructor(registry: CulledRegistry, options: CullingOptions, log: Logger) {
-    this.#registry = registry;
-    this.#options = options;
-    this.#log = log;
+  constructor(
+    private readonly registry: CulledRegistry,
+    private readonly options: CullingOptions,
+    private readonly log: Logger
+  ) {
     this.#timer =
       options.idleTimeoutS > 0 ? setInterval(() => void this.look(), options.intervalS * 1000) : null;
   }
@@ -49,13 +47,13 @@ export class KernelCulling implements Disposable {
 
   async #look(): Promise<void> {
     await Promise.all(
-      this.#registry.list().map(async kernel => {
+      this.registry.list().map(async kernel => {
         try {
           if (!(await this.#isIdle(kernel))) return;
-          this.#log.info({ kernelId: kernel.id }, 'a kernel that nobody uses is shut down');
-          await this.#registry.remove(kernel.id);
+          this.log.info({ kernelId: kernel.id }, 'a kernel that nobody uses is shut down');
+          await this.registry.remove(kernel.id);
         } catch (error) {
-          this.#log.warn({ kernelId: kernel.id, err: error }, 'an unused kernel could not be shut down');
+          this.log.warn({ kernelId: kernel.id, err: error }, 'an unused kernel could not be shut down');
         }
       })
     );
@@ -67,8 +65,8 @@ export class KernelCulling implements Disposable {
       ? kernel.snapshot
       : ((await kernel.currentSnapshot()) ?? { executionState: 'busy', lastActivity: Date.now() });
     if (executionState !== 'idle' && executionState !== 'dead') return false;
-    if (kernel.connections > 0 && !this.#options.connected) return false;
-    if (this.#registry.find(kernel.id) !== kernel) return false;
-    return Date.now() - lastActivity >= this.#options.idleTimeoutS * 1000;
+    if (kernel.connections > 0 && !this.options.connected) return false;
+    if (this.registry.find(kernel.id) !== kernel) return false;
+    return Date.now() - lastActivity >= this.options.idleTimeoutS * 1000;
   }
 }

@@ -2,7 +2,7 @@
  * The environment of a kernel process. A kernel runs whatever its user types, and what it prints is kept, so
  * nothing that opens a server may be in it. The user's own keys (for data sets, for experiment trackers) stay.
  */
-import type { KernelSpec } from './kernelspec.js';
+import type { KernelSpec } from './kernelspec-catalog.js';
 
 /** Variables of the gateway's own environment that never reach a kernel. */
 export const WITHHELD_VARIABLES: readonly string[] = [

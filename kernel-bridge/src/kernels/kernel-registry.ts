@@ -13,13 +13,8 @@ import {
   leaveJournal,
   readEnded,
   SHUT_DOWN
-} from './ended-kernel.js';
-import {
-  KernelActionError,
-  KernelExistsError,
-  KernelNotFoundError,
-  KernelStartError
-} from '../http/errors.js';
+} from './journal-folders.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import type { KeeperAccess } from '../keeper-client/access.js';
 import { kernelEnv } from './kernel-env.js';
 import type { KeeperSearch } from '../keeper-client/search.js';
@@ -61,16 +56,13 @@ export interface RegistryListener {
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 export class KernelRegistry {
-  readonly #options: KernelRegistryOptions;
   readonly #kernels = new Map<string, Kernel>();
   /** Ids of kernels that are being started; they are taken, but not listed yet. */
   readonly #starting = new Set<string>();
   readonly #stopping = new Map<string, Promise<void>>();
   readonly #listeners = new Set<RegistryListener>();
 
-  constructor(options: KernelRegistryOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: KernelRegistryOptions) {}
 
   listen(listener: RegistryListener): Disposable {
     this.#listeners.add(listener);
@@ -87,18 +79,18 @@ export class KernelRegistry {
 
   get(id: string): Kernel {
     const kernel = this.#kernels.get(id);
-    if (!kernel) throw new KernelNotFoundError(id);
+    if (!kernel) throw bridgeError('kernel_not_found', id);
     return kernel;
   }
 
   /** The folder in which the kernel was started. */
   async workingDirectoryOf(kernel: Kernel): Promise<string> {
-    return (await this.#options.keepers.launchOf(kernel.directory)).cwd;
+    return (await this.options.keepers.launchOf(kernel.directory)).cwd;
   }
 
   async start(request: StartKernelRequest): Promise<Kernel> {
     const id = request.kernelId ?? randomUUID();
-    if (this.isInUse(id)) throw new KernelExistsError(id);
+    if (this.isInUse(id)) throw bridgeError('kernel_exists', id);
     this.#starting.add(id);
     try {
       return await this.#start(id, request);
@@ -108,18 +100,18 @@ export class KernelRegistry {
   }
 
   async #start(id: string, request: StartKernelRequest): Promise<Kernel> {
-    const { stateDir, rootDir, specs, keepers, log } = this.#options;
+    const { stateDir, rootDir, specs, keepers, log } = this.options;
     const spec = await specs.get(request.name);
     const directory = this.#directory(id);
     // A keeper that no gateway knows may have this id: one that was started by a gateway that was killed, or was silent.
     const { presence, elsewhere } = await keepers.presence(directory);
     if (elsewhere !== null) {
       const { message } = keeperElsewhere(id, elsewhere);
-      throw new KernelStartError(message, undefined);
+      throw bridgeError('kernel_start_failed', message, undefined);
     }
     if (presence === 'here') await this.#adopt(id);
-    if (this.#kernels.has(id)) throw new KernelExistsError(id);
-    const { kernelBytes, retentionMs } = { ...JOURNAL_LIMITS, ...this.#options.journal };
+    if (this.#kernels.has(id)) throw bridgeError('kernel_exists', id);
+    const { kernelBytes, retentionMs } = { ...JOURNAL_LIMITS, ...this.options.journal };
     const launch: LaunchDescription = {
       kernelId: id,
       specName: spec.name,
@@ -127,18 +119,18 @@ export class KernelRegistry {
       argv: spec.argv,
       resourceDir: spec.resourceDir,
       env: kernelEnv({
-        gateway: { ...this.#options.env, ...(await this.#options.hostEnv?.(spec.name)) },
+        gateway: { ...this.options.env, ...(await this.options.hostEnv?.(spec.name)) },
         spec,
         request: request.env,
-        clientEnvs: this.#options.clientEnvs ?? [],
+        clientEnvs: this.options.clientEnvs ?? [],
         kernelId: id
       }),
       cwd: await workingDirectory(rootDir, request.path, request.env?.[WORKING_DIR]),
       interruptMode: spec.interruptMode,
       bestEffort: spec.bestEffort,
       runDir: runFolder(stateDir, id),
-      restartLimit: this.#options.restartLimit ?? 5,
-      shutdownWaitMs: this.#options.shutdownWaitMs ?? 5000,
+      restartLimit: this.options.restartLimit ?? 5,
+      shutdownWaitMs: this.options.shutdownWaitMs ?? 5000,
       journalBytes: kernelBytes
     };
     // The client may have chosen the id of a kernel that has ended, or was lost with its machine; its journal goes on.
@@ -156,12 +148,12 @@ export class KernelRegistry {
       await kernel.detach();
       if (error instanceof KeeperError && error.code === 'keeper_exists') {
         await this.#adopt(id);
-        throw new KernelExistsError(id);
+        throw bridgeError('kernel_exists', id);
       }
       await this.#undoStart(id, launch, before);
       const detail = error instanceof Error ? error.message : String(error);
       const text = `The kernel "${spec.displayName}" (${spec.name}) did not start: ${detail}`;
-      throw new KernelStartError(text, error);
+      throw bridgeError('kernel_start_failed', text, error);
     }
     this.#add(kernel);
     log.info({ kernelId: id, kernelName: spec.name }, 'kernel started');
@@ -176,10 +168,10 @@ export class KernelRegistry {
   ): Promise<void> {
     const directory = this.#directory(id);
     try {
-      await this.#options.keepers.endSilent(directory);
+      await this.options.keepers.endSilent(directory);
     } catch (error) {
       // It may hold the accelerator: it is listed, so that it can be ended later.
-      this.#options.log.error({ kernelId: id, err: error }, 'a kernel that did not start cannot be ended');
+      this.options.log.error({ kernelId: id, err: error }, 'a kernel that did not start cannot be ended');
       await this.#adopt(id);
       return;
     }
@@ -198,9 +190,9 @@ export class KernelRegistry {
   }
 
   async #revive(kernel: Kernel): Promise<void> {
-    const { keepers, log } = this.#options;
+    const { keepers, log } = this.options;
     if (this.#starting.has(kernel.id))
-      throw new KernelActionError(`Kernel ${kernel.id} is already being restarted.`);
+      throw bridgeError('kernel_action_failed', `Kernel ${kernel.id} is already being restarted.`);
     this.#starting.add(kernel.id);
     const isNew = kernel.isPresumed;
     try {
@@ -212,7 +204,7 @@ export class KernelRegistry {
       log.info({ kernelId: kernel.id }, 'kernel restarted under a new keeper');
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
-      throw new KernelActionError(`Could not restart kernel ${kernel.id}: ${detail}`, error);
+      throw bridgeError('kernel_action_failed', `Could not restart kernel ${kernel.id}: ${detail}`, error);
     } finally {
       this.#starting.delete(kernel.id);
     }
@@ -223,7 +215,7 @@ export class KernelRegistry {
    * kernel is listed, and it is tried again.
    */
   async adopt(): Promise<void> {
-    const { stateDir, log } = this.#options;
+    const { stateDir, log } = this.options;
     let names: string[];
     try {
       names = (await readdir(path.join(stateDir, 'kernels'))).filter(name => ID.test(name));
@@ -242,7 +234,7 @@ export class KernelRegistry {
   }
 
   async #adopt(id: string): Promise<void> {
-    const { keepers, log } = this.#options;
+    const { keepers, log } = this.options;
     if (await readEnded(this.#directory(id))) return;
     const { elsewhere } = await keepers.presence(this.#directory(id));
     if (elsewhere !== null) {
@@ -276,7 +268,7 @@ export class KernelRegistry {
 
   /** Whoever listens hears of a kernel when its keeper has answered: before, there is nothing to follow. */
   async #adopted(kernel: Kernel, search: KeeperSearch): Promise<void> {
-    const { log } = this.#options;
+    const { log } = this.options;
     const { id } = kernel;
     const end = await search.ended;
     if (end.how === 'found' && !kernel.isRemoved) {
@@ -297,12 +289,12 @@ export class KernelRegistry {
   }
 
   #reattachOf(kernel: Kernel): Reattach {
-    return (events, signal) => this.#options.keepers.attach(kernel.directory, events, signal);
+    return (events, signal) => this.options.keepers.attach(kernel.directory, events, signal);
   }
 
   /** Whether the kernel is of another machine or container that shares the state folder. */
   async isElsewhere(id: string): Promise<boolean> {
-    return isKernelId(id) && (await this.#options.keepers.presence(this.#directory(id))).elsewhere !== null;
+    return isKernelId(id) && (await this.options.keepers.presence(this.#directory(id))).elsewhere !== null;
   }
 
   /** Running, being started or being ended: its journal is in use. */
@@ -322,7 +314,7 @@ export class KernelRegistry {
   }
 
   async #remove(kernel: Kernel): Promise<void> {
-    const { keepers, log } = this.#options;
+    const { keepers, log } = this.options;
     // Read before the keeper goes; without it only an empty folder would stay.
     const launch = await keepers.launchOf(kernel.directory).catch(() => null);
     await kernel.shutdown();
@@ -344,7 +336,7 @@ export class KernelRegistry {
   }
 
   async #leave(directory: string, specName: string | null): Promise<void> {
-    if ((this.#options.journal?.retentionMs ?? JOURNAL_LIMITS.retentionMs) > 0) {
+    if ((this.options.journal?.retentionMs ?? JOURNAL_LIMITS.retentionMs) > 0) {
       const endedAt = new Date().toISOString();
       await leaveJournal(directory, {
         kernelId: path.basename(directory),
@@ -368,7 +360,7 @@ export class KernelRegistry {
   }
 
   #directory(id: string): string {
-    return path.join(this.#options.stateDir, 'kernels', id);
+    return path.join(this.options.stateDir, 'kernels', id);
   }
 }
 

@@ -1,6 +1,6 @@
 /** `/api/kernels`. */
 import { Type } from '@sinclair/typebox';
-import { InvalidRequestError, UpgradeRequiredError } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import { isKernelId, type KernelRegistry } from './kernel-registry.js';
 import { KernelModel, kernelModel } from './kernel-model.js';
 import { actorOf, kernelIn, may } from '../http/access-hooks.js';
@@ -58,7 +58,7 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
       const body = request.body ?? {};
       const kernelId = body.kernel_id ?? null;
       if (kernelId !== null && !isKernelId(kernelId))
-        throw new InvalidRequestError('kernel_id must be a UUID.');
+        throw bridgeError('invalid_request', 'kernel_id must be a UUID.');
       const { name, path, env } = body;
       const kernel = await registry.start({ name, path, env, kernelId: kernelId?.toLowerCase() });
       return reply
@@ -139,7 +139,7 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
     },
     async request => {
       registry.get(request.params.kernelId);
-      throw new UpgradeRequiredError(pathOf(request.url));
+      throw bridgeError('upgrade_required', pathOf(request.url));
     }
   );
 }

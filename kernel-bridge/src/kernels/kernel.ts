@@ -2,13 +2,7 @@
 import path from 'node:path';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import {
-  type BridgeError,
-  ControlUnansweredError,
-  ControlUnavailableError,
-  KernelActionError,
-  KernelRestartingError
-} from '../http/errors.js';
+import { type BridgeError, bridgeError, isBridgeError } from '../platform/bridge-error.js';
 import { JournalReader } from '../journal/journal-reader.js';
 import type { JournalRecord } from '../journal/record.js';
 import { KeeperSearch } from '../keeper-client/search.js';
@@ -45,7 +39,6 @@ export type Reattach = (events: KeeperEvents, signal: AbortSignal) => Promise<Ke
 export class Kernel {
   readonly id: string;
   readonly directory: string;
-  readonly #log: Logger;
   readonly #listeners = new Set<KernelListener>();
   #handle: KeeperHandle | null = null;
   #snapshot: KernelSnapshot | null = null;
@@ -67,10 +60,13 @@ export class Kernel {
   #journalFault: JournalFault | null = null;
   readonly #unsaved = new Map<string, JournalFault>();
 
-  constructor(id: string, directory: string, log: Logger) {
+  constructor(
+    id: string,
+    directory: string,
+    private readonly log: Logger
+  ) {
     this.id = id;
     this.directory = directory;
-    this.#log = log;
   }
 
   /** What the keeper's connection reports to; pass it to whatever makes the handle. */
@@ -96,8 +92,8 @@ export class Kernel {
     },
     journalFault: fault => {
       this.#journalFault = fault;
-      if (fault === null) this.#log.info({ kernelId: this.id }, 'the journal can be written again');
-      else this.#log.error({ kernelId: this.id, fault }, 'the journal cannot be written');
+      if (fault === null) this.log.info({ kernelId: this.id }, 'the journal can be written again');
+      else this.log.error({ kernelId: this.id, fault }, 'the journal cannot be written');
       this.#changed();
     },
     disconnected: error => {
@@ -106,7 +102,7 @@ export class Kernel {
       this.#journalFault = null;
       if (this.#search !== null) this.#cut = true;
       if (this.#search !== null || this.#reattach === null || this.#removed) return;
-      this.#log.warn({ kernelId: this.id, err: error }, 'connection to the keeper lost');
+      this.log.warn({ kernelId: this.id, err: error }, 'connection to the keeper lost');
       this.seek(this.#reattach);
     }
   };
@@ -142,9 +138,9 @@ export class Kernel {
     this.#search = search;
     this.#recovery = search.ended.then(end => {
       this.#search = this.#recovery = null;
-      if (end.how === 'found') this.#log.info({ kernelId: this.id }, 'connected to the keeper');
+      if (end.how === 'found') this.log.info({ kernelId: this.id }, 'connected to the keeper');
       if (end.how === 'failed')
-        this.#log.error({ kernelId: this.id, err: end.error }, 'the keeper cannot be reached');
+        this.log.error({ kernelId: this.id, err: end.error }, 'the keeper cannot be reached');
       if (end.how === 'gone' || end.how === 'failed')
         this.#lost('the process that keeps this kernel has ended');
       this.#sendWaiting();
@@ -175,7 +171,7 @@ export class Kernel {
 
   #keeperSilent(error: KeeperError): void {
     if (!this.#silent)
-      this.#log.warn({ kernelId: this.id, err: error }, 'the keeper does not answer; it is tried again');
+      this.log.warn({ kernelId: this.id, err: error }, 'the keeper does not answer; it is tried again');
     this.#silent = true;
     if (this.#snapshot) this.presume(this.#snapshot, this.#lastSeq);
   }
@@ -203,7 +199,8 @@ export class Kernel {
   }
 
   get snapshot(): KernelSnapshot {
-    if (!this.#snapshot) throw new KernelActionError(`Kernel ${this.id} has not been started yet.`);
+    if (!this.#snapshot)
+      throw bridgeError('kernel_action_failed', `Kernel ${this.id} has not been started yet.`);
     return this.#snapshot;
   }
 
@@ -260,7 +257,7 @@ export class Kernel {
       const isFull = code === 'ENOSPC' || code === 'EDQUOT';
       const advice = isFull ? 'Free some disk space' : 'See gateway.log';
       this.#unsaved.set(risk, { code: 'state_not_saved', message: `${risk} ${advice} (${code}).` });
-      this.#log.error({ kernelId: this.id, err: error }, risk);
+      this.log.error({ kernelId: this.id, err: error }, risk);
     }
     this.#changed();
   }
@@ -368,7 +365,7 @@ export class Kernel {
 
   #live(): KeeperHandle {
     if (this.#handle) return this.#handle;
-    throw new KernelActionError(this.cannotBeReached);
+    throw bridgeError('kernel_action_failed', this.cannotBeReached);
   }
 
   async #act<T>(what: string, action: (handle: KeeperHandle) => Promise<T>): Promise<T> {
@@ -378,10 +375,10 @@ export class Kernel {
       return await action(handle);
     } catch (error) {
       if (error instanceof KeeperError && error.code === 'kernel_restarting') {
-        throw new KernelRestartingError(this.id, error);
+        throw bridgeError('kernel_restarting', this.id, error);
       }
       const detail = error instanceof Error ? error.message : String(error);
-      throw new KernelActionError(`Could not ${what} kernel ${this.id}: ${detail}`, error);
+      throw bridgeError('kernel_action_failed', `Could not ${what} kernel ${this.id}: ${detail}`, error);
     }
   }
 
@@ -392,7 +389,7 @@ export class Kernel {
         this.#outbox.journaled(record);
       }
     } catch (error) {
-      this.#log.warn({ kernelId: this.id, err: error }, 'the journal could not be read for requests');
+      this.log.warn({ kernelId: this.id, err: error }, 'the journal could not be read for requests');
     }
     this.#outbox.sendAgain();
     this.#sendOut(handle);
@@ -412,7 +409,7 @@ export class Kernel {
     }
     const dropped = this.#outbox.dropWaiting();
     if (dropped > 0)
-      this.#log.warn({ kernelId: this.id, dropped }, 'messages for a kernel that has ended are dropped');
+      this.log.warn({ kernelId: this.id, dropped }, 'messages for a kernel that has ended are dropped');
   }
 
   #changed(): void {
@@ -422,7 +419,7 @@ export class Kernel {
   /** Who fails to listen keeps nobody else from it, and does not cost the connection to the keeper. */
   #tell(act: (listener: KernelListener) => void): void {
     const failed = (err: unknown): void =>
-      this.#log.error({ kernelId: this.id, err }, 'something that watches a kernel failed');
+      this.log.error({ kernelId: this.id, err }, 'something that watches a kernel failed');
     for (const listener of [...this.#listeners]) guarded(failed, act)(listener);
   }
 
@@ -437,17 +434,17 @@ export class Kernel {
 
 /** What a client is told when a command for a run came to nothing before an agent could answer it. */
 function controlError(kernelId: string, error: unknown): BridgeError {
-  if (error instanceof KernelActionError) return error;
+  if (isBridgeError(error, 'kernel_action_failed')) return error;
   const detail = error instanceof Error ? error.message : String(error);
   const code = error instanceof KeeperError ? error.code : null;
   switch (code) {
     case 'control_unavailable':
-      return new ControlUnavailableError(detail, error);
+      return bridgeError('control_unavailable', detail, error);
     case 'control_unanswered':
     case 'keeper_timeout':
     case 'keeper_disconnected':
-      return new ControlUnansweredError(detail, error);
+      return bridgeError('control_unanswered', detail, error);
     default:
-      return new KernelActionError(`Could not control kernel ${kernelId}: ${detail}`, error);
+      return bridgeError('kernel_action_failed', `Could not control kernel ${kernelId}: ${detail}`, error);
   }
 }

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import type { KernelSpec } from './kernelspec.js';
-import { KernelSpecCatalog } from './kernelspec-catalog.js';
+import { type KernelSpec, KernelSpecCatalog } from './kernelspec-catalog.js';
 
 const catalog = (...specs: readonly (readonly [name: string, language: string])[]): KernelSpecCatalog =>
   new KernelSpecCatalog(

@@ -1,20 +1,17 @@
 /** All kernelspecs of the bridge, and the one that is taken when a client names none. */
-import { KernelSpecUnknownError } from '../http/errors.js';
-import type { KernelSpec, KernelSpecSource } from './kernelspec.js';
+import { bridgeError } from '../platform/bridge-error.js';
+import path from 'node:path';
 
 export class KernelSpecCatalog {
-  readonly #sources: readonly KernelSpecSource[];
-  readonly #preferred: string | null;
-
-  constructor(sources: readonly KernelSpecSource[], preferred: string | null) {
-    this.#sources = sources;
-    this.#preferred = preferred;
-  }
+  constructor(
+    private readonly sources: readonly KernelSpecSource[],
+    private readonly preferred: string | null
+  ) {}
 
   /** Read anew each time: environments are created and removed while the gateway runs. */
   async list(): Promise<ReadonlyMap<string, KernelSpec>> {
     const found = new Map<string, KernelSpec>();
-    for (const specs of await Promise.all(this.#sources.map(source => source.kernelspecs()))) {
+    for (const specs of await Promise.all(this.sources.map(source => source.kernelspecs()))) {
       for (const spec of specs) if (!found.has(spec.name)) found.set(spec.name, spec);
     }
     return found;
@@ -25,7 +22,7 @@ export class KernelSpecCatalog {
     const specs = await this.list();
     const wanted = name ?? this.defaultOf(specs);
     const spec = this.#lookUp(specs, wanted);
-    if (!spec) throw new KernelSpecUnknownError(wanted, [...specs.keys()].sort());
+    if (!spec) throw bridgeError('kernelspec_unknown', wanted, [...specs.keys()].sort());
     return spec;
   }
 
@@ -50,14 +47,58 @@ export class KernelSpecCatalog {
 
   /** Name of the default spec: the configured one, else one of ours, else `python3`, else the first. */
   defaultOf(specs: ReadonlyMap<string, KernelSpec>): string {
-    if (this.#preferred !== null && specs.has(this.#preferred)) return this.#preferred;
+    if (this.preferred !== null && specs.has(this.preferred)) return this.preferred;
     const names = [...specs.keys()].sort();
     return (
       names.find(name => specs.get(name)?.bestEffort === false) ??
       names.find(name => name === 'python3') ??
       names[0] ??
-      this.#preferred ??
+      this.preferred ??
       'python3'
     );
   }
+}
+
+/** A kernelspec as the bridge uses it, whatever it came from. */
+export interface KernelSpec {
+  /** Name at the bridge; notebooks store it (docs/decisions/0004). */
+  readonly name: string;
+  readonly displayName: string;
+  readonly language: string;
+  readonly argv: readonly string[];
+  /** Added to the kernel's environment; `${NAME}` stands for a variable of the gateway. */
+  readonly env: Readonly<Record<string, string>>;
+  /** As `env`, for variables that the user has not set. */
+  readonly envDefaults: Readonly<Record<string, string>>;
+  readonly interruptMode: 'signal' | 'message';
+  /** Version of the message protocol that the spec claims; absent when it claims none. */
+  readonly protocolVersion?: string;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  /** Folder with logos and kernel.js; null when there is none. */
+  readonly resourceDir: string | null;
+  /** Resource name (`logo-64x64`) to file name. */
+  readonly resources: Readonly<Record<string, string>>;
+  /** Not started by our launcher, so what it prints faster than it is read may be lost in the kernel. */
+  readonly bestEffort: boolean;
+}
+
+/** Where kernelspecs come from. Of two specs with one name the first source wins. */
+export interface KernelSpecSource {
+  kernelspecs(): Promise<readonly KernelSpec[]>;
+}
+
+const NAME = /^[a-z0-9._-]+$/i;
+
+export function isKernelSpecName(name: string): boolean {
+  return NAME.test(name) && name !== '.' && name !== '..';
+}
+
+/** The files beside kernel.json that clients may fetch, as Jupyter names them. */
+export function resourcesOf(files: readonly string[]): Record<string, string> {
+  const resources: Record<string, string> = {};
+  for (const file of [...files].sort()) {
+    if (file === 'kernel.js' || file === 'kernel.css') resources[file] = file;
+    else if (/^logo-/.test(file)) resources[path.parse(file).name] = file;
+  }
+  return resources;
 }

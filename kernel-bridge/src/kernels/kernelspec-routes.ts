@@ -2,9 +2,8 @@
 import { type Static, Type } from '@sinclair/typebox';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { KernelSpecNotFoundError, ResourceNotFoundError } from '../http/errors.js';
-import type { KernelSpec } from './kernelspec.js';
-import type { KernelSpecCatalog } from './kernelspec-catalog.js';
+import { bridgeError } from '../platform/bridge-error.js';
+import type { KernelSpec, KernelSpecCatalog } from './kernelspec-catalog.js';
 import { failure, notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
@@ -63,7 +62,7 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
     },
     async request => {
       const spec = await specs.find(request.params.name);
-      if (!spec) throw new KernelSpecNotFoundError(request.params.name);
+      if (!spec) throw bridgeError('kernelspec_not_found', request.params.name);
       return specModel(spec, base);
     }
   );
@@ -84,11 +83,11 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
     async (request, reply) => {
       const { name, file } = request.params;
       const spec = await specs.find(name);
-      if (!spec) throw new KernelSpecNotFoundError(name);
+      if (!spec) throw bridgeError('kernelspec_not_found', name);
       // Only files that lie in the kernelspec's folder: no path of the client ever reaches the disk.
-      if (spec.resourceDir === null) throw new ResourceNotFoundError(name, file);
+      if (spec.resourceDir === null) throw bridgeError('resource_not_found', name, file);
       const known = (await filesIn(spec.resourceDir)).find(resource => resource === file);
-      if (known === undefined) throw new ResourceNotFoundError(name, file);
+      if (known === undefined) throw bridgeError('resource_not_found', name, file);
       const type = MEDIA_TYPES[path.extname(known)] ?? 'application/octet-stream';
       const bytes = await read(path.join(spec.resourceDir, known), name, known);
       // Kernelspecs come from anywhere, and SVG can hold scripts.
@@ -112,7 +111,7 @@ async function read(file: string, name: string, resource: string): Promise<Buffe
   try {
     return await readFile(file);
   } catch {
-    throw new ResourceNotFoundError(name, resource);
+    throw bridgeError('resource_not_found', name, resource);
   }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
 import { encodeV1 } from '../jupyter/index.js';
-import { newMessage } from '../jupyter/new-message.js';
+import { newMessage } from '../jupyter/kernel-message.js';
 import { Outbox } from './outbox.js';
 
 const made = new Map<string, Buffer>();

@@ -33,7 +33,6 @@ const DISPLAY_TYPES: ReadonlySet<string> = new Set(['display_data', 'execute_res
 const ENDED: ReadonlySet<string> = new Set(['restarting', 'dead']);
 
 export class ExecutionsIndex {
-  readonly #limits: IndexLimits;
   readonly #messages = new MessageReader();
   readonly #executions: Map<string, Execution>;
   readonly #displays: Map<string, Display>;
@@ -47,8 +46,10 @@ export class ExecutionsIndex {
   #forgotten: number;
   #forgotDisplays: boolean;
 
-  constructor(state: IndexState | null = null, limits: IndexLimits = INDEX_LIMITS) {
-    this.#limits = limits;
+  constructor(
+    state: IndexState | null = null,
+    private readonly limits: IndexLimits = INDEX_LIMITS
+  ) {
     this.#executions = new Map(state?.executions.map(each => [each.msgId, each]));
     this.#displays = new Map(state?.displays.map(each => [each.id, each]));
     this.#widgets = new Map(state?.widgets.map(each => [each.commId, each]));
@@ -256,7 +257,7 @@ export class ExecutionsIndex {
       widget = { commId, ...at, clearPending: false, msgIds: [] };
       this.#widgets.set(commId, widget);
       const [oldest] = this.#widgets.keys();
-      if (this.#widgets.size > this.#limits.widgets && oldest !== undefined) this.#widgets.delete(oldest);
+      if (this.#widgets.size > this.limits.widgets && oldest !== undefined) this.#widgets.delete(oldest);
     }
     if (change.msgId !== null && change.msgId !== '') widget.captureSeq = seq;
     this.#captures.apply(change);
@@ -317,13 +318,13 @@ export class ExecutionsIndex {
     this.#executions.delete(msgId);
     this.#executions.set(msgId, execution);
     this.#open.add(execution);
-    if (this.#executions.size > this.#limits.executions) this.#forgetSome();
+    if (this.#executions.size > this.limits.executions) this.#forgetSome();
     return execution;
   }
 
   /** A tenth at once. */
   #forgetSome(): void {
-    const count = Math.ceil(this.#limits.executions / 10);
+    const count = Math.ceil(this.limits.executions / 10);
     for (const each of leastNeeded(this.executions(), count)) {
       this.#executions.delete(each.msgId);
       this.#open.delete(each);
@@ -333,7 +334,7 @@ export class ExecutionsIndex {
 
   #boundDisplays(): void {
     const [oldest] = this.#displays.keys();
-    if (this.#displays.size <= this.#limits.displays || oldest === undefined) return;
+    if (this.#displays.size <= this.limits.displays || oldest === undefined) return;
     this.#displays.delete(oldest);
     this.#forgotDisplays = true;
   }

@@ -7,7 +7,7 @@ import {
   type StreamNote
 } from '@tpulab/protocol';
 import { bytesOfBatch, checksumOfRecord, JournalReader, measureSegments } from '../journal/index.js';
-import { readEnded } from '../kernels/ended-kernel.js';
+import { readEnded } from '../kernels/journal-folders.js';
 import { documentsOfKernel } from '../kernels/kernel-documents.js';
 import type { Kernel } from '../kernels/kernel.js';
 
@@ -157,14 +157,15 @@ function note(value: StreamNote): Buffer {
 
 /** Whether the kernel has said something since the last look, and whether it is over. */
 class News implements Disposable {
-  readonly #signal: AbortSignal;
   readonly #listening: Disposable | null;
   #wake: () => void = () => undefined;
   #isNew = false;
   #isOver: boolean;
 
-  constructor(kernel: JournalStreamOptions['kernel'], signal: AbortSignal) {
-    this.#signal = signal;
+  constructor(
+    kernel: JournalStreamOptions['kernel'],
+    private readonly signal: AbortSignal
+  ) {
     this.#isOver = kernel === null || kernel.isRemoved;
     const tell = (): void => {
       this.#isNew = true;
@@ -190,8 +191,8 @@ class News implements Disposable {
 
   /** Until there is something new, at most `longestMs`; then `coalesceMs` for more of it. */
   async wait(longestMs: number, coalesceMs: number): Promise<void> {
-    if (!this.#isNew && !this.#signal.aborted) await this.#news(longestMs);
-    if (this.#isNew && !this.#isOver && !this.#signal.aborted) {
+    if (!this.#isNew && !this.signal.aborted) await this.#news(longestMs);
+    if (this.#isNew && !this.#isOver && !this.signal.aborted) {
       await new Promise(resolve => setTimeout(resolve, coalesceMs));
     }
   }
@@ -201,11 +202,11 @@ class News implements Disposable {
     return new Promise(resolve => {
       const end = (): void => {
         clearTimeout(timer);
-        this.#signal.removeEventListener('abort', end);
+        this.signal.removeEventListener('abort', end);
         resolve();
       };
       const timer = setTimeout(end, longestMs);
-      this.#signal.addEventListener('abort', end);
+      this.signal.addEventListener('abort', end);
       this.#wake = end;
     });
   }

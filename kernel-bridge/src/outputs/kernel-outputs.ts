@@ -39,7 +39,6 @@ export class OutputsLetGoError extends Error {
 }
 
 export class KernelOutputs implements AsyncDisposable {
-  readonly #options: KernelOutputsOptions;
   readonly #reader: JournalReader;
   #index: ExecutionsIndex | null = null;
   #savedSeq = 0;
@@ -49,8 +48,7 @@ export class KernelOutputs implements AsyncDisposable {
   readonly #turns = new Turns();
   #abandoned = false;
 
-  constructor(options: KernelOutputsOptions) {
-    this.#options = options;
+  constructor(private readonly options: KernelOutputsOptions) {
     this.#reader = new JournalReader(options.journalDir);
   }
 
@@ -149,7 +147,7 @@ export class KernelOutputs implements AsyncDisposable {
   }
 
   async #load(): Promise<ExecutionsIndex> {
-    const { indexFile, readIndexFrom = null, limits = INDEX_LIMITS } = this.#options;
+    const { indexFile, readIndexFrom = null, limits = INDEX_LIMITS } = this.options;
     const file = indexFile ?? readIndexFrom;
     const saved = file === null ? null : await loadIndex(file, this.#reader);
     this.#savedSeq = saved?.state.throughSeq ?? 0;
@@ -165,7 +163,7 @@ export class KernelOutputs implements AsyncDisposable {
 
   /** Without an index on disk the next gateway reads more; that is no reason to fail. */
   async #save(after: number): Promise<void> {
-    const { indexFile, onSaveFailed } = this.#options;
+    const { indexFile, onSaveFailed } = this.options;
     const index = this.#index;
     if (indexFile === null || index === null || this.#witness === null || this.#abandoned) return;
     if (index.throughSeq < this.#savedSeq + after) return;

@@ -4,7 +4,6 @@
  * beginning and the end stay, and what was left out is said in its place.
  */
 import { type NotebookOutput, type OutputEntry, StreamText } from '@tpulab/protocol';
-import { sizeInWords } from './size-in-words.js';
 
 /** Where an output comes from. */
 export interface OutputOrigin {
@@ -212,7 +211,7 @@ function abridged(output: NotebookOutput, bytes: number): NotebookOutput {
 }
 
 /** Says how to get it: the same words fit the API, the command, and somebody who reads the notebook. */
-export function leftOut(what: string): string {
+function leftOut(what: string): string {
   return `\n[tpulab: ${what} left out here; request more with maxBytes, or use "tpulab outputs --max-bytes 0"]\n`;
 }
 
@@ -236,4 +235,17 @@ function describe(entry: Entry): OutputEntry {
       : content.output;
   const cursor = content.kind === 'stream' ? content.text.cursor(notice) : null;
   return { output, firstSeq, lastSeq, displayId, cursor, cutBytes: cutOf(entry), buffers };
+}
+
+/** Sizes for people. */
+export function sizeInWords(bytes: number): string {
+  if (bytes < 1000) return `${bytes} bytes`;
+  const units = ['kB', 'MB', 'GB', 'TB'];
+  let value = bytes / 1000;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${value < 9.95 ? value.toFixed(1) : value.toFixed(0)} ${units[unit] ?? ''}`;
 }

@@ -7,7 +7,7 @@ import path from 'node:path';
 import type { OutputsPage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { JournalError, JournalReader } from '../journal/index.js';
-import { JournalUnreadableError, KernelNotFoundError } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import type { Execution } from './execution.js';
@@ -49,15 +49,13 @@ interface Ended {
 }
 
 export class OutputsOfKernels implements AsyncDisposable {
-  readonly #options: OutputsOfKernelsOptions;
   readonly #running = new Map<Kernel, Followed>();
   /** By id, the one that was asked for last at the end. */
   readonly #ended = new Map<string, Ended>();
   #disposed = false;
   readonly #listening: Disposable;
 
-  constructor(options: OutputsOfKernelsOptions) {
-    this.#options = options;
+  constructor(private readonly options: OutputsOfKernelsOptions) {
     this.#listening = options.registry.listen({
       added: kernel => {
         // The journal of an ended kernel goes on under the same id.
@@ -74,7 +72,7 @@ export class OutputsOfKernels implements AsyncDisposable {
 
   /** Throws `kernel_not_found` when no journal of such a kernel is kept. */
   async extent(kernelId: string): Promise<Extent> {
-    const kernel = this.#options.registry.find(kernelId);
+    const kernel = this.options.registry.find(kernelId);
     // Not further than what clients may have been sent: a page goes on from here, and must be told the rest.
     if (kernel) return { alive: isAlive(kernel), until: kernel.lastSeq, isOver: false };
     const until = await this.withJournal(kernelId, dir => new JournalReader(dir).lastSeq());
@@ -83,7 +81,7 @@ export class OutputsOfKernels implements AsyncDisposable {
 
   /** Failures of the journal's files become errors that a client may see. */
   async withJournal<T>(kernelId: string, work: (journalDir: string) => Promise<T>): Promise<T> {
-    const kernel = this.#options.registry.find(kernelId);
+    const kernel = this.options.registry.find(kernelId);
     const journal = kernel?.journalDir ?? (await this.#keptJournal(kernelId));
     return readable(kernelId, () => work(journal));
   }
@@ -131,7 +129,7 @@ export class OutputsOfKernels implements AsyncDisposable {
   }
 
   async #withOutputs<T>(kernelId: string, work: (outputs: KernelOutputs) => Promise<T>): Promise<T> {
-    const kernel = this.#options.registry.find(kernelId);
+    const kernel = this.options.registry.find(kernelId);
     if (kernel) return work(this.#follow(kernel).outputs);
     const journal = await this.#keptJournal(kernelId);
     const ended = this.#ended.get(kernelId) ?? {
@@ -159,14 +157,14 @@ export class OutputsOfKernels implements AsyncDisposable {
   }
 
   async #keptJournal(kernelId: string): Promise<string> {
-    const journal = path.join(this.#options.stateDir, 'kernels', kernelId, 'journal');
+    const journal = path.join(this.options.stateDir, 'kernels', kernelId, 'journal');
     const found = isKernelId(kernelId) ? await stat(journal).catch(() => null) : null;
-    if (found?.isDirectory() !== true) throw new KernelNotFoundError(kernelId);
+    if (found?.isDirectory() !== true) throw bridgeError('kernel_not_found', kernelId);
     return journal;
   }
 
   #open(kernelId: string, directory: string): KernelOutputs {
-    const { log } = this.#options;
+    const { log } = this.options;
     return new KernelOutputs({
       journalDir: path.join(directory, 'journal'),
       indexFile: path.join(directory, INDEX_FILE),
@@ -179,7 +177,7 @@ export class OutputsOfKernels implements AsyncDisposable {
   #follow(kernel: Kernel): Followed {
     const followed = this.#running.get(kernel);
     if (followed !== undefined) return followed;
-    const { quietMs = 2000, behind = 20_000, log } = this.#options;
+    const { quietMs = 2000, behind = 20_000, log } = this.options;
     const outputs = this.#open(kernel.id, kernel.directory);
     let timer: NodeJS.Timeout | null = null;
     let unread = 0;
@@ -227,7 +225,7 @@ async function readable<T>(kernelId: string, work: () => Promise<T>): Promise<T>
   try {
     return await work();
   } catch (error) {
-    if (error instanceof JournalError) throw new JournalUnreadableError(kernelId, error);
+    if (error instanceof JournalError) throw bridgeError('journal_unreadable', kernelId, error);
     throw error;
   }
 }

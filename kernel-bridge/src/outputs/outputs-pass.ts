@@ -27,7 +27,6 @@ export interface Chosen<T extends Execution | OutputWidget = Execution | OutputW
 const IS_DISPLAY: ReadonlySet<string> = new Set(['display_data', 'execute_result', 'update_display_data']);
 
 export class OutputsPass {
-  readonly #index: ExecutionsIndex;
   #executions: Map<string, Chosen<Execution>>;
   readonly #widgets: Map<string, Chosen<OutputWidget>>;
   readonly #messages = new MessageReader();
@@ -36,11 +35,10 @@ export class OutputsPass {
   readonly #areas = new Map<string, Set<OutputArea>>();
 
   constructor(
-    index: ExecutionsIndex,
+    private readonly index: ExecutionsIndex,
     executions: readonly Chosen<Execution>[],
     widgets: readonly Chosen<OutputWidget>[]
   ) {
-    this.#index = index;
     this.#executions = new Map(executions.map(each => [each.of.msgId, each]));
     this.#widgets = new Map(widgets.map(each => [each.of.commId, each]));
   }
@@ -73,7 +71,7 @@ export class OutputsPass {
 
   *#iopub(message: JournaledMessage): Generator<void, void> {
     const { msgType, parentId, seq } = message;
-    const change = widgetChangeOf(message, id => this.#index.isOutputWidget(id));
+    const change = widgetChangeOf(message, id => this.index.isOutputWidget(id));
     if (change !== null) {
       this.#captures.apply(change);
       if (change.outputs !== null) this.#setOutputs(change.commId, change.outputs, seq);
@@ -102,7 +100,7 @@ export class OutputsPass {
   #targetOf(parentId: string): Chosen | null {
     const widget = this.#captures.by(parentId);
     // A widget that the index has forgotten captures nothing any more.
-    if (widget !== null && this.#index.isOutputWidget(widget)) return this.#widgets.get(widget) ?? null;
+    if (widget !== null && this.index.isOutputWidget(widget)) return this.#widgets.get(widget) ?? null;
     return this.#executions.get(parentId) ?? null;
   }
 
@@ -114,7 +112,7 @@ export class OutputsPass {
     if (id === null || shown === null) return;
     const origin = { seq: message.seq, buffers: bufferCount(message) };
     // Of very many updates only the last shows.
-    if (message.seq < (this.#index.display(id)?.seq ?? 0)) return;
+    if (message.seq < (this.index.display(id)?.seq ?? 0)) return;
     for (const area of this.#shownIn(id)) area.update(id, shown, origin);
   }
 

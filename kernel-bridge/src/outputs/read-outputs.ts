@@ -110,23 +110,17 @@ function chooseWidgets(
 }
 
 class Pass {
-  readonly #source: Source;
-  readonly #widgets: readonly Chosen<OutputWidget>[];
-  readonly #maxBytes: number;
   #executions: readonly Chosen<Execution>[];
   readonly #pass: OutputsPass;
   readonly #turns = new Turns();
 
   constructor(
-    source: Source,
+    private readonly source: Source,
     executions: readonly Chosen<Execution>[],
-    widgets: readonly Chosen<OutputWidget>[],
-    maxBytes: number
+    private readonly widgets: readonly Chosen<OutputWidget>[],
+    private readonly maxBytes: number
   ) {
-    this.#source = source;
     this.#executions = executions;
-    this.#widgets = widgets;
-    this.#maxBytes = maxBytes;
     this.#pass = new OutputsPass(source.index, executions, widgets);
   }
 
@@ -135,13 +129,13 @@ class Pass {
   }
 
   async run(): Promise<void> {
-    for (const { from, to } of rangesOf([...this.#executions, ...this.#widgets])) await this.#read(from, to);
+    for (const { from, to } of rangesOf([...this.#executions, ...this.widgets])) await this.#read(from, to);
     await this.#updateDisplays();
   }
 
   async #read(from: number, to: number): Promise<void> {
     for await (const batch of this.#range(from, to)) {
-      this.#source.signal.throwIfAborted();
+      this.source.signal.throwIfAborted();
       for (const record of batch) {
         for (const _step of this.#pass.apply(record)) await this.#turns.give();
         await this.#turns.give();
@@ -151,17 +145,17 @@ class Pass {
   }
 
   #range(from: number, to: number): AsyncIterable<readonly JournalRecord[]> {
-    const { reader, signal } = this.#source;
+    const { reader, signal } = this.source;
     return reader.readAcross(from, { to, newest: () => to, signal });
   }
 
   /** Leaves the last executions to the next page. One always stays. */
   #bound(): void {
-    const all = [...this.#executions, ...this.#widgets];
+    const all = [...this.#executions, ...this.widgets];
     let bytes = all.reduce((sum, { area }) => sum + area.bytes, 0);
-    if (bytes <= this.#maxBytes) return;
+    if (bytes <= this.maxBytes) return;
     const kept = [...this.#executions];
-    while (bytes > this.#maxBytes && kept.length > 1) bytes -= kept.pop()?.area.bytes ?? 0;
+    while (bytes > this.maxBytes && kept.length > 1) bytes -= kept.pop()?.area.bytes ?? 0;
     if (kept.length === this.#executions.length) return;
     this.#executions = kept;
     this.#pass.keepOnly(kept);
@@ -169,10 +163,10 @@ class Pass {
 
   /** A display may have been updated by what is not among the records that were read. */
   async #updateDisplays(): Promise<void> {
-    const { index } = this.#source;
+    const { index } = this.source;
     const records = new Set<number>();
     let scanFrom = Infinity;
-    for (const { area } of [...this.#executions, ...this.#widgets]) {
+    for (const { area } of [...this.#executions, ...this.widgets]) {
       for (const [id, seq] of area.displays()) {
         const newest = index.display(id)?.seq;
         if (newest !== undefined && newest > seq) records.add(newest);

@@ -21,12 +21,9 @@ interface Job<Status> {
 
 export class NamedJobs<Status extends JobStatus> implements AsyncDisposable {
   readonly #jobs = new Map<string, Job<Status>>();
-  readonly #told: (error: unknown) => NonNullable<JobError>;
 
   /** @param told what clients read of a failure */
-  constructor(told: (error: unknown) => NonNullable<JobError>) {
-    this.#told = told;
-  }
+  constructor(private readonly told: (error: unknown) => NonNullable<JobError>) {}
 
   /** null: nothing of this name was ever begun. */
   status(name: string): Status | null {
@@ -56,7 +53,7 @@ export class NamedJobs<Status extends JobStatus> implements AsyncDisposable {
     };
     const ended = run().catch((error: unknown) => {
       if (abort.signal.aborted) end('cancelled');
-      else end('failed', this.#told(error));
+      else end('failed', this.told(error));
     });
     const job: Job<Status> = { status: begun, abort, ended };
     this.#jobs.set(name, job);

@@ -16,18 +16,15 @@ export interface StoredListOptions<S extends TSchema> {
 }
 
 export class StoredList<S extends TSchema> {
-  readonly #options: StoredListOptions<S>;
   #pending: readonly Static<S>[] | null = null;
   #writing: Promise<void> | null = null;
   #retry: NodeJS.Timeout | null = null;
 
-  constructor(options: StoredListOptions<S>) {
-    this.#options = options;
-  }
+  constructor(private readonly options: StoredListOptions<S>) {}
 
   /** What was kept; a file that cannot be understood is put aside rather than overwritten. */
   async load(): Promise<readonly Static<S>[]> {
-    const { file, name, record, log } = this.#options;
+    const { file, name, record, log } = this.options;
     let text: string;
     try {
       text = await readFile(file, 'utf8');
@@ -68,7 +65,7 @@ export class StoredList<S extends TSchema> {
   }
 
   async #drain(): Promise<void> {
-    const { file, name, log, onFault } = this.#options;
+    const { file, name, log, onFault } = this.options;
     const wasRefused = this.#retry !== null;
     clearTimeout(this.#retry ?? undefined);
     this.#retry = null;

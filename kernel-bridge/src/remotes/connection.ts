@@ -16,9 +16,7 @@ import {
 } from './open-link.js';
 import type { NetworkWatch } from './network-watch.js';
 import { Failures } from './next-attempt.js';
-import type { RemoteLog } from './remote-log.js';
-import type { RemotePhase } from './remote-phase.js';
-import type { RemoteReport } from './remote-report.js';
+import type { RemoteLog, RemotePhase, RemoteReport } from './remote-report.js';
 import { setsUpAllHosts } from './resolve-source.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
 import { CHECK as SLICE, lostHosts, type ReadyHost, SliceSetup } from './slice/slice-setup.js';
@@ -57,7 +55,6 @@ export interface ConnectionOwner extends LinkOwner {
 }
 
 export class RemoteConnection {
-  readonly #remote: ConnectionOwner;
   readonly #stopped = new AbortController();
   readonly #ended: Promise<void>;
   #targets: Targets | null = null;
@@ -77,8 +74,7 @@ export class RemoteConnection {
   #readyHosts: readonly ReadyHost[] = [];
   readonly #failures = new Failures();
 
-  constructor(remote: ConnectionOwner) {
-    this.#remote = remote;
+  constructor(private readonly remote: ConnectionOwner) {
     const watching = remote.context.network.listen(change => {
       remote.log.add(change === 'clock' ? 'this computer was asleep' : 'the network has changed');
       this.wake();
@@ -97,7 +93,7 @@ export class RemoteConnection {
   wake(): void {
     this.#waking.abort();
     this.#watch?.probe();
-    const { current, wasAnswered } = this.#remote.prompts;
+    const { current, wasAnswered } = this.remote.prompts;
     // Who is being asked, or has just answered, is not asked again.
     if (this.#link !== null || current !== null || wasAnswered || this.#since === null) return;
     if (performance.now() - this.#since > HANGING_MS) this.#anew.abort();
@@ -166,13 +162,13 @@ export class RemoteConnection {
         this.#since = null;
         if (this.#link?.isOver === true) await this.#dropLink();
         if (anew.signal.aborted) {
-          this.#remote.log.add('restarted');
+          this.remote.log.add('restarted');
           continue;
         }
-        if (this.#remote.prompts.current) {
+        if (this.remote.prompts.current) {
           // ssh has given up waiting; the person has not, and the answer is for the next attempt.
-          await orAborted(this.#remote.prompts.settled(), signal);
-          if (!this.#remote.prompts.wasRefused) continue;
+          await orAborted(this.remote.prompts.settled(), signal);
+          if (!this.remote.prompts.wasRefused) continue;
         } else if (this.#cameTooLate(error)) continue;
         failures++;
         if (!(await this.#failed(error, failures, signal))) return;
@@ -182,7 +178,7 @@ export class RemoteConnection {
 
   /** Resolves when the gateway of the remote serves. */
   async #connect(signal: AbortSignal): Promise<{ link: RemoteLink; prepared: PreparedHost }> {
-    const remote = this.#remote;
+    const remote = this.remote;
     const isShown = remote.phase.kind === 'connecting' || this.#failures.isLookedFor(remote.phase);
     if (!isShown) remote.move({ kind: 'connecting' });
     remote.beginAttempt();
@@ -195,17 +191,17 @@ export class RemoteConnection {
     const known = this.#targets;
     // The machine may have another address by the next attempt, unless this one succeeds.
     this.#targets = null;
-    const { link, targets } = await openLink(this.#remote, known, signal);
+    const { link, targets } = await openLink(this.remote, known, signal);
     this.#failures.loggedIn();
     // By another key, while a prompt is still open.
-    if (this.#remote.phase.kind === 'waiting') this.#remote.move({ kind: 'connecting' });
+    if (this.remote.phase.kind === 'waiting') this.remote.move({ kind: 'connecting' });
     this.#link = link;
     this.#targets = targets;
     return link;
   }
 
   async #prepare(link: RemoteLink, signal: AbortSignal): Promise<PreparedHost> {
-    const remote = this.#remote;
+    const remote = this.remote;
     const { setup, installed } = remote.context;
     const over = new AbortController();
     const sliceSignal = AbortSignal.any([signal, over.signal]);
@@ -244,7 +240,7 @@ export class RemoteConnection {
   }
 
   get #hasSlice(): boolean {
-    const { record, context } = this.#remote;
+    const { record, context } = this.remote;
     const hosts = this.#targets?.length ?? 0;
     return setsUpAllHosts(record) && context.setup.equip !== undefined && hosts > 1;
   }
@@ -256,7 +252,7 @@ export class RemoteConnection {
 
   /** null: it has one host, only the first one is wanted, or the kernel over all is offered already. */
   #beginSlice(signal: AbortSignal): SliceSetup | null {
-    const remote = this.#remote;
+    const remote = this.remote;
     const { equip } = remote.context.setup;
     const [, ...others] = this.#targets ?? [];
     if (!this.#hasSlice || equip === undefined || this.#offered === this.#sliceKey) return null;
@@ -283,7 +279,7 @@ export class RemoteConnection {
     signal: AbortSignal
   ): Promise<void> {
     if (equipped === undefined) return slice.abandon();
-    const { record } = this.#remote;
+    const { record } = this.remote;
     using gateway = new RemoteGateway({ socketPath: link.socketPath, token });
     const found = await acceleratorOf(gateway, signal).catch(() => null);
     const name = sourceName(record.source).toLowerCase();
@@ -294,7 +290,7 @@ export class RemoteConnection {
   /** Sets the hosts up again when the kernel of the slice did not reach one: the cloud may have created it again. Never rejects. */
   async #keepSlice(link: RemoteLink, prepared: PreparedHost, signal: AbortSignal): Promise<void> {
     const { equipped } = prepared;
-    const { log, context } = this.#remote;
+    const { log, context } = this.remote;
     const isOver = (): boolean => signal.aborted;
     while (equipped !== undefined && this.#offered !== null && !isOver()) {
       try {
@@ -314,7 +310,7 @@ export class RemoteConnection {
 
   /** False: not all hosts are ready yet. */
   async #setUpAgain(link: RemoteLink, prepared: PreparedHost, signal: AbortSignal): Promise<boolean> {
-    const remote = this.#remote;
+    const remote = this.remote;
     const offered = this.#offered;
     try {
       const targets = await findAgain(remote, signal);
@@ -348,7 +344,7 @@ export class RemoteConnection {
   }
 
   get #sliceKey(): string {
-    return JSON.stringify([this.#remote.record.environment, this.#targets]);
+    return JSON.stringify([this.remote.record.environment, this.#targets]);
   }
 
   /** Resolves with the reason why it is over. */
@@ -357,7 +353,7 @@ export class RemoteConnection {
     prepared: PreparedHost,
     signal: AbortSignal
   ): Promise<RemoteProblem> {
-    const remote = this.#remote;
+    const remote = this.remote;
     const { gatewayId, token } = prepared;
     const { socketPath } = link;
     remote.log.hide(token);
@@ -398,14 +394,14 @@ export class RemoteConnection {
 
   /** The host gave up while a person was answering: ssh sees that only with the answer, which the next attempt will give. */
   #cameTooLate(error: unknown): boolean {
-    const { phase, prompts } = this.#remote;
+    const { phase, prompts } = this.remote;
     const isLoggingIn = this.#link === null && phase.kind !== 'connected';
     return isLoggingIn && prompts.wasAnswered && outlookOf(error) === 'again';
   }
 
   /** True: to be tried again, now. */
   async #failed(reason: unknown, failures: number, signal: AbortSignal): Promise<boolean> {
-    const { name, record, phase, context, report, colab } = this.#remote;
+    const { name, record, phase, context, report, colab } = this.remote;
     const { error, waitMs, ...next } = await this.#failures.next(
       {
         name,
@@ -420,7 +416,7 @@ export class RemoteConnection {
     );
     if (error?.code === 'internal') context.log.error({ remote: name, err: reason }, 'remote failed');
     if (next.isLinkOver) await this.#dropLink();
-    if (next.phase !== null) this.#remote.move(next.phase);
+    if (next.phase !== null) this.remote.move(next.phase);
     return waitMs !== null && this.#pause(waitMs, signal);
   }
 

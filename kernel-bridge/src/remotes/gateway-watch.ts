@@ -40,7 +40,6 @@ interface Failure {
 export class GatewayWatch implements Disposable {
   /** Resolves with the reason when the gateway does not answer as it should, or is not to be watched any more. */
   readonly failed: Promise<Failure>;
-  readonly #options: GatewayWatchOptions;
   readonly #gateway: RemoteGateway;
   readonly #over = new AbortController();
   #fail!: (failure: Failure) => void;
@@ -48,8 +47,7 @@ export class GatewayWatch implements Disposable {
   #hasAccelerator = false;
   #packagesAt = Number.NEGATIVE_INFINITY;
 
-  constructor(options: GatewayWatchOptions) {
-    this.#options = options;
+  constructor(private readonly options: GatewayWatchOptions) {
     this.#gateway = new RemoteGateway(options);
     this.failed = new Promise(resolve => (this.#fail = resolve));
     void this.#beat(SILENCE_MS);
@@ -74,16 +72,16 @@ export class GatewayWatch implements Disposable {
   async #beat(timeoutMs: number): Promise<void> {
     await this.#ask(timeoutMs);
     if (this.#over.signal.aborted) return;
-    this.#timer = setTimeout(() => void this.#beat(timeoutMs), this.#options.everyMs ?? EVERY_MS);
+    this.#timer = setTimeout(() => void this.#beat(timeoutMs), this.options.everyMs ?? EVERY_MS);
     this.#timer.unref();
   }
 
   async #ask(timeoutMs: number): Promise<void> {
-    const { gatewayId, host, report } = this.#options;
+    const { gatewayId, host, report } = this.options;
     const { signal } = this.#over;
     const started = performance.now();
     // A connection of its own for a probe: the one that is kept may be the one that hangs.
-    using own = timeoutMs === PROBE_MS ? new RemoteGateway(this.#options) : null;
+    using own = timeoutMs === PROBE_MS ? new RemoteGateway(this.options) : null;
     try {
       const { status, body } = await (own ?? this.#gateway).json('/bridge/v1/health', { signal, timeoutMs });
       const health = body as { gatewayId?: unknown; notice?: unknown } | null;
@@ -115,7 +113,7 @@ export class GatewayWatch implements Disposable {
   async #askAccelerator(): Promise<void> {
     if (this.#hasAccelerator) return;
     this.#hasAccelerator = true;
-    const { report } = this.#options;
+    const { report } = this.options;
     try {
       const found = await acceleratorOf(this.#gateway, this.#over.signal);
       this.#hasAccelerator = found !== null;
@@ -137,7 +135,7 @@ export class GatewayWatch implements Disposable {
     const lists = there.map(
       one => [one.name, (one.added ?? []).filter(isPackage).slice(0, PACKAGES)] as const
     );
-    if (lists.length > 0) this.#options.added(Object.fromEntries(lists));
+    if (lists.length > 0) this.options.added(Object.fromEntries(lists));
   }
 }
 

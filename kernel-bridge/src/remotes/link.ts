@@ -8,9 +8,11 @@ import { RemoteGateway } from './remote-gateway.js';
 import { RemoteProblem } from './remote-error.js';
 import { SshMaster } from './ssh/master.js';
 import { forwardRefused } from './ssh/explain.js';
-import { startTcpRelay, type TcpRelay } from './ssh/tcp-relay.js';
-import { SshShell } from './ssh/ssh-shell.js';
+import { shellCommand, SshShell } from './ssh/ssh-shell.js';
 import type { SshTarget } from './ssh/ssh-config.js';
+import { deadline } from '../platform/waiting.js';
+import { createInterface } from 'node:readline';
+import { SshProcess, viaMaster } from './ssh/ssh-process.js';
 
 /** Of a gateway that has just been started and finds its kernels. */
 const READY_MS = 60_000;
@@ -30,16 +32,15 @@ export interface LinkOptions {
 
 export class RemoteLink implements AsyncDisposable {
   readonly shell: RemoteShell;
-  readonly #master: SshMaster;
-  readonly #options: LinkOptions;
   #forwarded: string | null = null;
   #relay: TcpRelay | null = null;
   /** Those of unix sockets, before the relay. */
   #refusals = 0;
 
-  private constructor(master: SshMaster, options: LinkOptions) {
-    this.#master = master;
-    this.#options = options;
+  private constructor(
+    private readonly master: SshMaster,
+    private readonly options: LinkOptions
+  ) {
     this.shell = new SshShell({
       program: options.program,
       controlPath: options.controlPath,
@@ -53,22 +54,22 @@ export class RemoteLink implements AsyncDisposable {
   }
 
   get isOver(): boolean {
-    return this.#master.isOver;
+    return this.master.isOver;
   }
 
   /** For programs of this user that bring their own terminal or ssh. */
   get ssh(): RemoteSsh {
-    const { program, controlPath, target } = this.#options;
+    const { program, controlPath, target } = this.options;
     return { program, controlPath, destination: target.destination, options: [...target.options] };
   }
 
   /** Resolves with the reason when ssh has ended. */
   get lost(): Promise<RemoteProblem> {
-    return this.#master.lost;
+    return this.master.lost;
   }
 
   get socketPath(): string {
-    return this.#options.socketPath;
+    return this.options.socketPath;
   }
 
   /** Makes the host ready and its gateway reachable at `socketPath`; resolves when that gateway serves. */
@@ -86,9 +87,9 @@ export class RemoteLink implements AsyncDisposable {
 
   /** @param there socket on the host, or `127.0.0.1:PORT` of it */
   async #forward(there: string, signal: AbortSignal): Promise<void> {
-    const { socketPath } = this.#options;
-    if (this.#forwarded !== null) await this.#master.cancelForward(socketPath, this.#forwarded, signal);
-    await this.#master.forward(socketPath, there, signal);
+    const { socketPath } = this.options;
+    if (this.#forwarded !== null) await this.master.cancelForward(socketPath, this.#forwarded, signal);
+    await this.master.forward(socketPath, there, signal);
     this.#forwarded = there;
   }
 
@@ -96,8 +97,8 @@ export class RemoteLink implements AsyncDisposable {
   async #relayTo(socketPath: string, signal: AbortSignal): Promise<void> {
     await this.#relay?.[Symbol.asyncDispose]();
     this.#relay = null;
-    const { program, controlPath, log } = this.#options;
-    this.#refusals = this.#master.refusals;
+    const { program, controlPath, log } = this.options;
+    this.#refusals = this.master.refusals;
     log('sshd does not forward unix sockets: using a port on its loopback interface');
     const relay = await startTcpRelay({ program, controlPath, socketPath, host: this.shell.host, signal });
     this.#relay = relay;
@@ -105,7 +106,7 @@ export class RemoteLink implements AsyncDisposable {
   }
 
   async #keepToHost(hostOnly: boolean, { token }: PreparedHost, signal: AbortSignal): Promise<void> {
-    const { socketPath } = this.#options;
+    const { socketPath } = this.options;
     const path = '/bridge/v1/devices/host-only';
     using gateway = new RemoteGateway({ socketPath, token });
     const { status } = await gateway.json(path, { put: { hostOnly }, signal });
@@ -119,7 +120,7 @@ export class RemoteLink implements AsyncDisposable {
   /** A new gateway answers before it has found its kernels; it counts when it has. */
   async #serving({ token, socketPath: there }: PreparedHost, signal: AbortSignal): Promise<string> {
     const deadline = performance.now() + READY_MS;
-    using gateway = new RemoteGateway({ socketPath: this.#options.socketPath, token });
+    using gateway = new RemoteGateway({ socketPath: this.options.socketPath, token });
     for (;;) {
       signal.throwIfAborted();
       if (this.isOver) throw await this.lost;
@@ -130,7 +131,7 @@ export class RemoteLink implements AsyncDisposable {
         const { gatewayId, status } = (health.body ?? {}) as { gatewayId?: unknown; status?: unknown };
         if (typeof gatewayId === 'string' && status === 'ok') return gatewayId;
       }
-      if (health instanceof Error && this.#master.refusals > this.#refusals) {
+      if (health instanceof Error && this.master.refusals > this.#refusals) {
         if (this.#relay !== null) throw forwardRefused(this.shell.host);
         await this.#relayTo(there, signal);
         continue;
@@ -148,8 +149,8 @@ export class RemoteLink implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#relay?.[Symbol.asyncDispose]();
-    await this.#master[Symbol.asyncDispose]();
-    await rm(this.#options.socketPath, { force: true });
+    await this.master[Symbol.asyncDispose]();
+    await rm(this.options.socketPath, { force: true });
   }
 }
 
@@ -165,3 +166,85 @@ export function checkSocketPath(socketPath: string, host: string): void {
     { outlook: 'person' }
   );
 }
+
+const START_MS = 30_000;
+
+/**
+ * Where a host's sshd forwards ports but no unix sockets: a relay there from a port of its loopback interface to the socket of the
+ * gateway. It ends with the connection. Others who are logged in there can reach the port; the gateway answers nobody without its token.
+ */
+export interface TcpRelay extends AsyncDisposable {
+  /** On the loopback interface of the host. */
+  readonly port: number;
+}
+
+async function startTcpRelay(options: {
+  readonly program: string;
+  readonly controlPath: string;
+  /** On the host. */
+  readonly socketPath: string;
+  readonly host: string;
+  readonly signal: AbortSignal;
+}): Promise<TcpRelay> {
+  const { program, controlPath, socketPath, host, signal } = options;
+  const ssh = await SshProcess.start({
+    program,
+    args: viaMaster(controlPath, ['-T'], shellCommand('exec python3 -c "$1" "$2"', [PROGRAM, socketPath]))
+  });
+  using within = deadline(START_MS, signal);
+  const limit = within.signal;
+  const port = await new Promise<number>(resolve => {
+    const none = (): void => resolve(0);
+    limit.addEventListener('abort', none, { once: true });
+    void ssh.ended.then(none);
+    createInterface({ input: ssh.child.stdout }).on('line', line => {
+      // A start-up file may have printed before it.
+      const [, found] = /^tpulab-port (\d{1,5})$/.exec(line) ?? [];
+      if (found !== undefined) resolve(Number(found));
+    });
+    if (limit.aborted) none();
+  });
+  if (Number.isInteger(port) && port > 0) return { port, [Symbol.asyncDispose]: () => ssh.end() };
+  await ssh.end();
+  signal.throwIfAborted();
+  throw new RemoteProblem(
+    'remote_forward_failed',
+    `The sshd of ${host} does not forward unix sockets, and the replacement relay did not start there (${ssh.errors.at(-1) ?? 'no answer'}). Set AllowStreamLocalForwarding to yes in its sshd_config, or install Python 3 there.`
+  );
+}
+
+/** Ends with its standard input, which is the connection. */
+const PROGRAM = `
+import socket, sys, threading
+
+def copy(source, target):
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+    except OSError:
+        pass
+    try:
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+def serve(client):
+    with client, socket.socket(socket.AF_UNIX) as gateway:
+        try:
+            gateway.connect(sys.argv[1])
+        except OSError:
+            return
+        back = threading.Thread(target=copy, args=(gateway, client), daemon=True)
+        back.start()
+        copy(client, gateway)
+        back.join()
+
+def listen(server):
+    while True:
+        threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=listen, args=(server,), daemon=True).start()
+print("\\ntpulab-port", server.getsockname()[1], flush=True)
+sys.stdin.buffer.read()
+`;

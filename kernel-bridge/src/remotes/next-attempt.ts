@@ -1,7 +1,7 @@
 /** What follows a failure: whether a remote is tried again, when, and what is shown until then. */
 import type { RemoteError } from '@tpulab/protocol';
 import { isCloudSilent, outlookOf, RemoteProblem, RemoteQueued, told } from './remote-error.js';
-import type { RemotePhase } from './remote-phase.js';
+import type { RemotePhase } from './remote-report.js';
 import type { RemoteRecord } from './remote-store.js';
 
 /** Doubling from the first to the longest, for ever. */

@@ -25,7 +25,6 @@ export interface PromptsOptions {
 }
 
 export class Prompts {
-  readonly #options: PromptsOptions;
   readonly #held = new Map<string, string>();
   /** Questions that this attempt has asked: one that comes twice was answered wrongly. */
   readonly #asked = new Set<string>();
@@ -33,9 +32,7 @@ export class Prompts {
   #wasRefused = false;
   #wasAnswered = false;
 
-  constructor(options: PromptsOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: PromptsOptions) {}
 
   get current(): RemotePrompt | null {
     return this.#open?.prompt ?? null;
@@ -86,7 +83,7 @@ export class Prompts {
     if (text === null) this.#wasRefused = true;
     else this.#keep(open.question, text);
     open.settle(text);
-    this.#options.onAnswered();
+    this.options.onAnswered();
     return true;
   }
 
@@ -104,7 +101,7 @@ export class Prompts {
 
   #keep(question: Question, answer: string): void {
     this.#wasAnswered = true;
-    if (question.kind === 'secret') this.#options.hide(answer);
+    if (question.kind === 'secret') this.options.hide(answer);
     if (question.kind === 'consent') return;
     if (question.kind === 'secret' || answer !== 'no') this.#held.set(question.text, answer);
   }
@@ -119,12 +116,12 @@ export class Prompts {
       id: randomUUID(),
       kind: question.kind,
       text: question.text,
-      host: this.#options.host,
+      host: this.options.host,
       ...(question.kind === 'consent' ? { consent: question.consent } : {}),
       ...(hostKey && { hostKey })
     };
     this.#open = { prompt, question, answered, settle };
-    this.#options.onOpen(prompt);
+    this.options.onOpen(prompt);
     return this.#open;
   }
 }

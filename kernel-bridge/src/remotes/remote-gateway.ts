@@ -79,11 +79,11 @@ export class RemoteGateway implements Disposable {
   readonly #pool: Pool;
   readonly #options: Client.Options;
 
-  readonly #failed: Failed | undefined;
-
   /** @param failed hears of a listener of a socket that has failed */
-  constructor(at: { readonly socketPath: string; readonly token: string }, failed?: Failed) {
-    this.#failed = failed;
+  constructor(
+    at: { readonly socketPath: string; readonly token: string },
+    private readonly failed?: Failed
+  ) {
     this.#socketPath = at.socketPath;
     this.#token = at.token;
     this.#options = {
@@ -121,7 +121,7 @@ export class RemoteGateway implements Disposable {
   #connect(done: (...ended: [error: null, socket: Socket] | [error: Error, socket: null]) => void): void {
     const socket = connect(this.#socketPath);
     guardEvents(socket, error => {
-      this.#failed?.(error);
+      this.failed?.(error);
       socket.destroy(error instanceof Error ? error : undefined);
     });
     const failed = (error: Error): void => done(error, null);
@@ -187,7 +187,7 @@ export class RemoteGateway implements Disposable {
         autoPong: false
       });
       guardEvents(socket, error => {
-        this.#failed?.(error);
+        this.failed?.(error);
         socket.terminate();
       });
       const leave = (): void => socket.terminate();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { RemoteState } from '@tpulab/protocol';
 import { waitBefore } from './next-attempt.js';
-import { canFollow, follow } from './remote-phase.js';
+import { canFollow, follow } from './remote-report.js';
 
 const STATES = RemoteState.anyOf.map(({ const: state }) => state);
 

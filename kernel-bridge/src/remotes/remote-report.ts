@@ -1,16 +1,24 @@
 /** What a remote tells of itself: how the attempt to connect goes, what was found there, and what its gateway says. */
-import type { Remote as RemoteView, RemoteCheck, RemoteNotice, RemoteStage } from '@tpulab/protocol';
-import { plainLines, plainValue } from '../platform/plain-text.js';
-import type { RemoteLog } from './remote-log.js';
-import type { RemotePhase } from './remote-phase.js';
+import type {
+  Remote as RemoteView,
+  RemoteCheck,
+  RemoteError,
+  RemoteLogLine,
+  RemoteNotice,
+  RemotePrompt,
+  RemoteQueue,
+  RemoteStage,
+  RemoteState
+} from '@tpulab/protocol';
+import { plainLines, plainText, plainValue } from '../platform/plain-text.js';
 import type { RemoteRecord } from './remote-store.js';
+import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
+import path from 'node:path';
 
 /** Progress of a download comes far more often than anybody can see. */
 const TELL_MS = 50;
 
 export class RemoteReport implements Disposable {
-  readonly #log: Pick<RemoteLog, 'add'>;
-  readonly #changed: () => void;
   readonly #stages = new StageList();
   #checks: RemoteCheck[] = [];
   #notice: RemoteNotice | null = null;
@@ -19,10 +27,10 @@ export class RemoteReport implements Disposable {
   #telling: NodeJS.Timeout | null = null;
 
   /** @param changed something that people see is another than before */
-  constructor(log: Pick<RemoteLog, 'add'>, changed: () => void) {
-    this.#log = log;
-    this.#changed = changed;
-  }
+  constructor(
+    private readonly log: Pick<RemoteLog, 'add'>,
+    private readonly changed: () => void
+  ) {}
 
   view(record: RemoteRecord, phase: RemotePhase, mirror: RemoteView['mirror']): RemoteView {
     const { name, source, hosts, environment, install, hostOnly = false } = record;
@@ -60,14 +68,14 @@ export class RemoteReport implements Disposable {
 
   stage(stage: RemoteStage): void {
     if (this.#stages.put(stage)) {
-      this.#log.add(`${stage.title}: ${stage.state}${stage.detail === null ? '' : ` (${stage.detail})`}`);
+      this.log.add(`${stage.title}: ${stage.state}${stage.detail === null ? '' : ` (${stage.detail})`}`);
     }
     this.#tellSoon();
   }
 
   check(check: RemoteCheck): void {
     this.#checks = [...this.#checks.filter(({ name }) => name !== check.name), check];
-    if (check.state !== 'ok') this.#log.add(`${check.name}: ${check.message} ${check.remedy ?? ''}`.trim());
+    if (check.state !== 'ok') this.log.add(`${check.name}: ${check.message} ${check.remedy ?? ''}`.trim());
     this.#tellSoon();
   }
 
@@ -89,7 +97,7 @@ export class RemoteReport implements Disposable {
 
   tell(): void {
     this[Symbol.dispose]();
-    this.#changed();
+    this.changed();
   }
 
   /** Nothing is told later on. */
@@ -108,12 +116,9 @@ export class StageList {
   #all: readonly RemoteStage[] = [];
   /** By name. */
   readonly #begunAt = new Map<string, number>();
-  readonly #now: () => number;
 
   /** @param now in milliseconds, from any moment on */
-  constructor(now: () => number = () => performance.now()) {
-    this.#now = now;
-  }
+  constructor(private readonly now: () => number = () => performance.now()) {}
 
   get all(): RemoteStage[] {
     return [...this.#all];
@@ -136,9 +141,126 @@ export class StageList {
   #timed(stage: RemoteStage): RemoteStage {
     const begunAt = this.#begunAt.get(stage.name);
     if (stage.state === 'running') {
-      this.#begunAt.set(stage.name, begunAt ?? this.#now());
+      this.#begunAt.set(stage.name, begunAt ?? this.now());
       return stage;
     }
-    return begunAt === undefined ? stage : { ...stage, durationMs: Math.round(this.#now() - begunAt) };
+    return begunAt === undefined ? stage : { ...stage, durationMs: Math.round(this.now() - begunAt) };
   }
+}
+
+export type RemotePhase =
+  | { readonly kind: 'disconnected' }
+  | { readonly kind: 'connecting' }
+  /** Of ssh, or, after its connection was given up, of the next attempt. */
+  | { readonly kind: 'waiting'; readonly prompt: RemotePrompt }
+  | { readonly kind: 'setting-up' }
+  | { readonly kind: 'connected'; readonly since: number; readonly gatewayId: string }
+  | { readonly kind: 'reconnecting'; readonly error: RemoteError; readonly nextAttemptAt: number }
+  /** Looked for again at `nextAttemptAt`; null: now. */
+  | { readonly kind: 'queued'; readonly queue: RemoteQueue; readonly nextAttemptAt: number | null }
+  | { readonly kind: 'failed'; readonly error: RemoteError }
+  | { readonly kind: 'preempted'; readonly error: RemoteError };
+
+/** From each state to those that can follow. A person can end any of them, so `disconnected` always can. */
+const NEXT: Readonly<Record<RemoteState, readonly RemoteState[]>> = {
+  disconnected: ['connecting'],
+  connecting: [
+    'waiting',
+    'setting-up',
+    'connected',
+    'reconnecting',
+    'queued',
+    'failed',
+    'preempted',
+    'disconnected'
+  ],
+  waiting: ['connecting', 'waiting', 'reconnecting', 'queued', 'failed', 'preempted', 'disconnected'],
+  'setting-up': ['connected', 'connecting', 'waiting', 'reconnecting', 'failed', 'preempted', 'disconnected'],
+  connected: ['reconnecting', 'connecting', 'failed', 'preempted', 'disconnected'],
+  reconnecting: ['connecting', 'reconnecting', 'queued', 'failed', 'preempted', 'disconnected'],
+  // Looked for again without leaving it, so that nobody sees it flicker through a wait of hours.
+  queued: ['connecting', 'waiting', 'queued', 'reconnecting', 'failed', 'preempted', 'disconnected'],
+  failed: ['connecting', 'disconnected'],
+  // Looked for again without leaving it, until another machine has its name.
+  preempted: ['connecting', 'waiting', 'queued', 'reconnecting', 'failed', 'preempted', 'disconnected']
+};
+
+/** Where a remote stands, and where it can go from there. */
+export function canFollow(from: RemoteState, to: RemoteState): boolean {
+  return NEXT[from].includes(to);
+}
+
+/** The phase after `from`; a step that the table does not have is a mistake in the program. */
+export function follow(from: RemotePhase, to: RemotePhase): RemotePhase {
+  if (!canFollow(from.kind, to.kind)) {
+    throw new TypeError(`a machine cannot go from ${from.kind} to ${to.kind}`);
+  }
+  return to;
+}
+
+const KEPT_LINES = 1_000;
+const LINE_CHARACTERS = 2_000;
+/** A larger file is put aside as NAME.log.1 and replaces an older one. */
+const FILE_BYTES = 4 * 1024 * 1024;
+
+/** What happened to one remote, for people: the last lines in memory, and a file. Secrets do not get in. */
+export class RemoteLog {
+  readonly #file: string;
+  readonly #lines: RemoteLogLine[] = [];
+  readonly #secrets = new Set<string>();
+
+  constructor(folder: string, name: string) {
+    this.#file = path.join(folder, `${name}.log`);
+    try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      this.#lines.push(...earlier(this.#file));
+    } catch {
+      // A log that cannot be kept must not keep a remote from working.
+    }
+  }
+
+  /** From now on these texts are left out of every line, wherever they come from. */
+  hide(secret: string): void {
+    if (secret.length >= 4) this.#secrets.add(secret);
+  }
+
+  add(text: string): void {
+    const line: RemoteLogLine = { at: Date.now(), text: this.#clean(text) };
+    this.#lines.push(line);
+    if (this.#lines.length > KEPT_LINES) this.#lines.splice(0, this.#lines.length - KEPT_LINES);
+    try {
+      appendFileSync(this.#file, `${new Date(line.at).toISOString()} ${line.text}\n`, { mode: 0o600 });
+      if (statSync(this.#file).size > FILE_BYTES) renameSync(this.#file, `${this.#file}.1`);
+    } catch {
+      // As above; the lines in memory are still there.
+    }
+  }
+
+  lines(): readonly RemoteLogLine[] {
+    return this.#lines;
+  }
+
+  #clean(text: string): string {
+    let clean = plainText(text, LINE_CHARACTERS);
+    for (const secret of this.#secrets) clean = clean.replaceAll(secret, '[secret]');
+    return clean
+      .replace(/([?&]token=)[^&\s"']+/gi, '$1[token]')
+      .replace(/\b(token|bearer)(["']?\s*[:=]?\s*["']?)[\x21-\x7e]{16,}/gi, '$1$2[token]');
+  }
+}
+
+function earlier(file: string): RemoteLogLine[] {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch {
+    return [];
+  }
+  return text
+    .split('\n')
+    .slice(-KEPT_LINES)
+    .flatMap(line => {
+      const at = Date.parse(line.slice(0, 24));
+      return Number.isNaN(at) ? [] : [{ at, text: line.slice(25) }];
+    });
 }

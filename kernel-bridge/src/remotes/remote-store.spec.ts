@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { silent } from '../testing/temporary-gateway.js';
-import { RemoteLog } from './remote-log.js';
+import { RemoteLog } from './remote-report.js';
 import { isRemoteName, nameFor, type RemoteRecord, RemoteStore } from './remote-store.js';
 
 let folder: string;

@@ -1,16 +1,14 @@
 /** One remote: what is known of it, what a person can do with it, and what it tells of itself. */
 import path from 'node:path';
 import type { ConnectRemote, Remote as RemoteView, RemoteSsh } from '@tpulab/protocol';
-import { InvalidRequestError } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import type { ReachableRemote, RemoteShell } from './contracts.js';
 import type { ColabAccount } from './colab/colab-account.js';
 import { ColabRuntime } from './colab/colab-runtime.js';
 import { Prompts } from './prompts.js';
 import { told } from './remote-error.js';
-import { RemoteLog } from './remote-log.js';
-import { follow, type RemotePhase } from './remote-phase.js';
+import { follow, RemoteLog, type RemotePhase, RemoteReport } from './remote-report.js';
 import { type ConnectionContext, type ConnectionOwner, RemoteConnection } from './connection.js';
-import { RemoteReport } from './remote-report.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
 import { reachedBy } from './resolve-source.js';
 import type { SshTarget } from './ssh/ssh-config.js';
@@ -157,7 +155,8 @@ export class Remote implements ConnectionOwner {
    */
   async stop(signal: AbortSignal): Promise<void> {
     if (!this.colab) {
-      throw new InvalidRequestError(
+      throw bridgeError(
+        'invalid_request',
         `Only Colab runtimes can be ended from here; ${this.name} keeps running until you stop it yourself.`
       );
     }

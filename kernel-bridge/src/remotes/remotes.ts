@@ -11,7 +11,7 @@ import type {
   RemoteStage
 } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { InvalidRequestError, RemoteExistsError, RemoteNotFoundError } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import { ColabAccount } from './colab/colab-account.js';
 import { colabOnPath } from './colab/colab-command.js';
 import type { HostSetup, ReachableRemote } from './contracts.js';
@@ -60,17 +60,16 @@ const QUEUE_LOOK_MS = 30_000;
 const RUN_DIR_BYTES = 60;
 
 export class Remotes implements AsyncDisposable {
-  readonly #options: RemotesOptions;
-  readonly #store: RemoteStore;
   readonly #remotes = new Map<string, Remote>();
   readonly #context: RemoteContext;
   #place: Promise<Place> | null = null;
   readonly #changeListeners = new Set<(event: RemoteEvent) => void>();
   readonly #reachableListeners = new Set<ReachableListener>();
 
-  private constructor(options: RemotesOptions, store: RemoteStore) {
-    this.#options = options;
-    this.#store = store;
+  private constructor(
+    private readonly options: RemotesOptions,
+    private readonly store: RemoteStore
+  ) {
     const installed = new InstalledSetup();
     this.#context = {
       sshProgram: options.sshProgram ?? 'ssh',
@@ -123,7 +122,7 @@ export class Remotes implements AsyncDisposable {
   /** @throws RemoteNotFoundError */
   get(name: string): Remote {
     const remote = this.#remotes.get(name);
-    if (!remote) throw new RemoteNotFoundError(name);
+    if (!remote) throw bridgeError('remote_not_found', name);
     return remote;
   }
 
@@ -139,7 +138,7 @@ export class Remotes implements AsyncDisposable {
       try {
         checkDestination(source.destination);
       } catch (error) {
-        throw new InvalidRequestError(told(error).message, error);
+        throw bridgeError('invalid_request', told(error).message, error);
       }
     } else if (
       source.kind === 'gcloud' &&
@@ -147,17 +146,19 @@ export class Remotes implements AsyncDisposable {
         word => !/^[\w.:-]*$/.test(word) || word.startsWith('-')
       )
     ) {
-      throw new InvalidRequestError(
+      throw bridgeError(
+        'invalid_request',
         'Names, zones and projects of Google Cloud consist of letters, digits and . : - _.'
       );
     }
     const taken = (one: string): boolean => this.#remotes.has(one);
     if (name !== undefined && !isRemoteName(name)) {
-      throw new InvalidRequestError(
+      throw bridgeError(
+        'invalid_request',
         `"${name}" is not a valid name for a machine; use lowercase letters, digits, dots and hyphens.`
       );
     }
-    if (name !== undefined && taken(name)) throw new RemoteExistsError(name);
+    if (name !== undefined && taken(name)) throw bridgeError('remote_exists', name);
     const record = {
       name: name ?? nameFor(source, taken),
       source,
@@ -180,7 +181,8 @@ export class Remotes implements AsyncDisposable {
   async remove(name: string): Promise<void> {
     const remote = this.get(name);
     if ((await remote.colab?.isKnown()) === true) {
-      throw new InvalidRequestError(
+      throw bridgeError(
+        'invalid_request',
         `${name} has a Colab runtime that uses compute units. End it first ("tpulab disconnect ${name} --stop"), then remove it.`
       );
     }
@@ -200,7 +202,7 @@ export class Remotes implements AsyncDisposable {
     using within = deadline(CANDIDATES_MS, signal);
     const limit = within.signal;
     const [hosts, gcloud, colab] = await Promise.all([
-      sshHosts(this.#options.home ?? homedir()),
+      sshHosts(this.options.home ?? homedir()),
       projectMachines(this.#context.gcloud, limit, project),
       this.#context.colab.candidate(limit)
     ]);
@@ -232,7 +234,7 @@ export class Remotes implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.list().map(remote => remote.close()));
     this.#context.network[Symbol.dispose]();
-    await this.#store.settled();
+    await this.store.settled();
     const place = await this.#place?.catch(() => null);
     await place?.[Symbol.asyncDispose]();
     this.#changeListeners.clear();
@@ -240,8 +242,8 @@ export class Remotes implements AsyncDisposable {
   }
 
   #save(): void {
-    this.#store.save(this.list().map(({ record }) => record)).catch((error: unknown) => {
-      this.#options.log.error({ err: error }, 'machines could not be written down');
+    this.store.save(this.list().map(({ record }) => record)).catch((error: unknown) => {
+      this.options.log.error({ err: error }, 'machines could not be written down');
     });
   }
 

@@ -1,7 +1,7 @@
 /** The hosts of a remote, as ssh is to be told of them. The first one runs the gateway. */
 import { type CloudReach, reachedBy as machineReachedBy, reachOf, type RemoteSource } from '@tpulab/protocol';
-import { SLICE_ENVIRONMENTS } from '../devices/slice-kernels.js';
-import { InvalidRequestError } from '../http/errors.js';
+import { SLICE_ENVIRONMENTS } from '../devices/host-only.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import { type Gcloud, grantCommand } from './gcloud/gcloud.js';
 import { findMachine, iapRuleCommand, keyCommand } from './gcloud/machine.js';
 import { RemoteProblem } from './remote-error.js';
@@ -54,10 +54,11 @@ export function sliceWarning(source: RemoteSource, name: string, hosts: number):
  */
 export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource {
   if (source.kind === 'colab') {
-    throw new InvalidRequestError('A Colab runtime is reached through the colab command only.');
+    throw bridgeError('invalid_request', 'A Colab runtime is reached through the colab command only.');
   }
   if (source.kind === 'ssh') {
-    throw new InvalidRequestError(
+    throw bridgeError(
+      'invalid_request',
       `${source.destination} is reached as your ssh configuration says; internal addresses and IAP are only for Google Cloud machines.`
     );
   }

@@ -16,12 +16,7 @@ import {
   SyncRequest,
   SyncStatus
 } from '@tpulab/protocol';
-import {
-  BridgeError,
-  RemoteActionError,
-  RemotePromptGoneError,
-  RemoteUnavailableError
-} from '../http/errors.js';
+import { BridgeError, bridgeError } from '../platform/bridge-error.js';
 import type { Remotes } from './index.js';
 import { failure } from '../http/api-description.js';
 import type { App } from '../http/app.js';
@@ -43,7 +38,7 @@ async function acting(act: () => Promise<void>): Promise<void> {
     await act();
   } catch (error) {
     if (error instanceof BridgeError) throw error;
-    throw new RemoteActionError(error instanceof Error ? error.message : String(error), error);
+    throw bridgeError('remote_action_failed', error instanceof Error ? error.message : String(error), error);
   }
 }
 
@@ -157,7 +152,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     async request => {
       const remote = remotes.get(request.params.name);
       const { id, value } = request.body;
-      if (!remote.prompts.answer(id, value)) throw new RemotePromptGoneError(remote.name);
+      if (!remote.prompts.answer(id, value)) throw bridgeError('remote_prompt_gone', remote.name);
       return remote.view();
     }
   );
@@ -189,7 +184,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     },
     async request => {
       const remote = remotes.get(request.params.name);
-      if (!remote.ssh) throw new RemoteUnavailableError(remote.name, remote.whyAway());
+      if (!remote.ssh) throw bridgeError('remote_unavailable', remote.name, remote.whyAway());
       return remote.ssh;
     }
   );
@@ -229,7 +224,11 @@ export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void 
         reply.raw.once('close', () => gone.abort(new Error('the client has disconnected')));
         return await reply.code(200).send(await jobs.plan(remote, request.body, gone.signal));
       } catch (error) {
-        throw new RemoteActionError(error instanceof Error ? error.message : String(error), error);
+        throw bridgeError(
+          'remote_action_failed',
+          error instanceof Error ? error.message : String(error),
+          error
+        );
       }
     }
   );

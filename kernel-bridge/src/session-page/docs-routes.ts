@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { BaseUrl } from '../http/base-url.js';
-import { errorWith } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import { firstBuilt, PageFiles, safe } from './session-page-routes.js';
 
 /** The address that the site is built for. A server behind a proxy has another one, so its own is put in when a page is sent. */
@@ -33,12 +33,6 @@ const NOT_BUILT = `<!doctype html>
 <code>docs/README.md</code>.</p>
 </body>
 </html>`;
-
-export const DocsMissingError = errorWith(
-  'docs_missing',
-  () =>
-    'This page of the documentation is not part of this installation; in a checkout, `npm run docs` builds it.'
-);
 
 /** `documentation/` of the package, or what a checkout has built. */
 function docsFolder(): string {
@@ -74,7 +68,7 @@ export function addDocsRoutes(app: App, base: BaseUrl, folder?: string): void {
       // Who follows an old link gets the site's own page for that, with its menus.
       const shown =
         found ?? (headers.accept?.includes('text/html') ? await files.find('404.html', false) : null);
-      if (shown === null) throw new DocsMissingError();
+      if (shown === null) throw bridgeError('docs_missing');
       if (found === null) void reply.code(404);
       const { type, bytes } = shown;
       const address = (seenThrough(headers['x-forwarded-prefix']) ?? base).full('/docs/');

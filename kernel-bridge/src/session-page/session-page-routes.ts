@@ -14,7 +14,7 @@ import type { FastifyReply } from 'fastify';
 import { notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
-import { errorWith } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 
 /** Below this all names are assets: their names hold a hash of their content. */
 const ASSETS = '_page/';
@@ -38,11 +38,6 @@ const policy = (scripts: readonly string[] = []): string =>
   ].join('; ');
 const FOREVER = 'public, max-age=31536000, immutable';
 const Page = notJson('the page', 'text/html');
-
-export const SessionPageMissingError = errorWith(
-  'session_page_missing',
-  () => 'The session page is not part of this installation; in a checkout, `npm run build` makes it.'
-);
 
 export function addSessionPageRoutes(app: App, base: BaseUrl, folder?: string): void {
   const files = new PageFiles(folder);
@@ -76,14 +71,14 @@ export function addSessionPageRoutes(app: App, base: BaseUrl, folder?: string): 
       const name = params['*'];
       if (name.startsWith(ASSETS)) {
         const found = await files.find(name, /\bgzip\b/.test(headers['accept-encoding'] ?? ''));
-        if (found === null) throw new SessionPageMissingError();
+        if (found === null) throw bridgeError('session_page_missing');
         if (found.isCompressed) void reply.header('content-encoding', 'gzip');
         return safe(reply)
           .headers({ 'content-type': found.type, 'cache-control': FOREVER, vary: 'Origin, Accept-Encoding' })
           .send(found.bytes);
       }
       const page = files.index();
-      if (page === null) throw new SessionPageMissingError();
+      if (page === null) throw bridgeError('session_page_missing');
       return safe(reply, policy(inlineScripts(page)))
         .headers({ 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-cache' })
         .send(page.replace('<head>', `<head><base href="${base.full('/session/')}">`));

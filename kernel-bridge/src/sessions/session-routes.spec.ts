@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { chooseKernel } from '../cli/kernels/choose-kernel.js';
-import { documentsInState, kernelsInState } from '../cli/kernels/kernels-in-state.js';
+import { chooseKernel, documentsInState, kernelsInState } from '../cli/kernels/choose-kernel.js';
 import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });

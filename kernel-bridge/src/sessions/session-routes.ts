@@ -1,7 +1,6 @@
 /** `/api/sessions`. */
 import { Type } from '@sinclair/typebox';
-import { requireField, type SessionStore, unwrapNotebook } from './session-store.js';
-import { SessionModel } from './session.js';
+import { requireField, SessionModel, type SessionStore, unwrapNotebook } from './session-store.js';
 import type { IncomingMessage } from 'node:http';
 import { actorOf, may, requireMay, type RouteAccess } from '../http/access-hooks.js';
 import type { Action } from '../http/rights.js';

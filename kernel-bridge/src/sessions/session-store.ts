@@ -2,18 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import {
-  InvalidRequestError,
-  KernelChoiceError,
-  KernelNotFoundError,
-  SessionGoneError,
-  SessionNotFoundError
-} from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { KernelDocuments } from '../kernels/kernel-documents.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import { StoredList } from '../platform/stored-list.js';
-import { type SessionModel, sessionModel, SessionRecord } from './session.js';
+import { type Static, Type } from '@sinclair/typebox';
+import { KernelModel, kernelModel } from '../kernels/kernel-model.js';
 
 export interface KernelChoice {
   readonly id?: string | null | undefined;
@@ -43,9 +38,7 @@ const DOCUMENT_AT_RISK =
   'The notebook of this kernel cannot be recorded: after the kernel has ended, its outputs are found only by its id.';
 
 export class SessionStore implements AsyncDisposable {
-  readonly #registry: KernelRegistry;
   readonly #file: StoredList<typeof SessionRecord>;
-  readonly #log: Logger;
   readonly #sessions = new Map<string, SessionRecord>();
   readonly #gone = new Set<string>();
   /** Of kernels of other machines that share the state folder: not for clients here, and not to be lost. */
@@ -55,8 +48,11 @@ export class SessionStore implements AsyncDisposable {
   readonly #creating = new Map<string, Promise<SessionRecord>>();
   readonly #listening: Disposable;
 
-  constructor(registry: KernelRegistry, file: string, log: Logger) {
-    this.#registry = registry;
+  constructor(
+    private readonly registry: KernelRegistry,
+    file: string,
+    private readonly log: Logger
+  ) {
     this.#file = new StoredList({
       file,
       name: 'sessions',
@@ -64,15 +60,14 @@ export class SessionStore implements AsyncDisposable {
       log,
       onFault: error => this.#saved(error)
     });
-    this.#log = log;
     this.#listening = registry.listen({ removed: kernel => this.#kernelRemoved(kernel) });
   }
 
   /** Takes up the sessions of an earlier gateway whose kernels were found again. */
   async restore(): Promise<void> {
     for (const record of await this.#file.load()) {
-      if (this.#registry.find(record.kernelId)) this.#sessions.set(record.id, record);
-      else if (await this.#registry.isElsewhere(record.kernelId)) this.#elsewhere.push(record);
+      if (this.registry.find(record.kernelId)) this.#sessions.set(record.id, record);
+      else if (await this.registry.isElsewhere(record.kernelId)) this.#elsewhere.push(record);
       else this.#bury(record.id);
     }
   }
@@ -123,7 +118,7 @@ export class SessionStore implements AsyncDisposable {
     if (!current) {
       // Started for nobody, it would run on.
       if (kernel && (choice.id ?? null) === null) await this.#release(kernel.id);
-      throw new SessionNotFoundError(id);
+      throw bridgeError('session_not_found', id);
     }
     const after: SessionRecord = {
       ...current,
@@ -134,7 +129,7 @@ export class SessionStore implements AsyncDisposable {
     };
     this.#sessions.set(id, after);
     await this.#save();
-    const running = this.#registry.find(after.kernelId);
+    const running = this.registry.find(after.kernelId);
     if (running) await this.#note(running, after.path);
     if (after.kernelId !== current.kernelId) await this.#release(current.kernelId);
     return this.#model(after);
@@ -142,7 +137,7 @@ export class SessionStore implements AsyncDisposable {
 
   /** Deletes the session and shuts its kernel down, unless another document still uses it. */
   async delete(id: string): Promise<void> {
-    if (this.#gone.delete(id)) throw new SessionGoneError(id);
+    if (this.#gone.delete(id)) throw bridgeError('session_gone', id);
     const record = this.#find(id);
     this.#sessions.delete(id);
     await this.#save();
@@ -161,28 +156,28 @@ export class SessionStore implements AsyncDisposable {
    */
   async #chooseKernel({ kernel, path: documentPath, env }: NewSession): Promise<Kernel> {
     const { id = null, name = null } = kernel ?? {};
-    const existing = id === null ? undefined : this.#registry.find(id);
+    const existing = id === null ? undefined : this.registry.find(id);
     if (existing) return existing;
     const asked = id !== null && isKernelId(id) ? id.toLowerCase() : undefined;
     // The kernel of another machine stays there; the notebook gets one of its own here.
-    const isForeign = asked !== undefined && (await this.#registry.isElsewhere(asked));
+    const isForeign = asked !== undefined && (await this.registry.isElsewhere(asked));
     const kernelId = isForeign ? undefined : asked;
-    if (id !== null && asked === undefined && name === null) throw new KernelNotFoundError(id);
-    return this.#registry.start({ name, path: path.posix.dirname(documentPath), env, kernelId });
+    if (id !== null && asked === undefined && name === null) throw bridgeError('kernel_not_found', id);
+    return this.registry.start({ name, path: path.posix.dirname(documentPath), env, kernelId });
   }
 
   /** For a change of kernel the id decides, and a wrong one must not start anything. */
   async #chooseOther({ id = null, name }: KernelChoice, documentPath: string): Promise<Kernel> {
-    if (id === null) return this.#registry.start({ name, path: path.posix.dirname(documentPath) });
-    const kernel = this.#registry.find(id);
-    if (!kernel) throw new KernelChoiceError(id);
+    if (id === null) return this.registry.start({ name, path: path.posix.dirname(documentPath) });
+    const kernel = this.registry.find(id);
+    if (!kernel) throw bridgeError('kernel_choice_invalid', id);
     return kernel;
   }
 
   async #release(kernelId: string): Promise<void> {
     const isShared = [...this.#sessions.values()].some(session => session.kernelId === kernelId);
-    if (isShared || !this.#registry.find(kernelId)) return;
-    await this.#registry.remove(kernelId);
+    if (isShared || !this.registry.find(kernelId)) return;
+    await this.registry.remove(kernelId);
   }
 
   #kernelRemoved(kernel: Kernel): void {
@@ -210,22 +205,21 @@ export class SessionStore implements AsyncDisposable {
 
   #find(id: string): SessionRecord {
     const record = this.#sessions.get(id);
-    if (!record) throw new SessionNotFoundError(id);
+    if (!record) throw bridgeError('session_not_found', id);
     return record;
   }
 
   #model(record: SessionRecord): SessionModel {
-    return sessionModel(record, this.#registry.get(record.kernelId));
+    return sessionModel(record, this.registry.get(record.kernelId));
   }
 
   /** Only helps to find the kernel's outputs later, so a full disk must not keep anybody from working. */
   async #note(kernel: Kernel, documentPath: string): Promise<void> {
     const onFault = (error: Error | null): void => kernel.unsaved(DOCUMENT_AT_RISK, error);
-    const documents =
-      this.#documents.get(kernel) ?? new KernelDocuments(kernel.directory, this.#log, onFault);
+    const documents = this.#documents.get(kernel) ?? new KernelDocuments(kernel.directory, this.log, onFault);
     this.#documents.set(kernel, documents);
     await documents.note(documentPath).catch((error: unknown) => {
-      this.#log.warn({ kernelId: kernel.id, err: error }, 'the document of a kernel could not be noted');
+      this.log.warn({ kernelId: kernel.id, err: error }, 'the document of a kernel could not be noted');
     });
   }
 
@@ -237,7 +231,7 @@ export class SessionStore implements AsyncDisposable {
   }
 
   #saved(error: Error | null): void {
-    for (const kernel of this.#registry.list()) kernel.unsaved(AT_RISK, error);
+    for (const kernel of this.registry.list()) kernel.unsaved(AT_RISK, error);
   }
 }
 
@@ -251,6 +245,37 @@ export function unwrapNotebook<T extends { path?: string; type?: string }>(
 }
 
 export function requireField(value: string | undefined, field: string): string {
-  if (value === undefined) throw new InvalidRequestError(`Missing field in JSON data: ${field}`);
+  if (value === undefined) throw bridgeError('invalid_request', `Missing field in JSON data: ${field}`);
   return value;
+}
+
+/** A session: a document's tie to a kernel. */
+const SessionRecord = Type.Object({
+  id: Type.String(),
+  path: Type.String(),
+  name: Type.String(),
+  type: Type.String(),
+  kernelId: Type.String()
+});
+/** A session as it is kept in sessions.json. */
+export type SessionRecord = Static<typeof SessionRecord>;
+
+export const SessionModel = Type.Object({
+  id: Type.String(),
+  path: Type.String(),
+  name: Type.String(),
+  type: Type.String(),
+  kernel: KernelModel,
+  notebook: Type.Optional(
+    Type.Object(
+      { path: Type.String(), name: Type.String() },
+      { description: 'for old clients, notebooks only' }
+    )
+  )
+});
+export type SessionModel = Static<typeof SessionModel>;
+
+function sessionModel({ id, path, name, type }: SessionRecord, kernel: Kernel): SessionModel {
+  const model = { id, path, name, type, kernel: kernelModel(kernel) };
+  return type === 'notebook' ? { ...model, notebook: { path, name } } : model;
 }

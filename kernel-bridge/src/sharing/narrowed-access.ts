@@ -7,20 +7,26 @@ import type { Logger } from 'pino';
 import { actorOf } from '../http/access-hooks.js';
 import type { App } from '../http/app.js';
 import type { ClientToken } from '../http/client-tokens.js';
-import { KernelNotFoundError, ReadOnlyError } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import { type Action, includes, isNamed, type MayDo } from '../http/rights.js';
 import type { TokenStore } from '../http/token-store.js';
 import { documentsOfKernel } from '../kernels/kernel-documents.js';
 import type { Kernel } from '../kernels/kernel.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import type { KernelSpec } from '../kernels/kernelspec.js';
-import type { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
+import type { KernelSpec, KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
 import type { Execution } from '../outputs/execution.js';
 import type { OutputsOfKernels } from '../outputs/index.js';
 import type { SessionStore } from '../sessions/session-store.js';
 import type { EventFilter } from '../telemetry/readable-events.js';
-import { hasCell, isVisible, NotebookView, type Scope } from './notebook-view.js';
-import { isSameNotebook, type SavedNotebook, SavedNotebooks } from './saved-notebooks.js';
+import {
+  hasCell,
+  isSameNotebook,
+  isVisible,
+  NotebookView,
+  type SavedNotebook,
+  SavedNotebooks,
+  type Scope
+} from './notebook-view.js';
 
 export interface NarrowedAccessOptions {
   readonly rootDir: string;
@@ -36,16 +42,13 @@ export interface NarrowedAccessOptions {
 const PAST_MS = 2_000;
 
 export class NarrowedAccess {
-  readonly #options: NarrowedAccessOptions;
   readonly #notebooks = new SavedNotebooks();
   readonly #past = new WeakMap<
     Kernel,
     { readonly paths: readonly string[] | null; readonly readAt: number }
   >();
 
-  constructor(options: NarrowedAccessOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: NarrowedAccessOptions) {}
 
   readonly mayDo: MayDo = (actor, action, resource) => {
     const { rights, share } = actor;
@@ -101,16 +104,16 @@ export class NarrowedAccess {
   }
 
   #pathsOf(kernelId: string): string[] {
-    return this.#options.sessions.list().flatMap(({ path, kernel }) => (kernel.id === kernelId ? path : []));
+    return this.options.sessions.list().flatMap(({ path, kernel }) => (kernel.id === kernelId ? path : []));
   }
 
   #saved(notebook: string): SavedNotebook | null {
-    return this.#notebooks.read(path.join(this.#options.rootDir, notebook));
+    return this.#notebooks.read(path.join(this.options.rootDir, notebook));
   }
 
   /** What the holder of a token for reading sees of a kernel, for one client. @throws ReadOnlyError */
   async view(actor: ClientToken, kernelId: string): Promise<NotebookView> {
-    const { outputs } = this.#options;
+    const { outputs } = this.options;
     const scope = await this.#scopeOf(actor, kernelId);
     const known = await outputs.executions(kernelId);
     return new NotebookView({ ...known, scope });
@@ -119,7 +122,7 @@ export class NarrowedAccess {
   /** Which executions of a kernel an answer to the holder may have. @throws ReadOnlyError */
   async visible(actor: ClientToken, kernelId: string): Promise<(execution: Execution) => boolean> {
     const scope = await this.#scopeOf(actor, kernelId);
-    const { executions } = await this.#options.outputs.executions(kernelId);
+    const { executions } = await this.options.outputs.executions(kernelId);
     const present = new Set(executions.map(({ msgId }) => msgId));
     return execution => {
       const now = scope();
@@ -128,9 +131,9 @@ export class NarrowedAccess {
   }
 
   async #scopeOf(actor: ClientToken, kernelId: string): Promise<() => Scope | null> {
-    const kernel = this.#options.registry.find(kernelId);
-    if (kernel === undefined) throw new KernelNotFoundError(kernelId);
-    if (!this.mayDo(actor, 'read', { kind: 'kernel', id: kernelId })) throw new ReadOnlyError();
+    const kernel = this.options.registry.find(kernelId);
+    if (kernel === undefined) throw bridgeError('kernel_not_found', kernelId);
+    if (!this.mayDo(actor, 'read', { kind: 'kernel', id: kernelId })) throw bridgeError('read_only');
     const past = await documentsOfKernel(kernel.directory);
     return () => this.#scope(actor, kernelId, past);
   }
@@ -152,7 +155,7 @@ export class NarrowedAccess {
 
   /** Documents that ran on a kernel; null until they have been read, and then as of a moment ago. */
   #pastOf(kernelId: string): readonly string[] | null {
-    const kernel = this.#options.registry.find(kernelId);
+    const kernel = this.options.registry.find(kernelId);
     if (kernel === undefined) return null;
     const held = this.#past.get(kernel);
     const now = performance.now();
@@ -184,7 +187,7 @@ export class NarrowedAccess {
 
   /** What a page of a holder asks besides, and follows shared notebooks that are saved over. */
   addTo(app: App): void {
-    const { specs, tokens, log } = this.#options;
+    const { specs, tokens, log } = this.options;
     app.addHook('preHandler', async (request, reply) => {
       const actor = actorOf(request.raw);
       if (actor === null) return undefined;

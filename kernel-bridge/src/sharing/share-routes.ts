@@ -4,23 +4,11 @@ import { Type } from '@sinclair/typebox';
 import { NewShare, NewShareRequest, type Share, ShareList } from '@tpulab/protocol';
 import { failure } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import { errorWith, InvalidRequestError } from '../http/errors.js';
-import { TokenError } from '../http/token-error.js';
-import { hasExpired, type TokenRecord } from '../http/token-file.js';
+import { bridgeError } from '../platform/bridge-error.js';
+import { hasExpired, TokenError, type TokenRecord, type TokenStore } from '../http/token-store.js';
 import type { NotebookStamp } from '../http/rights.js';
-import type { TokenStore } from '../http/token-store.js';
 
 const MAX_HOURS = 24 * 365;
-
-export const ShareNotMadeError = errorWith(
-  'share_not_made',
-  (why: string) => `The link was not created: ${why}`
-);
-
-export const ShareNotFoundError = errorWith(
-  'share_not_found',
-  (name: string) => `There is no link "${name}"; it may have been revoked already.`
-);
 
 /**
  * @param exists whether there is such a file: a link to a notebook that somebody creates later would be a surprise
@@ -52,8 +40,8 @@ export function addShareRoutes(
     },
     async ({ body }, reply) => {
       const { path, expiresInHours } = body;
-      if (!path.endsWith('.ipynb')) throw new InvalidRequestError('Only notebooks can be shared.');
-      if (expiresInHours > MAX_HOURS) throw new InvalidRequestError('A link lasts a year at most.');
+      if (!path.endsWith('.ipynb')) throw bridgeError('invalid_request', 'Only notebooks can be shared.');
+      if (expiresInHours > MAX_HOURS) throw bridgeError('invalid_request', 'A link lasts a year at most.');
       await exists(path);
       const stamp = stampOf(path);
       const expiresAt = new Date(Date.now() + expiresInHours * 3_600_000);
@@ -65,7 +53,7 @@ export function addShareRoutes(
         const [share] = shareOf(record);
         return await reply.code(201).send({ ...share, token } as NewShare);
       } catch (error) {
-        if (error instanceof TokenError) throw new ShareNotMadeError(error.message, error);
+        if (error instanceof TokenError) throw bridgeError('share_not_made', error.message, error);
         throw error;
       }
     }
@@ -82,11 +70,12 @@ export function addShareRoutes(
     async ({ params: { name } }, reply) => {
       // A client's token is not a link: it is revoked where it was made.
       if (!store.list().some(record => record.name === name && record.reads !== undefined))
-        throw new ShareNotFoundError(name);
+        throw bridgeError('share_not_found', name);
       try {
         await store.revoke(name);
       } catch (error) {
-        if (error instanceof TokenError && error.code === 'token_unknown') throw new ShareNotFoundError(name);
+        if (error instanceof TokenError && error.code === 'token_unknown')
+          throw bridgeError('share_not_found', name);
         throw error;
       }
       return reply.code(204).send(null);

@@ -64,12 +64,6 @@ interface HeldEvent extends TelemetryRecord {
 }
 
 export class EventSource implements Disposable {
-  readonly #registry: KernelRegistry;
-  readonly #clients: ClientSource;
-  readonly #machine: MachineSource | null;
-  readonly #remotes: RemoteEventSource | null;
-  readonly #notices: { readonly gatewayId: string; readonly source: NoticeSource } | null;
-  readonly #log: Logger;
   readonly #listeners = new Set<(event: SourcedEvent) => void>();
   readonly #histories = new Map<string, TelemetryHistory<HeldEvent>>();
   /** Last state told of each kernel, to leave out what changes nothing for pages. */
@@ -77,19 +71,13 @@ export class EventSource implements Disposable {
   readonly #listening: Disposable[];
 
   constructor(
-    registry: KernelRegistry,
-    clients: ClientSource,
-    log: Logger,
-    machine: MachineSource | null = null,
-    remotes: RemoteEventSource | null = null,
-    notices: { readonly gatewayId: string; readonly source: NoticeSource } | null = null
+    private readonly registry: KernelRegistry,
+    private readonly clients: ClientSource,
+    private readonly log: Logger,
+    private readonly machine: MachineSource | null = null,
+    private readonly remotes: RemoteEventSource | null = null,
+    private readonly notices: { readonly gatewayId: string; readonly source: NoticeSource } | null = null
   ) {
-    this.#registry = registry;
-    this.#clients = clients;
-    this.#log = log;
-    this.#machine = machine;
-    this.#remotes = remotes;
-    this.#notices = notices;
     this.#listening = [
       registry.listen({ added: kernel => this.#follow(kernel), removed: kernel => this.#removed(kernel) }),
       clients.listen(change => this.#emit(clientEvent(change))),
@@ -112,7 +100,7 @@ export class EventSource implements Disposable {
 
   /** For as long as a page is subscribed to these topics: what costs something is only done for pages that look. */
   watch(topics: ReadonlySet<EventTopic>): Disposable | null {
-    return topics.has('devices') ? (this.#machine?.look() ?? null) : null;
+    return topics.has('devices') ? (this.machine?.look() ?? null) : null;
   }
 
   /** Kernel id to the oldest telemetry seq still held. */
@@ -129,18 +117,18 @@ export class EventSource implements Disposable {
         if (topics.has(event.topic)) yield { ...event, kernelId };
       }
     }
-    const sample = topics.has('devices') ? this.#machine?.newest : null;
+    const sample = topics.has('devices') ? this.machine?.newest : null;
     if (sample) yield unnumbered(sample);
-    const notices = topics.has('devices') ? this.#notices : null;
+    const notices = topics.has('devices') ? this.notices : null;
     if (notices?.source.notice)
       yield unnumbered({
         topic: 'devices',
         gatewayId: notices.gatewayId,
         notice: notices.source.notice
       });
-    if (topics.has('remotes')) for (const event of this.#remotes?.events() ?? []) yield unnumbered(event);
-    if (topics.has('kernels')) for (const kernel of this.#registry.list()) yield kernelEvent(kernel, false);
-    if (topics.has('clients')) for (const change of this.#clients.clients()) yield clientEvent(change);
+    if (topics.has('remotes')) for (const event of this.remotes?.events() ?? []) yield unnumbered(event);
+    if (topics.has('kernels')) for (const kernel of this.registry.list()) yield kernelEvent(kernel, false);
+    if (topics.has('clients')) for (const change of this.clients.clients()) yield clientEvent(change);
   }
 
   [Symbol.dispose](): void {
@@ -154,13 +142,13 @@ export class EventSource implements Disposable {
       telemetry: record => this.#telemetry(kernel.id, record),
       changed: () => {
         const event = kernelEvent(kernel, false);
-        if (this.#registry.find(kernel.id) !== kernel || this.#told.get(kernel.id) === event.json) return;
+        if (this.registry.find(kernel.id) !== kernel || this.#told.get(kernel.id) === event.json) return;
         this.#told.set(kernel.id, event.json);
         this.#emit(event);
       }
     });
     kernel.followTelemetry().catch((error: unknown) => {
-      this.#log.error({ kernelId: kernel.id, err: error }, 'telemetry of this kernel cannot be followed');
+      this.log.error({ kernelId: kernel.id, err: error }, 'telemetry of this kernel cannot be followed');
     });
     this.#emit(kernelEvent(kernel, false));
   }
@@ -174,7 +162,7 @@ export class EventSource implements Disposable {
   #telemetry(kernelId: string, record: TelemetryRecord): void {
     const checked = topicOf(record.json);
     if ('fault' in checked) {
-      this.#log.warn({ kernelId, seq: record.seq, fault: checked.fault }, 'telemetry left out');
+      this.log.warn({ kernelId, seq: record.seq, fault: checked.fault }, 'telemetry left out');
       return;
     }
     const { seq } = record;

@@ -16,9 +16,6 @@ const EVENTS_PER_FRAME = 200;
 const requests = TypeCompiler.Compile(SubscribeRequest);
 
 export class EventSubscriber {
-  readonly #socket: WebSocket;
-  readonly #source: ReadableEvents;
-  readonly #gatewayId: string;
   #topics: ReadonlySet<EventTopic> = new Set();
   #waiting: SourcedEvent[] = [];
   /** Bytes of live events that were added to `#waiting` since it was last empty. */
@@ -26,10 +23,11 @@ export class EventSubscriber {
   #scheduled: NodeJS.Immediate | null = null;
   #watching: Disposable | null = null;
 
-  constructor(socket: WebSocket, source: ReadableEvents, gatewayId: string) {
-    this.#socket = socket;
-    this.#source = source;
-    this.#gatewayId = gatewayId;
+  constructor(
+    private readonly socket: WebSocket,
+    private readonly source: ReadableEvents,
+    private readonly gatewayId: string
+  ) {
     const listening = source.listen(
       guarded(
         () => socket.terminate(),
@@ -68,17 +66,17 @@ export class EventSubscriber {
     this.#waiting = [];
     this.#topics = new Set(topics);
     const before = this.#watching;
-    this.#watching = background ? null : this.#source.watch(this.#topics);
+    this.#watching = background ? null : this.source.watch(this.#topics);
     before?.[Symbol.dispose]();
     const answer: EventsFrame = {
       op: 'subscribed',
       topics: [...this.#topics],
-      gatewayId: this.#gatewayId,
-      historyFrom: this.#source.historyFrom()
+      gatewayId: this.gatewayId,
+      historyFrom: this.source.historyFrom()
     };
-    this.#socket.send(JSON.stringify(answer));
+    this.socket.send(JSON.stringify(answer));
     // Not spread into `push`: a long training has more events than a call takes arguments.
-    for (const event of this.#source.past(this.#topics, since)) this.#waiting.push(event);
+    for (const event of this.source.past(this.#topics, since)) this.#waiting.push(event);
     this.#flush();
   }
 
@@ -88,7 +86,7 @@ export class EventSubscriber {
       code: 'invalid_request',
       message: `Not a subscription: ${what}; send {"op":"subscribe","topics":[…]}.`
     };
-    this.#socket.send(JSON.stringify(answer));
+    this.socket.send(JSON.stringify(answer));
   }
 
   #hear(event: SourcedEvent): void {
@@ -98,7 +96,7 @@ export class EventSubscriber {
     if (this.#unreadBytes > MAX_UNREAD_BYTES) {
       this.#waiting = [];
       this.#topics = new Set();
-      this.#socket.close(1013, 'reading too slowly');
+      this.socket.close(1013, 'reading too slowly');
       return;
     }
     // Events of one turn of the event loop travel in one frame.
@@ -108,7 +106,7 @@ export class EventSubscriber {
   #schedule(): void {
     this.#scheduled ??= setImmediate(
       guarded(
-        () => this.#socket.terminate(),
+        () => this.socket.terminate(),
         () => this.#flush()
       )
     );
@@ -119,14 +117,14 @@ export class EventSubscriber {
     if (this.#scheduled) clearImmediate(this.#scheduled);
     this.#scheduled = null;
     let start = 0;
-    while (start < this.#waiting.length && this.#socket.bufferedAmount < FILL_BYTES) {
-      if (this.#socket.readyState !== this.#socket.OPEN) return;
+    while (start < this.#waiting.length && this.socket.bufferedAmount < FILL_BYTES) {
+      if (this.socket.readyState !== this.socket.OPEN) return;
       const events = this.#waiting.slice(start, start + EVENTS_PER_FRAME);
       start += events.length;
       const isFull = start < this.#waiting.length;
       const frame = `{"op":"events","events":[${events.map(event => event.json).join(',')}]}`;
-      if (isFull) this.#socket.send(frame, () => this.#schedule());
-      else this.#socket.send(frame);
+      if (isFull) this.socket.send(frame, () => this.#schedule());
+      else this.socket.send(frame);
     }
     this.#waiting = this.#waiting.slice(start);
     if (this.#waiting.length === 0) this.#unreadBytes = 0;

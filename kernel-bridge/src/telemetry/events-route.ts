@@ -6,7 +6,7 @@ import type { RouteAccess } from '../http/access-hooks.js';
 import { failure } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { ClientToken } from '../http/client-tokens.js';
-import { RunNotFoundError } from '../http/errors.js';
+import { bridgeError } from '../platform/bridge-error.js';
 import type { EventSource } from './event-source.js';
 import { EventSubscriber } from './event-subscriber.js';
 import { type EventFilter, eventsOf } from './readable-events.js';
@@ -68,7 +68,7 @@ export function addRunsRoutes(app: App, runs: KeptRunSource): void {
     },
     async request => {
       const kept = await runs.read(request.params.key);
-      if (!kept) throw new RunNotFoundError(request.params.key);
+      if (!kept) throw bridgeError('run_not_found', request.params.key);
       return kept;
     }
   );
@@ -85,7 +85,7 @@ export function addRunsRoutes(app: App, runs: KeptRunSource): void {
     },
     async request => {
       const labelled = await runs.label(request.params.key, request.body);
-      if (!labelled) throw new RunNotFoundError(request.params.key);
+      if (!labelled) throw bridgeError('run_not_found', request.params.key);
       return labelled;
     }
   );

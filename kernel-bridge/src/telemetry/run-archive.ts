@@ -45,7 +45,6 @@ export interface RunArchiveOptions {
 }
 
 export class RunArchive implements AsyncDisposable {
-  readonly #options: RunArchiveOptions;
   readonly #summaries = new Map<string, KeptRunSummary>();
   /** Runs that go on, and those that ended and are not written yet. */
   readonly #open = new Map<string, KeptRun>();
@@ -59,8 +58,7 @@ export class RunArchive implements AsyncDisposable {
   #writing: Promise<void> = Promise.resolve();
   #isRefused = false;
 
-  constructor(options: RunArchiveOptions) {
-    this.#options = options;
+  constructor(private readonly options: RunArchiveOptions) {
     this.#listening = options.events.listen(event => this.#hear(event));
     this.#ready = this.#load();
     this.#timer = setInterval(() => void this.write(), options.writeMs ?? WRITE_MS);
@@ -150,7 +148,7 @@ export class RunArchive implements AsyncDisposable {
     kept = (known && this.#readAgain(key)) ?? newKeptRun(kernelId, run, time);
     const machine = kept.machine ?? this.#machines.get(kernelId);
     if (machine !== undefined) kept.machine = machine;
-    const document = this.#options.documentOf?.(kernelId) ?? kept.document;
+    const document = this.options.documentOf?.(kernelId) ?? kept.document;
     if (document !== undefined) kept.document = document;
     this.#open.set(key, kept);
     return kept;
@@ -175,7 +173,7 @@ export class RunArchive implements AsyncDisposable {
   }
 
   async #load(): Promise<void> {
-    const { folder, log } = this.#options;
+    const { folder, log } = this.options;
     const names = (await readdir(folder).catch((): string[] => [])).filter(name => name.endsWith('.json'));
     for (const name of names) {
       const kept = await this.#readFile(name.slice(0, -'.json'.length));
@@ -207,11 +205,11 @@ export class RunArchive implements AsyncDisposable {
   }
 
   #fileOf(key: string): string {
-    return path.join(this.#options.folder, `${key}.json`);
+    return path.join(this.options.folder, `${key}.json`);
   }
 
   async #write(): Promise<void> {
-    const { folder, log } = this.#options;
+    const { folder, log } = this.options;
     for (const key of [...this.#dirty]) {
       const kept = this.#open.get(key);
       this.#dirty.delete(key);
@@ -233,7 +231,7 @@ export class RunArchive implements AsyncDisposable {
   }
 
   async #trim(): Promise<void> {
-    const { runsKept = RUNS_KEPT } = this.#options;
+    const { runsKept = RUNS_KEPT } = this.options;
     const surplus = this.#summaries.size - runsKept;
     if (surplus <= 0) return;
     const ended = [...this.#summaries.values()].filter(({ key }) => !this.#open.has(key));

@@ -2,9 +2,8 @@
 import type { Chip, DeviceFigures, DevicesPage, HostFigures, MetricsState } from '@tpulab/protocol';
 import { Command } from 'commander';
 import { pause } from '../../platform/waiting.js';
-import { chosenGateway, type StateOptions } from '../chosen-gateway.js';
-import { interruptible } from '../interruptible.js';
-import { say, type Streams } from '../output.js';
+import { chosenGateway, type StateOptions } from '../running-gateway.js';
+import { interruptible, say, type Streams } from '../output.js';
 
 interface DevicesOptions extends StateOptions {
   readonly watch?: true;

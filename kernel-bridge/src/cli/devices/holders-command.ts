@@ -1,7 +1,7 @@
 /** `tpulab ps`: who holds the chips of the machine, and getting them back. */
 import type { Holder, HoldersPage, LibtpuLock } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
-import { chosenGateway, type StateOptions } from '../chosen-gateway.js';
+import { chosenGateway, type StateOptions } from '../running-gateway.js';
 import { say, type Streams } from '../output.js';
 
 interface HoldersOptions extends StateOptions {

@@ -1,7 +1,7 @@
 /** `tpulab doctor`: what is wrong on this computer, and on a TPU VM when one is named, with what to do. */
 import type { RemoteCheck } from '@tpulab/protocol';
 import { Command, Option } from 'commander';
-import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
+import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
 import { say, type Streams } from '../output.js';
 import type { TargetOptions } from '../remotes/connect-target.js';
 import { checkHere } from './local-checks.js';

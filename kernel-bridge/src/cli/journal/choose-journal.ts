@@ -4,9 +4,8 @@ import path from 'node:path';
 import { listSegments } from '../../journal/segment-file.js';
 import { findJournals, type JournalFolder } from '../../kernels/journal-folders.js';
 import { holderOf } from '../../platform/process-lock.js';
-import { CommandError } from '../command-errors.js';
-import { chooseKernel } from '../kernels/choose-kernel.js';
-import { documentsInState } from '../kernels/kernels-in-state.js';
+import { CommandError } from '../output.js';
+import { chooseKernel, documentsInState } from '../kernels/choose-kernel.js';
 
 /** What a kernel may be named by. */
 export const KERNEL_ARGUMENT =

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { JournalReader, JournalWriter } from '../../journal/index.js';
 import { segmentFileName } from '../../journal/segment-file.js';
 import { WriterLog } from '../../journal/testing/journal-folder.js';
-import { leaveJournal } from '../../kernels/ended-kernel.js';
+import { leaveJournal } from '../../kernels/journal-folders.js';
 import { processStart } from '../../platform/process-identity.js';
 import { encodeV1 } from '../../jupyter/index.js';
 import { run } from '../program.js';

@@ -2,10 +2,9 @@
 import { Command } from 'commander';
 import { JournalReader, type JournalRecord, readTrimNotes, verifySegments } from '../../journal/index.js';
 import { bytesOf, type JournalFolder } from '../../kernels/journal-folders.js';
-import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
-import { say, type Streams } from '../output.js';
+import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
+import { interruptible, say, type Streams } from '../output.js';
 import { journalsOf } from './choose-journal.js';
-import { interruptible } from '../interruptible.js';
 import { formatSize } from './quantities.js';
 import { timeOf } from './record-view.js';
 

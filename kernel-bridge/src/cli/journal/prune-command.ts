@@ -1,13 +1,12 @@
 /** `tpulab journal prune`: removes old journals, and old segments of running kernels, by age and size. */
 import { Command } from 'commander';
 import { JOURNAL_LIMITS } from '../../journal/index.js';
-import { type JournalFolder } from '../../kernels/journal-folders.js';
-import { oldest, planRemovals, type Removal, remove, whole } from '../../kernels/journal-retention.js';
-import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
-import { say, type Streams } from '../output.js';
+import type { JournalFolder } from '../../kernels/journal-folders.js';
+import { oldest, planRemovals, type Removal, remove, whole } from '../../kernels/journal-sweeper.js';
+import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
+import { CommandError, say, type Streams } from '../output.js';
 import { chooseJournal, journalsOf } from './choose-journal.js';
 import { formatSize, parseDuration, parseSize } from './quantities.js';
-import { CommandError } from '../command-errors.js';
 
 interface PruneOptions extends StateOptions {
   readonly olderThan?: number;
@@ -51,7 +50,7 @@ export function pruneCommand(streams: Streams): Command {
 }
 
 /** By hand the age counts for segments of running kernels too; what the limits of a gateway remove by themselves is less. */
-export function planPrune(
+function planPrune(
   journals: readonly JournalFolder[],
   { olderThan, maxSize }: Pick<PruneOptions, 'olderThan' | 'maxSize'>,
   now: number

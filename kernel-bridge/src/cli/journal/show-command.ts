@@ -4,10 +4,9 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { gapOf, JournalReader } from '../../journal/index.js';
-import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
-import type { Streams } from '../output.js';
+import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
+import { interruptible, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
-import { interruptible } from '../interruptible.js';
 import { type LineSink, streamSink } from './line-sink.js';
 import { type RecordSummary, summarize, summaryLine } from './record-view.js';
 

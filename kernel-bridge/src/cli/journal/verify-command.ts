@@ -1,11 +1,9 @@
 /** `tpulab journal verify`: reads everything, checks every checksum, and says where a journal is damaged. */
 import { Command } from 'commander';
 import { type SegmentReport, verifySegments } from '../../journal/index.js';
-import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
-import type { CommandErrorCode } from '../command-errors.js';
-import { say, type Streams } from '../output.js';
+import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
+import { type CommandErrorCode, interruptible, say, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, journalsOf, KERNEL_ARGUMENT } from './choose-journal.js';
-import { interruptible } from '../interruptible.js';
 import { formatSize } from './quantities.js';
 
 interface VerifiedJournal {

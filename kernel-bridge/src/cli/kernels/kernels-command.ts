@@ -1,11 +1,15 @@
 /** `tpulab kernels`: the kernels of the running gateway. */
 import { plainText } from '../../platform/plain-text.js';
 import { Command } from 'commander';
-import { chosenGateway, chosenStateFolder, ofState, type StateOptions } from '../chosen-gateway.js';
+import {
+  chosenGateway,
+  chosenStateFolder,
+  ofState,
+  type RunningGateway,
+  type StateOptions
+} from '../running-gateway.js';
 import { say, type Streams } from '../output.js';
-import type { RunningGateway } from '../running-gateway.js';
-import { chooseKernel } from './choose-kernel.js';
-import { kernelFolder } from './kernels-in-state.js';
+import { chooseKernel, kernelFolder } from './choose-kernel.js';
 
 type Listed = Awaited<ReturnType<RunningGateway['kernels']>>[number] & {
   readonly documents: readonly string[];

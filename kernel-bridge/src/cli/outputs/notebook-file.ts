@@ -6,7 +6,7 @@ import { type BigIntStats, constants } from 'node:fs';
 import { access, readFile, realpath, stat } from 'node:fs/promises';
 import { NotebookFormatError, NotebookText } from '@tpulab/protocol';
 import { writeAtomically } from '../../platform/write-atomically.js';
-import { CommandError } from '../command-errors.js';
+import { CommandError } from '../output.js';
 
 /** Appended to the name of the file. A name of our own: other backups are not ours to replace. */
 export const BACKUP_SUFFIX = '.before-outputs';

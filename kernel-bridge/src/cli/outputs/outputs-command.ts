@@ -18,20 +18,17 @@ import {
   withoutKernel
 } from '../../outputs/index.js';
 import { holderOf } from '../../platform/process-lock.js';
-import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
-import { CommandError } from '../command-errors.js';
-import { chooseKernel } from '../kernels/choose-kernel.js';
+import { chosenStateFolder, type StateOptions, withMirrorOption } from '../running-gateway.js';
+import { CommandError, say, type Streams } from '../output.js';
 import {
+  chooseKernel,
   documentsInState,
   isKernelRunning,
   kernelFolder,
   kernelsInState
-} from '../kernels/kernels-in-state.js';
-import { withMirrorOption } from '../mirror-option.js';
-import { say, type Streams } from '../output.js';
+} from '../kernels/choose-kernel.js';
 import { NotebookFile } from './notebook-file.js';
-import { outputsOf, type PlacedCell, placeOutputs } from './place-outputs.js';
-import { widgetsOf, withWidgetOutputs } from './widget-states.js';
+import { outputsOf, type PlacedCell, placeOutputs, widgetsOf, withWidgetOutputs } from './place-outputs.js';
 
 interface OutputsOptions extends StateOptions {
   readonly cell: readonly string[];

@@ -13,7 +13,7 @@ import {
   tpuNode,
   USER,
   whyNoStandIn
-} from '../../../../tests/stand-in-vm/index.js';
+} from '/work/wt/bridge/tests/stand-in-vm/index.js';
 import { bridgeBuild } from '../../faults/testing/bridge-build.js';
 import type { HostSetup } from '../../remotes/contracts.js';
 import { InstalledSetup } from '../../remotes/setup/host-setup.js';
@@ -26,8 +26,7 @@ import { holdersCommand } from '../devices/holders-command.js';
 import { connectCommand } from './connect-command.js';
 import { sourceOf } from './connect-target.js';
 import { remotesCommand } from './remotes-command.js';
-import { sshCommand } from './ssh-command.js';
-import { sshConfigCommand } from './ssh-config-command.js';
+import { sshCommand, sshConfigCommand } from './ssh-config-command.js';
 import { pullCommand, pushCommand } from './sync-command.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });

@@ -2,12 +2,10 @@
 import { Command, Option } from 'commander';
 import { type ConnectRemote, isSameMachine, type Remote } from '@tpulab/protocol';
 import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
-import { interruptible } from '../interruptible.js';
-import type { StateOptions } from '../chosen-gateway.js';
-import { say, type Streams } from '../output.js';
-import { askOnTerminal, type AskPerson } from './ask-person.js';
+import { interruptible, say, type Streams } from '../output.js';
+import type { StateOptions } from '../running-gateway.js';
+import { askOnTerminal, type AskPerson, followRemote } from './follow-remote.js';
 import { reachOf, sourceOf, type TargetOptions, understood, withZone } from './connect-target.js';
-import { followRemote } from './follow-remote.js';
 import { RemoteCalls } from './remote-calls.js';
 
 interface ConnectOptions extends StateOptions, TargetOptions {

@@ -2,8 +2,8 @@
 import { type CloudReach, readPasted, type RemoteSource } from '@tpulab/protocol';
 import type { Gcloud } from '../../remotes/gcloud/gcloud.js';
 import { withZone as zoneOf } from '../../remotes/gcloud/project-machines.js';
-import { InvalidRequestError } from '../../http/errors.js';
-import { CommandError } from '../command-errors.js';
+import { isBridgeError } from '../../platform/bridge-error.js';
+import { CommandError } from '../output.js';
 
 export interface TargetOptions {
   readonly zone?: string;
@@ -70,7 +70,7 @@ export async function withZone<T extends TargetOptions>(
   try {
     return { ...options, zone: (await zoneOf(gcloud, source, signal)).zone };
   } catch (error) {
-    if (!(error instanceof InvalidRequestError)) throw error;
+    if (!isBridgeError(error, 'invalid_request')) throw error;
     throw new CommandError('remote_target_invalid', `${error.message} Write it as --zone ZONE.`, {
       cause: error
     });

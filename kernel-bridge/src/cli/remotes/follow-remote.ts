@@ -1,11 +1,13 @@
 /** Follows a remote until it is connected or has failed: shows each stage as it comes, and asks the person what ssh asks. */
-import type { Remote, RemoteStage } from '@tpulab/protocol';
+import type { Remote, RemotePrompt, RemoteStage } from '@tpulab/protocol';
 import type { OutputOptions, Streams } from '../output.js';
-import type { AskPerson } from './ask-person.js';
 import { GatewayRefusal } from '../running-gateway.js';
 import type { RemoteCalls } from './remote-calls.js';
 import { stageText } from './remotes-text.js';
 import { pause } from '../../platform/waiting.js';
+import { forTerminal } from '../../platform/plain-text.js';
+import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
 
 const LOOK_MS = 200;
 const CONTROL = '\r\u001b[K';
@@ -70,19 +72,17 @@ function words({ name, error }: Remote): string {
 
 /** On a terminal the running stage is one line that changes; elsewhere, and as JSON, each change is a line. */
 class Progress {
-  readonly #options: FollowOptions;
   readonly #isLive: boolean;
   readonly #told = new Map<string, string>();
   #state = '';
   #hasLine = false;
 
-  constructor(options: FollowOptions) {
-    this.#options = options;
+  constructor(private readonly options: FollowOptions) {
     this.#isLive = options.json !== true && process.stderr.isTTY;
   }
 
   take({ name, state, stages, nextAttemptAt, error, queue }: Remote): void {
-    const { streams, json } = this.#options;
+    const { streams, json } = this.options;
     for (const stage of stages) this.#stage(stage);
     if (state === this.#state) return;
     this.#state = state;
@@ -102,12 +102,12 @@ class Progress {
   }
 
   pause(): void {
-    if (this.#hasLine) this.#options.streams.stderr.write(CONTROL);
+    if (this.#hasLine) this.options.streams.stderr.write(CONTROL);
     this.#hasLine = false;
   }
 
   #stage(stage: RemoteStage): void {
-    const { streams, json } = this.#options;
+    const { streams, json } = this.options;
     const text = json === true ? JSON.stringify({ stage }) : stageText(stage);
     const isLine = json === true || stage.state !== 'running';
     const before = this.#told.get(stage.name);
@@ -121,4 +121,39 @@ class Progress {
       this.#hasLine = !isLine;
     } else streams.stderr.write(`${text}\n`);
   }
+}
+
+/** null: there is nobody at this terminal. */
+export type AskPerson = (prompt: RemotePrompt, signal: AbortSignal) => Promise<string | boolean | null>;
+
+/** Asks the person at the terminal what ssh asks. What is typed as a secret is not shown. */
+export const askOnTerminal: AskPerson = async (prompt, signal) => {
+  if (!process.stdin.isTTY) return null;
+  process.stderr.write(`${forTerminal(prompt.text).replace(/\s*$/, '')} `);
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const isSecret = prompt.kind === 'secret';
+  const terminal = createInterface({
+    input: process.stdin,
+    output: isSecret ? silent : process.stderr,
+    terminal: true
+  });
+  try {
+    return await new Promise<string | boolean>(resolve => {
+      const decline = (): void => resolve(false);
+      terminal.once('line', line => resolve(isSecret ? line : answerOf(line)));
+      terminal.once('SIGINT', decline);
+      terminal.once('close', decline);
+      signal.addEventListener('abort', decline, { once: true });
+    });
+  } finally {
+    terminal.close();
+    if (isSecret) process.stderr.write('\n');
+  }
+};
+
+/** "yes", or the fingerprint itself, as ssh takes them. */
+function answerOf(line: string): string | boolean {
+  const text = line.trim();
+  if (/^SHA256:/.test(text)) return text;
+  return /^y(es)?$/i.test(text);
 }

@@ -13,8 +13,7 @@ import {
   SyncStatus
 } from '@tpulab/protocol';
 import type { Static, TSchema } from '@sinclair/typebox';
-import { chosenStateFolder } from '../chosen-gateway.js';
-import { RunningGateway } from '../running-gateway.js';
+import { chosenStateFolder, RunningGateway } from '../running-gateway.js';
 
 /** gcloud is asked for the machines of a project. */
 const CANDIDATES_MS = 90_000;

@@ -1,15 +1,22 @@
 /** `tpulab machine`: the machines that the running gateway reaches over ssh. */
 import { Command } from 'commander';
 import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
-import { agree, type Confirm, type ConfirmOptions, confirmOnTerminal, YES } from '../confirm.js';
-import { ofState, type StateOptions } from '../chosen-gateway.js';
-import { say, type Streams } from '../output.js';
+import {
+  agree,
+  type Confirm,
+  confirmOnTerminal,
+  type ConfirmOptions,
+  interruptible,
+  say,
+  type Streams,
+  YES
+} from '../output.js';
+import { ofState, type StateOptions } from '../running-gateway.js';
 import { addition, addTargetOptions } from './connect-command.js';
-import { disconnectCommand } from './disconnect-command.js';
 import { sourceOf, type TargetOptions, withZone } from './connect-target.js';
-import { interruptible } from '../interruptible.js';
 import { RemoteCalls } from './remote-calls.js';
 import { candidatesText, remotesText, statusText } from './remotes-text.js';
+import type { Remote } from '@tpulab/protocol';
 
 export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
   const remotes = new Command('machine').description(
@@ -111,4 +118,29 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
 
 function sub(parent: Command, name: string, what: string): Command {
   return ofState(parent.command(name).description(what));
+}
+
+interface DisconnectOptions extends StateOptions {
+  readonly stop?: true;
+}
+
+/** `tpulab disconnect`: ends the connection to a remote, and with `--stop` the Colab runtime itself. */
+export function disconnectCommand(streams: Streams): Command {
+  return new Command('disconnect')
+    .description('disconnect from a machine; its kernels keep running')
+    .argument('<name>')
+    .option('--stop', 'Colab: end the runtime too, with its kernels and files, and check that it has ended')
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
+    .option('--json', 'print JSON')
+    .action(async (name: string, options: DisconnectOptions) => {
+      const calls = await RemoteCalls.find(options.stateDir);
+      const remote = await calls.disconnect(name, options.stop === true);
+      say(streams, options, remote, disconnectedText(remote, options.stop === true));
+    });
+}
+
+function disconnectedText({ name, source }: Remote, isStopped: boolean): string {
+  if (isStopped) return `${name} is disconnected, and its Colab runtime has ended.`;
+  if (source.kind !== 'colab') return `${name} is disconnected.`;
+  return `${name} is disconnected. Its Colab runtime keeps running and uses compute units; end it with "tpulab disconnect ${name} --stop".`;
 }

@@ -1,5 +1,5 @@
 /** `tpulab ssh-config`: an entry for ssh_config, so that VS Code, rsync and scp reach a remote by its name. */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { mkdir, readFile, realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -7,10 +7,10 @@ import { promisify } from 'node:util';
 import { Command } from 'commander';
 import type { RemoteSsh } from '@tpulab/protocol';
 import { writeAtomically } from '../../platform/write-atomically.js';
-import { CommandError } from '../command-errors.js';
-import type { StateOptions } from '../chosen-gateway.js';
-import { say, type Streams } from '../output.js';
+import { CommandError, say, type Streams } from '../output.js';
+import type { StateOptions } from '../running-gateway.js';
 import { RemoteCalls } from './remote-calls.js';
+import { viaMaster } from '../../remotes/ssh/ssh-process.js';
 
 interface SshConfigOptions extends StateOptions {
   readonly write?: true;
@@ -103,4 +103,48 @@ async function text(file: string): Promise<string> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
     throw error;
   });
+}
+
+export type RunSsh = (program: string, args: readonly string[]) => Promise<number>;
+
+/** `tpulab ssh`: a shell or a command on a remote, over the connection that stands: nothing is asked, nothing logs in again. */
+export function sshCommand(streams: Streams, runSsh: RunSsh = onThisTerminal): Command {
+  return new Command('ssh')
+    .description('open a shell or run a command on a machine over its existing connection')
+    .argument('<name>', 'the machine, as "tpulab machine ls" shows it')
+    .argument('[command...]', 'command to run on the machine, after "--"; its exit code is returned')
+    .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
+    .option('--json', 'print the ssh command line as JSON without running it')
+    .action(async (name: string, command: readonly string[], options: StateOptions) => {
+      const ssh = await (await RemoteCalls.find(options.stateDir)).ssh(name);
+      const args = sshArguments(ssh, command);
+      if (options.json === true) say(streams, options, { program: ssh.program, args }, '');
+      else process.exitCode = await runSsh(ssh.program, args);
+    });
+}
+
+/** As ssh itself: the words of the command are joined, and the shell there reads them. */
+function sshArguments({ controlPath }: RemoteSsh, command: readonly string[]): string[] {
+  return command.length === 0 ? viaMaster(controlPath, []) : viaMaster(controlPath, [], command.join(' '));
+}
+
+/** Ctrl+C is the program's there, so it must not end this one. */
+async function onThisTerminal(program: string, args: readonly string[]): Promise<number> {
+  const ignore = (): void => undefined;
+  process.on('SIGINT', ignore);
+  try {
+    return await new Promise<number>((resolve, reject) => {
+      const child = spawn(program, args, { stdio: 'inherit' });
+      child.once('error', cause =>
+        reject(
+          new CommandError('ssh_not_started', `The program ${program} cannot be started; install OpenSSH.`, {
+            cause
+          })
+        )
+      );
+      child.once('close', code => resolve(code ?? 255));
+    });
+  } finally {
+    process.off('SIGINT', ignore);
+  }
 }

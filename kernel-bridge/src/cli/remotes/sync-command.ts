@@ -6,10 +6,17 @@ import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import type { SyncDirection, SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
-import { agree, type Confirm, type ConfirmOptions, confirmOnTerminal, YES } from '../confirm.js';
-import type { StateOptions } from '../chosen-gateway.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
-import { GatewayRefusal } from '../running-gateway.js';
+import {
+  agree,
+  type Confirm,
+  confirmOnTerminal,
+  type ConfirmOptions,
+  type OutputOptions,
+  say,
+  type Streams,
+  YES
+} from '../output.js';
+import { GatewayRefusal, type StateOptions } from '../running-gateway.js';
 import { RemoteCalls } from './remote-calls.js';
 
 interface SyncOptions extends ConfirmOptions, StateOptions {

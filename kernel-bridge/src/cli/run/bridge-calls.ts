@@ -6,10 +6,9 @@ import { type CellExecution, MAX_OUTPUT_BYTES, type OutputsPage } from '@tpulab/
 import WebSocket from 'ws';
 import { socketPathOf } from '../../http/unix-listening.js';
 import { WORKING_DIR } from '../../kernels/working-directory.js';
-import { newHeader } from '../../jupyter/new-message.js';
-import { CommandError } from '../command-errors.js';
+import { newHeader } from '../../jupyter/kernel-message.js';
+import { CommandError } from '../output.js';
 import { below, type RunningGateway } from '../running-gateway.js';
-import { EXIT_ENDS_RUN, THREADS_END } from './python-requests.js';
 
 const ANSWER_MS = 60_000;
 /** A kernel that has to load its framework, on a machine that is busy. */
@@ -66,20 +65,21 @@ export function sessionPath(notebook: string): string {
 }
 
 export class BridgeCalls {
-  readonly #gateway: RunningGateway;
   readonly #prefix: string;
 
-  constructor(gateway: RunningGateway, remote: string | null) {
-    this.#gateway = gateway;
+  constructor(
+    private readonly gateway: RunningGateway,
+    remote: string | null
+  ) {
     this.#prefix = below(remote);
   }
 
   async specs(): Promise<Static<typeof Specs>> {
-    return this.#gateway.ask(Specs, 'GET', `${this.#prefix}api/kernelspecs`);
+    return this.gateway.ask(Specs, 'GET', `${this.#prefix}api/kernelspecs`);
   }
 
   async sessions(): Promise<RunSession[]> {
-    return this.#gateway.ask(Type.Array(Session), 'GET', `${this.#prefix}api/sessions`);
+    return this.gateway.ask(Type.Array(Session), 'GET', `${this.#prefix}api/sessions`);
   }
 
   async begin({ path, kernelName, folder }: RunStart): Promise<RunSession> {
@@ -91,7 +91,7 @@ export class BridgeCalls {
       ...(folder !== null && { env: { [WORKING_DIR]: folder } })
     };
     const how = { json: body, timeoutMs: START_MS };
-    return this.#gateway.ask(Session, 'POST', `${this.#prefix}api/sessions`, how);
+    return this.gateway.ask(Session, 'POST', `${this.#prefix}api/sessions`, how);
   }
 
   /** Starts a kernel and hands it the cells. */
@@ -109,19 +109,19 @@ export class BridgeCalls {
   /** Whether a kernel works, and how its processes ended; null while it cannot be asked. */
   async kernel(kernelId: string): Promise<Static<typeof KernelNow> | null> {
     const path = `${this.#prefix}api/kernels/${kernelId}`;
-    return this.#gateway.ask(KernelNow, 'GET', path).catch(() => null);
+    return this.gateway.ask(KernelNow, 'GET', path).catch(() => null);
   }
 
   /** The folder in which a kernel was started; null where that is not known. */
   async folderOf(kernelId: string): Promise<string | null> {
     const path = `${this.#prefix}api/resolvePath?${new URLSearchParams({ path: '.', kernel: kernelId }).toString()}`;
-    const found = await this.#gateway.ask(Resolved, 'GET', path).catch(() => null);
+    const found = await this.gateway.ask(Resolved, 'GET', path).catch(() => null);
     return found?.resolved.find(({ scope }) => scope === 'kernel')?.path ?? null;
   }
 
   /** Its kernel ends with it; what it printed is kept. */
   async end(sessionId: string): Promise<void> {
-    await this.#gateway.send('DELETE', `${this.#prefix}api/sessions/${sessionId}`, { timeoutMs: ANSWER_MS });
+    await this.gateway.send('DELETE', `${this.#prefix}api/sessions/${sessionId}`, { timeoutMs: ANSWER_MS });
   }
 
   /** @param since only what changed after this record */
@@ -136,7 +136,7 @@ export class BridgeCalls {
       });
       if (after > 0) query.set('after', String(after));
       const path = `${this.#prefix}bridge/v1/kernels/${kernelId}/outputs?${query.toString()}`;
-      const page = await this.#gateway.send('GET', path, { timeoutMs: ANSWER_MS });
+      const page = await this.gateway.send('GET', path, { timeoutMs: ANSWER_MS });
       if (!isPage(page))
         throw new CommandError('gateway_unresponsive', `The response to GET ${path} is garbled.`);
       first ??= page;
@@ -182,7 +182,7 @@ export class BridgeCalls {
   }
 
   async #open(kernelId: string, session: string): Promise<WebSocket> {
-    const { record, token } = this.#gateway;
+    const { record, token } = this.gateway;
     const path = `${this.#prefix}api/kernels/${kernelId}/channels?session_id=${session}`;
     const onSocket = socketPathOf(record.url);
     const url = onSocket ? `ws://localhost${onSocket.base}` : record.url.replace(/^http/, 'ws');
@@ -243,4 +243,70 @@ function executeRequest(
     },
     buffers: []
   };
+}
+
+/* What `tpulab execute` asks of a Python kernel beside the cells. A kernel of another language is asked nothing. */
+
+/** Silent, before the cells: `exit` and `quit` end the notebook: IPython's own would only tell a terminal to close, and the next cell would run. */
+const EXIT_ENDS_RUN = `
+def _tpulab_run():
+    from IPython.core.autocall import IPyAutocall
+    class Exit(IPyAutocall):
+        rewrite = False
+        def __call__(self, *args):
+            raise SystemExit(*(args or ("exit() was called",)))
+    get_ipython().user_ns.update(exit=Exit(), quit=Exit())
+_tpulab_run()
+del _tpulab_run
+`;
+
+/**
+ * Evaluated after the last cell and as a part of it: threads that would keep a Python program alive keep the run alive too, for a minute.
+ * What they print meanwhile belongs to that cell.
+ */
+const THREADS_END = `exec(${JSON.stringify(`
+import sys, threading, time
+end = time.monotonic() + 60
+own = (threading.main_thread(), threading.current_thread())
+threads = [thread for thread in threading.enumerate() if not thread.daemon and thread not in own]
+for thread in threads:
+    thread.join(max(0.0, end - time.monotonic()))
+left = sum(thread.is_alive() for thread in threads)
+if left:
+    print(f"tpulab execute: {left} threads still run 60 s after the last cell; what they print later is not saved.", file=sys.stderr)
+`)}, {})`;
+
+const NAME = /^[A-Za-z_]\w*$/;
+
+/** papermill's cell: `name = value` a line. @throws TypeError for what is no name of Python */
+export function parametersCode(parameters: Readonly<Record<string, unknown>>): string {
+  const lines = Object.entries(parameters).map(([name, value]) => {
+    if (!NAME.test(name)) throw new TypeError(`"${name}" is not a valid parameter name`);
+    return `${name} = ${literal(value)}`;
+  });
+  return ['# Parameters', ...lines].join('\n');
+}
+
+/** A value of the command line: a number, True, False or None as Python has them, else a text. */
+export function parameterValue(text: string): unknown {
+  if (/^true$/i.test(text)) return true;
+  if (/^false$/i.test(text)) return false;
+  if (/^(none|null)$/i.test(text)) return null;
+  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? new Digits(text) : text;
+}
+
+/** As it was written: 1e-3, 1.0 and numbers beyond JavaScript's stay what they are. */
+class Digits {
+  constructor(readonly text: string) {}
+}
+
+function literal(value: unknown): string {
+  if (value instanceof Digits) return value.text;
+  if (value === null || value === undefined) return 'None';
+  if (typeof value === 'boolean') return value ? 'True' : 'False';
+  if (typeof value === 'number') return Number.isFinite(value) ? String(value) : `float("${value}")`;
+  if (Array.isArray(value)) return `[${value.map(literal).join(', ')}]`;
+  if (typeof value !== 'object') return JSON.stringify(value);
+  const entries = Object.entries(value).map(([key, each]) => `${JSON.stringify(key)}: ${literal(each)}`);
+  return `{${entries.join(', ')}}`;
 }

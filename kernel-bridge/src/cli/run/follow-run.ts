@@ -2,13 +2,19 @@
 import { plainText } from '../../platform/plain-text.js';
 import type { CapturedOutputs, CellExecution } from '@tpulab/protocol';
 import { LockHeldError, type ProcessLock, takeProcessLock } from '../../platform/process-lock.js';
-import { CommandError } from '../command-errors.js';
+import { CommandError } from '../output.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
-import { outputsOf, placeOutputs } from '../outputs/place-outputs.js';
-import { widgetsOf, withWidgetOutputs } from '../outputs/widget-states.js';
+import { outputsOf, placeOutputs, widgetsOf, withWidgetOutputs } from '../outputs/place-outputs.js';
 import { GatewayRefusal } from '../running-gateway.js';
-import type { RunFile, RunRecord } from './run-record.js';
-import { type Follow, type GroupLoss, lossOf, lossOfMachine, startAgain } from './start-again.js';
+import {
+  type Follow,
+  type GroupLoss,
+  lossOf,
+  lossOfMachine,
+  type RunFile,
+  type RunRecord,
+  startAgain
+} from './start-again.js';
 import { pause } from '../../platform/waiting.js';
 
 const LOOK_MS = 500;

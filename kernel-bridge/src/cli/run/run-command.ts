@@ -5,18 +5,13 @@ import { readFile, realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { chooseKernel, kernelOf, NotebookText } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
-import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
-import { CommandError } from '../command-errors.js';
-import { SLICE_ENVIRONMENTS, SLICE_KERNELS } from '../../devices/slice-kernels.js';
-import { interruptible } from '../interruptible.js';
-import { say, type Streams } from '../output.js';
+import { chosenStateFolder, RunningGateway, type StateOptions } from '../running-gateway.js';
+import { CommandError, interruptible, say, type Streams } from '../output.js';
+import { SLICE_ENVIRONMENTS, SLICE_KERNELS } from '../../devices/host-only.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
-import { RunningGateway } from '../running-gateway.js';
-import { BridgeCalls, sessionPath } from './bridge-calls.js';
+import { BridgeCalls, parametersCode, parameterValue, sessionPath } from './bridge-calls.js';
 import { followRun } from './follow-run.js';
-import { parametersCode, parameterValue } from './python-requests.js';
-import { RunFile, type RunRecord, shownRun } from './run-record.js';
-import { type Follow, RESTARTS } from './start-again.js';
+import { type Follow, RESTARTS, RunFile, type RunRecord, shownRun } from './start-again.js';
 
 interface RunOptions extends StateOptions {
   readonly on?: string;

@@ -2,20 +2,19 @@
  * Every stable code of the bridge, with what docs/errors.md says of it: the HTTP status, or where it is seen. Each part
  * declares its own codes; a code that is missing here, or that no part has, does not compile.
  */
-import type { CommandErrorCode } from '../command-errors.js';
+import type { CommandErrorCode } from '../output.js';
 import type { DeviceErrorCode } from '../../devices/index.js';
 import type { EnvironmentErrorCode } from '../../environments/index.js';
 import type { JournalErrorCode } from '../../journal/index.js';
 import type { KeeperErrorCode } from '../../keeper-client/index.js';
-import { BRIDGE_ERRORS, type BridgeErrorCode } from '../../http/errors.js';
+import { BRIDGE_ERRORS, type BridgeErrorCode, type ServeErrorCode } from '../../platform/bridge-error.js';
 import type { RefusalCode } from '../../channels/refusal.js';
 import type { RemoteErrorCode } from '../../remotes/index.js';
 import type { SetupErrorCode } from '../../remotes/setup/stage-reporter.js';
 import type { WireErrorCode } from '../../jupyter/index.js';
 import type { ZmtpErrorCode } from '../../jupyter/zmtp/index.js';
-import type { ConfigErrorCode } from '../../config/config-error.js';
-import type { ServeErrorCode } from '../../http/server-errors.js';
-import type { TokenErrorCode } from '../../http/token-error.js';
+import type { ConfigErrorCode } from '../../config/config-file.js';
+import type { TokenErrorCode } from '../../http/token-store.js';
 
 /** A keeper's `kernel_start_failed` reaches clients under the same name. */
 type OtherCode = Exclude<
@@ -204,8 +203,8 @@ export type ErrorCode = BridgeErrorCode | OtherCode;
 
 /** Code to where it is seen: an HTTP status, `command`, `log`, `reply`, or a close code of a WebSocket. */
 export const ERROR_TABLE: ReadonlyMap<ErrorCode, string> = new Map<ErrorCode, string>([
-  ...(Object.entries(BRIDGE_ERRORS) as [BridgeErrorCode, number][]).map(
-    ([code, status]): [BridgeErrorCode, string] => [code, String(status)]
+  ...(Object.entries(BRIDGE_ERRORS) as [BridgeErrorCode, readonly [number, unknown]][]).map(
+    ([code, [status]]): [BridgeErrorCode, string] => [code, String(status)]
   ),
   ...(Object.entries(OTHER_ERRORS) as [OtherCode, string][])
 ]);

@@ -1,5 +1,5 @@
 /** For specs: the time of a named token is over in a moment. A time that it is made with may be over before its client has come. */
-import { readTokenFile, tokenFileIn, writeTokenFile } from '../token-file.js';
+import { readTokenFile, tokenFileIn, writeTokenFile } from '../token-store.js';
 
 export async function expireSoon(stateDir: string, name: string): Promise<void> {
   const file = tokenFileIn(stateDir);

@@ -2,8 +2,6 @@
  * Frames of ZMTP 3 (RFC 23): a flags byte, a length of one or eight bytes, the body. Frames with the flag MORE belong to
  * one message with the frame that follows; a frame with the flag COMMAND is for the protocol itself.
  */
-import { ZmtpError } from './zmtp-error.js';
-
 const MORE = 1;
 const LONG = 2;
 const COMMAND = 4;
@@ -12,7 +10,7 @@ const KNOWN_FLAGS = MORE | LONG | COMMAND;
 /** Node's limit for one buffer is higher; a frame of this size is nonsense from a kernel, or no ZMTP at all. */
 export const MAX_FRAME_BYTES = 2 ** 31;
 /** A Jupyter message has a handful of frames and its buffers; what never ends must not fill the memory. */
-export const MAX_FRAMES = 65_536;
+const MAX_FRAMES = 65_536;
 
 /** Frames up to this size are copied together, so that a message is one write. Above, copying costs more than a write. */
 const COPIED_BYTES = 16 * 1024;
@@ -216,4 +214,19 @@ function frameLength(bytes: Buffer, at: number, flags: number): number {
     throw new ZmtpError('zmtp_frame_malformed', `A frame of ${length} bytes; at most ${MAX_FRAME_BYTES}.`);
   }
   return Number(length);
+}
+
+/** What can go wrong between us and the other end of a ZMTP connection. */
+export type ZmtpErrorCode = 'zmtp_endpoint_invalid' | 'zmtp_peer_unsupported' | 'zmtp_frame_malformed';
+
+export class ZmtpError extends Error {
+  override readonly name = 'ZmtpError';
+
+  constructor(
+    readonly code: ZmtpErrorCode,
+    message: string,
+    options?: ErrorOptions
+  ) {
+    super(message, options);
+  }
 }

@@ -4,8 +4,7 @@
  *
  * The greeting says 3.0, not 3.1: a 3.1 peer then takes subscriptions as messages, which every version understands.
  */
-import { encodeCommand } from './frame-codec.js';
-import { ZmtpError } from './zmtp-error.js';
+import { encodeCommand, ZmtpError } from './frame-codec.js';
 
 export type SocketType = 'DEALER' | 'SUB';
 

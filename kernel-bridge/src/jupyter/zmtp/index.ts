@@ -1,2 +1,2 @@
-export { ZmtpError, type ZmtpErrorCode } from './zmtp-error.js';
+export { ZmtpError, type ZmtpErrorCode } from './frame-codec.js';
 export { ZmtpSocket, type ZmtpSocketOptions } from './zmtp-socket.js';

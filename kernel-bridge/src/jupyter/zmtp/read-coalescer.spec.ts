@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ReadCoalescer } from './read-coalescer.js';
+import { ReadCoalescer } from './zmtp-socket.js';
 
 const LONGEST_MS = 8;
 

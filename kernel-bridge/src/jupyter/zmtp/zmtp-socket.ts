@@ -6,10 +6,15 @@
  * for each receive. Both were measurable in the round trip of a cell (docs/decisions/0008).
  */
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
-import { ZmtpConnection } from './connection.js';
-import type { SocketType } from './handshake.js';
-import { ReadCoalescer } from './read-coalescer.js';
-import { ZmtpError } from './zmtp-error.js';
+import {
+  checkGreeting,
+  checkReady,
+  greeting,
+  GREETING_BYTES,
+  readyCommand,
+  type SocketType
+} from './handshake.js';
+import { encodeCommand, encodeMessage, FrameDecoder, ZmtpError } from './frame-codec.js';
 
 /** Kernels take their time to bind; asking often costs nothing on a local socket. */
 const RECONNECT_MS = 20;
@@ -37,7 +42,6 @@ export interface ZmtpSocketOptions {
 }
 
 export class ZmtpSocket {
-  readonly #options: ZmtpSocketOptions;
   readonly #target: NetConnectOpts;
   #socket: Socket | null = null;
   /** Made for the first bytes, not for each of the tries until the other end is there. */
@@ -52,8 +56,7 @@ export class ZmtpSocket {
   #closed = false;
 
   /** Throws `zmtp_endpoint_invalid`. */
-  constructor(options: ZmtpSocketOptions) {
-    this.#options = options;
+  constructor(private readonly options: ZmtpSocketOptions) {
     this.#target = connectOptions(options.endpoint);
     this.#coalescer = new ReadCoalescer(options.coalesceMs ?? 0);
     this.#connect();
@@ -124,7 +127,7 @@ export class ZmtpSocket {
       if (error instanceof ZmtpError) fault = error;
     });
     socket.on('connect', () => {
-      this.#connection = new ZmtpConnection(socket, this.#options.type, this.#options.identity ?? '', {
+      this.#connection = new ZmtpConnection(socket, this.options.type, this.options.identity ?? '', {
         ready: () => this.#ready(),
         message: frames => this.#message(frames)
       });
@@ -133,17 +136,17 @@ export class ZmtpSocket {
   }
 
   #ready(): void {
-    if (this.#options.type === 'SUB') this.#connection?.send([SUBSCRIBE_TO_ALL]);
+    if (this.options.type === 'SUB') this.#connection?.send([SUBSCRIBE_TO_ALL]);
     for (const frames of this.#waiting.splice(0)) this.#connection?.send(frames);
-    this.#options.connected?.();
+    this.options.connected?.();
   }
 
   #message(frames: Buffer[]): void {
     this.#received++;
     try {
-      this.#options.message(frames);
+      this.options.message(frames);
     } catch (error) {
-      this.#options.failed(error); // one message that cannot be dealt with must not end the connection
+      this.options.failed(error); // one message that cannot be dealt with must not end the connection
     }
   }
 
@@ -152,12 +155,12 @@ export class ZmtpSocket {
     clearTimeout(this.#pause ?? undefined);
     this.#socket = null;
     this.#connection = null;
-    if (fault !== null) this.#options.failed(fault);
+    if (fault !== null) this.options.failed(fault);
     if (!this.#closed) {
       const wait = fault === null ? RECONNECT_MS : RECONNECT_AFTER_FAULT_MS;
       this.#retry = setTimeout(() => this.#connect(), wait);
     }
-    if (wasConnected) this.#options.disconnected?.();
+    if (wasConnected) this.options.disconnected?.();
   }
 }
 
@@ -179,4 +182,146 @@ function connectOptions(endpoint: string): NetConnectOpts {
     );
   }
   return { host, port: Number(port), noDelay: true };
+}
+
+/** One ZMTP connection on one stream: handshake, messages, and the commands of the protocol. It ends with its stream. */
+export interface ConnectionSink {
+  /** The other end has said what it is; messages can be sent. */
+  ready(): void;
+  message(frames: Buffer[]): void;
+}
+
+/** A peer that accepts but never greets must not hold up the next try for ever. As libzmq. */
+const HANDSHAKE_MS = 30_000;
+const PING_TTL_BYTES = 2;
+
+class ZmtpConnection {
+  readonly #decoder: FrameDecoder;
+  #greeting: Buffer | null = Buffer.alloc(0);
+  #isReady = false;
+
+  /** Writes the greeting at once. A violation of the protocol destroys `socket` with a `ZmtpError`. */
+  constructor(
+    private readonly socket: Socket,
+    private readonly type: SocketType,
+    private readonly identity: string,
+    private readonly sink: ConnectionSink
+  ) {
+    this.#decoder = new FrameDecoder({
+      message: frames => this.sink.message(frames),
+      command: (name, data) => this.#command(name, data)
+    });
+    socket.setTimeout(HANDSHAKE_MS, () => socket.destroy());
+    socket.write(greeting());
+  }
+
+  /** Where the next bytes are best read to; null: anywhere. */
+  get target(): Buffer | null {
+    return this.#decoder.target;
+  }
+
+  /** The memory of `chunk` may be used again afterwards. */
+  received(chunk: Buffer): void {
+    try {
+      this.#received(chunk);
+    } catch (error) {
+      this.socket.destroy(error as Error);
+    }
+  }
+
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
+  /** Only when ready. Leaves in this turn of the event loop if the other end takes it. */
+  send(frames: readonly Uint8Array[]): void {
+    const pieces = encodeMessage(frames);
+    this.socket.cork();
+    for (const piece of pieces) this.socket.write(piece);
+    this.socket.uncork();
+  }
+
+  #received(chunk: Buffer): void {
+    if (this.#greeting === null) {
+      this.#decoder.push(chunk);
+      return;
+    }
+    const bytes = Buffer.concat([this.#greeting, chunk]);
+    this.#greeting = bytes;
+    if (bytes.length < GREETING_BYTES) return;
+    checkGreeting(bytes);
+    this.#greeting = null;
+    this.socket.write(readyCommand(this.type, this.identity));
+    if (bytes.length > GREETING_BYTES) this.#decoder.push(bytes.subarray(GREETING_BYTES));
+  }
+
+  #command(name: string, data: Buffer): void {
+    if (name === 'READY' && !this.#isReady) {
+      checkReady(data, this.type);
+      this.#isReady = true;
+      this.socket.setTimeout(0);
+      this.sink.ready();
+    } else if (name === 'PING') {
+      this.socket.write(encodeCommand('PONG', data.subarray(PING_TTL_BYTES)));
+    }
+    // Commands of later versions are none of our business.
+  }
+}
+
+/** So many in a row are a flood. */
+const STREAK = 16;
+/** With fewer in a pause, the pause was not worth it. */
+const WORTHWHILE = 3;
+/** A local socket of Linux is full with 48 KiB in pieces of 8 KiB, which is how libzmq writes. */
+const FILLED_BYTES = 36 * 1024;
+/** A read that brings as much may have left something behind: a peer that found the socket full is writing again. */
+const MORE_BYTES = 24 * 1024;
+
+/**
+ * Tells when a socket is better read a moment later. A peer that sends one message after another wakes its reader for each, and
+ * being woken is most of what a small message costs, there and in every process further on. Once many have come in a row, reading
+ * pauses, and what has gathered meanwhile is taken in one go. A message that comes alone, or among a few, never waits; and a peer
+ * that sends much does not wait for us, because the pause ends before the socket's buffer is full.
+ */
+export class ReadCoalescer {
+  #streak = 0;
+  #isPausing = false;
+  #isCalm = false;
+  #last = -Infinity;
+  /** When the last pause began, and how many bytes have come since then. */
+  #since = 0;
+  #bytes = 0;
+
+  constructor(private readonly longestMs: number) {}
+
+  /** What has come is no part of a flood: the next message must not wait. */
+  flushNow(): void {
+    this.#isCalm = true;
+  }
+
+  /** After each read, with the messages that it has completed: milliseconds to wait until the next, 0 for none. */
+  after(messages: number, bytes: number, now: number): number {
+    const goesOn = this.#isPausing
+      ? messages >= WORTHWHILE
+      : messages > 0 && now - this.#last < this.longestMs;
+    const isFlood = goesOn && !this.#isCalm;
+    this.#isCalm = false;
+    this.#isPausing = false;
+    this.#last = now;
+    if (!isFlood) {
+      this.#streak = 0;
+      this.#since = now;
+      this.#bytes = 0;
+      return 0;
+    }
+    this.#streak++;
+    this.#bytes += bytes;
+    if (this.#streak < STREAK || bytes > MORE_BYTES) return 0;
+    const untilFilledMs = (FILLED_BYTES * (now - this.#since)) / this.#bytes;
+    const pauseMs = Math.min(Math.floor(untilFilledMs), this.longestMs);
+    this.#isPausing = pauseMs > 0;
+    this.#since = now;
+    this.#bytes = 0;
+    return pauseMs;
+  }
 }

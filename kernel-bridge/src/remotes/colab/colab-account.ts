@@ -19,16 +19,12 @@ const COLAB_HOST = 'colab.research.google.com';
 export const ACCELERATORS = ['v5e1', 'v6e1'] as const;
 
 export class ColabAccount {
-  readonly #isOnline: () => Promise<boolean>;
-
   constructor(
     readonly command: ColabCommand,
-    isOnline: () => Promise<boolean> = colabHasAnAddress,
+    private readonly isOnline: () => Promise<boolean> = colabHasAnAddress,
     /** Of a runtime: where people look for their files, and where Colab's own kernels start. */
     readonly workFolder = '/content'
-  ) {
-    this.#isOnline = isOnline;
-  }
+  ) {}
 
   /** @throws RemoteProblem `colab_missing`, `colab_outdated` */
   async version(signal: AbortSignal): Promise<string> {
@@ -46,7 +42,7 @@ export class ColabAccount {
     if (code === 0 && usage) return usage;
     const problem = colabFailure('usage', errors);
     // Offline, a login that has to be renewed looks as if there were none.
-    if (problem.code === 'colab_login' && !(await this.#isOnline()))
+    if (problem.code === 'colab_login' && !(await this.isOnline()))
       throw explainColab(['NameResolutionError']) ?? problem;
     throw problem;
   }

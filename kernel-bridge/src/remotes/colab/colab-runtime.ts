@@ -4,11 +4,17 @@ import type { ColabAccelerator, RemoteCheck, RemoteConsent, RemoteStage } from '
 import { RemoteProblem } from '../remote-error.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
 import { type ColabAccount, isColabProblem } from './colab-account.js';
-import { type ColabUsage, isNotFound, type ListedRuntime, parseRuntimes } from './colab-command.js';
-import { MANAGE_SESSIONS } from './colab-problem.js';
-import { colabTarget } from './colab-target.js';
+import {
+  type ColabUsage,
+  isNotFound,
+  type ListedRuntime,
+  parseRuntimes,
+  PRIVATE_START
+} from './colab-command.js';
+import { explainColab, MANAGE_SESSIONS } from './colab-problem.js';
 import { balanceCheck, colabConsent } from './consent.js';
-import { type RuntimeRecord, RuntimeRecords } from './runtime-record.js';
+import { type RuntimeFiles, type RuntimeRecord, RuntimeRecords } from './runtime-record.js';
+import { quoted } from '../ssh/ssh-shell.js';
 
 /** The HTTP limit of `colab new`, which waits for a TPU to become free. */
 const REQUEST_S = 600;
@@ -43,15 +49,13 @@ export interface ColabRuntimeOptions {
 }
 
 export class ColabRuntime {
-  readonly #options: ColabRuntimeOptions;
   readonly #records: RuntimeRecords;
   /** Agreed to, and not created yet: a failure that passes by itself is not asked about again. */
   #isAgreed = false;
   /** Since when the one SSH connection of the runtime is taken. */
   #busySince: number | null = null;
 
-  constructor(options: ColabRuntimeOptions) {
-    this.#options = options;
+  constructor(private readonly options: ColabRuntimeOptions) {
     this.#records = new RuntimeRecords(options.folder);
   }
 
@@ -62,7 +66,7 @@ export class ColabRuntime {
 
   /** Where ssh goes; creates a runtime when there is none and the person agrees. @throws RemoteProblem */
   async reach(to: Reaching): Promise<SshTarget> {
-    const { account } = this.#options;
+    const { account } = this.options;
     await staged(to, 'colab', 'Colab command', async () => account.version(to.signal));
     const usage = await staged(to, 'colab-account', 'Colab account', async () => account.usage(to.signal));
     let record = await this.#settled(to);
@@ -76,7 +80,7 @@ export class ColabRuntime {
 
   /** Tells what is left, again and again until the signal fires; while Colab cannot be asked, what it said last stays. */
   async watchBalance(onCheck: Reaching['onCheck'], signal: AbortSignal): Promise<void> {
-    const { account, balanceMs = BALANCE_MS } = this.#options;
+    const { account, balanceMs = BALANCE_MS } = this.options;
     while (!signal.aborted) {
       await wait(balanceMs, undefined, { signal, ref: false }).catch(() => undefined);
       const usage = await account.usage(signal).catch(() => null);
@@ -103,7 +107,7 @@ export class ColabRuntime {
     this.#isAgreed = false;
     const record = await this.#records.read();
     if (record === null) return;
-    const { account, stopCheckMs = STOP_CHECK_MS } = this.#options;
+    const { account, stopCheckMs = STOP_CHECK_MS } = this.options;
     const { config } = this.#records.filesOf(record.session);
     const status = await account.ask(config, ['status', '-s', record.session], { signal });
     const [runtime] = parseRuntimes(status.lines);
@@ -141,7 +145,7 @@ export class ColabRuntime {
   }
 
   async #create(to: Reaching, usage: ColabUsage): Promise<RuntimeRecord> {
-    const { account, accelerator } = this.#options;
+    const { account, accelerator } = this.options;
     const running = await account.runtimes(await this.#records.emptyConfig(), to.signal);
     if (!this.#isAgreed) {
       if (!(await to.ask(colabConsent(accelerator, usage, running)))) throw declined();
@@ -172,7 +176,7 @@ export class ColabRuntime {
   }
 
   async #new(record: RuntimeRecord, signal: AbortSignal): Promise<void> {
-    const { account, accelerator } = this.#options;
+    const { account, accelerator } = this.options;
     const { config } = this.#records.filesOf(record.session);
     try {
       await account.ask(config, ['new', '-s', record.session, '--tpu', accelerator], {
@@ -197,13 +201,13 @@ export class ColabRuntime {
 
   async #isGone(record: RuntimeRecord, signal: AbortSignal): Promise<boolean> {
     const { config } = this.#records.filesOf(record.session);
-    const { lines } = await this.#options.account.ask(config, ['status', '-s', record.session], { signal });
+    const { lines } = await this.options.account.ask(config, ['status', '-s', record.session], { signal });
     return isNotFound(lines, record.session);
   }
 
   /** Runtimes that came since, with our hardware, and of which no command here knows. */
   async #unrecorded(record: RuntimeRecord, signal: AbortSignal): Promise<ListedRuntime[]> {
-    const { account, accelerator } = this.#options;
+    const { account, accelerator } = this.options;
     const { config } = this.#records.filesOf(record.session);
     const before = new Set(record.before);
     return (await account.runtimes(config, signal)).filter(
@@ -267,3 +271,47 @@ function notStopped(endpoint: string): RemoteProblem {
     `The colab command reported that it ended the runtime, but ${endpoint} is still running and uses compute units. End it ${MANAGE_SESSIONS}.`
   );
 }
+
+/* How ssh reaches a Colab runtime: through `colab ssh --proxy-mode`, with nothing of the user's own configuration. */
+
+/** The ProxyCommand counts as connecting: it logs in, asks the server which runtime there is, and opens a WebSocket. */
+const CONNECT_S = 60;
+
+/**
+ * Neither `-s`, with which `colab` creates a runtime when it knows none of that name, nor `--rm`, which would end it at every
+ * disconnect: without both, the only runtime of this session file is used, and none is ever created.
+ */
+function colabTarget(program: string, session: string, files: RuntimeFiles, workFolder: string): SshTarget {
+  const command = [program, '--config', files.config, 'ssh', '--proxy-mode', '-i', files.key];
+  const start = `export TYPER_STANDARD_TRACEBACK=1; ${PRIVATE_START}`;
+  const proxy = ['/bin/sh', '-c', quoted(start), 'sh', ...command.map(quoted)].join(' ');
+  const options = [
+    `ProxyCommand=${proxy.replaceAll('%', '%%')}`,
+    'User=root',
+    'IdentitiesOnly=yes',
+    'IdentityAgent=none',
+    `HostKeyAlias=${session}`,
+    `UserKnownHostsFile="${files.knownHosts.replaceAll('%', '%%')}"`,
+    // The host key of a new runtime is nowhere to be had; one that was seen must not change.
+    'StrictHostKeyChecking=accept-new'
+  ];
+  return {
+    destination: session,
+    options: ['-F', 'none', '-i', files.key, ...options.flatMap(option => ['-o', option])],
+    connectTimeoutS: CONNECT_S,
+    explain: explainColab,
+    preamble: `${TPU_VARIABLES}\n[ ! -d ${quoted(workFolder)} ] || export TPULAB_ROOT_DIR=${quoted(workFolder)}`
+  };
+}
+
+/**
+ * A shell of ssh lacks what the container was started with, and libtpu is told by variables which chips there are. No others are
+ * taken: they are for Colab's own kernels.
+ */
+const TPU_VARIABLES = `if [ -r /proc/1/environ ]; then
+while IFS= read -r tpulab_pair; do
+case $tpulab_pair in *=*) export "$tpulab_pair" ;; esac
+done <<TPULAB_END
+$(tr '\\0' '\\n' < /proc/1/environ | grep -E '^(TPU_[A-Za-z0-9_]*|PJRT_[A-Za-z0-9_]*|LD_LIBRARY_PATH)=')
+TPULAB_END
+fi`;

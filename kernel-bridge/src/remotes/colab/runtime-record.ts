@@ -29,11 +29,7 @@ export interface RuntimeFiles {
 }
 
 export class RuntimeRecords {
-  readonly #folder: string;
-
-  constructor(folder: string) {
-    this.#folder = folder;
-  }
+  constructor(private readonly folder: string) {}
 
   /** Null: no runtime is known. */
   async read(): Promise<RuntimeRecord | null> {
@@ -49,7 +45,7 @@ export class RuntimeRecords {
 
   /** Names a new runtime, and makes its folder and key. It is written down before anything is created. */
   async begin(before: readonly string[]): Promise<RuntimeRecord> {
-    await this.#makeFolder(this.#folder);
+    await this.#makeFolder(this.folder);
     const session = `tpulab-${randomBytes(4).toString('hex')}`;
     const { key } = this.filesOf(session);
     await this.#makeFolder(path.dirname(key));
@@ -59,7 +55,7 @@ export class RuntimeRecords {
   }
 
   async write(record: RuntimeRecord): Promise<RuntimeRecord> {
-    await this.#makeFolder(this.#folder);
+    await this.#makeFolder(this.folder);
     await writeAtomically(this.#file, JSON.stringify(record));
     return record;
   }
@@ -72,7 +68,7 @@ export class RuntimeRecords {
   }
 
   filesOf(session: string): RuntimeFiles {
-    const folder = path.join(this.#folder, session);
+    const folder = path.join(this.folder, session);
     return {
       config: path.join(folder, 'sessions.json'),
       key: path.join(folder, 'id_ed25519'),
@@ -82,12 +78,12 @@ export class RuntimeRecords {
 
   /** For questions about the whole account, while there is no runtime. */
   async emptyConfig(): Promise<string> {
-    await this.#makeFolder(this.#folder);
-    return path.join(this.#folder, 'none.json');
+    await this.#makeFolder(this.folder);
+    return path.join(this.folder, 'none.json');
   }
 
   get #file(): string {
-    return path.join(this.#folder, 'runtime.json');
+    return path.join(this.folder, 'runtime.json');
   }
 
   async #makeFolder(folder: string): Promise<void> {

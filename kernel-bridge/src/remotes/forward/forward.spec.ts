@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { BridgeError } from '../../http/errors.js';
+import { BridgeError } from '../../platform/bridge-error.js';
 import { HandshakeRefused } from '../../http/upgrades.js';
 import { RemoteGateway } from '../remote-gateway.js';
 import { farSocket, forwardRequest, openFar } from './forwarder.js';

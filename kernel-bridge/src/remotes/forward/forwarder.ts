@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { WebSocket } from 'ws';
-import { type BridgeError, RemoteBadAnswerError, RemoteUnavailableError } from '../../http/errors.js';
+import { type BridgeError, bridgeError } from '../../platform/bridge-error.js';
 import { type FarSocket, HandshakeRefused } from '../../http/upgrades.js';
 import type { Remotes } from '../remotes.js';
 import type { ReachableRemote } from '../contracts.js';
@@ -28,15 +28,15 @@ interface Lane {
 }
 
 export class Forwarder implements Disposable {
-  readonly #remotes: Remotes;
-  readonly #requested: RequestedHere;
   readonly #lanes = new Map<string, Lane>();
   readonly #listening: Disposable;
 
   /** @param requested where it is written down what is asked of the kernels there */
-  constructor(remotes: Remotes, requested: RequestedHere, log: Logger) {
-    this.#remotes = remotes;
-    this.#requested = requested;
+  constructor(
+    private readonly remotes: Remotes,
+    private readonly requested: RequestedHere,
+    log: Logger
+  ) {
     this.#listening = remotes.onReachable((name, found) => {
       this.#close(name);
       const failed = (err: unknown): void =>
@@ -84,18 +84,18 @@ export class Forwarder implements Disposable {
   #reading(name: string, target: string): (request: SeenRequest) => void {
     const kernelId = /^\/api\/kernels\/([^/?]+)\/channels(\?|$)/.exec(target)?.[1];
     return request => {
-      if (kernelId !== undefined) this.#requested.note(name, kernelId, request);
+      if (kernelId !== undefined) this.requested.note(name, kernelId, request);
     };
   }
 
   #lane(name: string): Lane {
     const lane = this.#lanes.get(name);
     if (lane) return lane;
-    throw new RemoteUnavailableError(name, this.#remotes.get(name).whyAway());
+    throw bridgeError('remote_unavailable', name, this.remotes.get(name).whyAway());
   }
 
   #refused(name: string): void {
-    this.#remotes.find(name)?.renew();
+    this.remotes.find(name)?.renew();
   }
 
   #close(name: string): void {
@@ -157,12 +157,16 @@ export async function forwardRequest(forward: ForwardRequest): Promise<void> {
 
 /** In our words, whatever was said at the other end. */
 function explained(error: unknown, { name, refused }: Forwarding): BridgeError {
-  if (error instanceof BadAnswer) return new RemoteBadAnswerError(name, error.message, error.cause);
+  if (error instanceof BadAnswer) return bridgeError('remote_bad_answer', name, error.message, error.cause);
   if (error instanceof TokenRefused) {
     refused();
-    return new RemoteUnavailableError(name, `${error.message}; requesting a new one`);
+    return bridgeError('remote_unavailable', name, `${error.message}; requesting a new one`);
   }
-  return new RemoteUnavailableError(name, `its server did not answer (${codeOf(error) || 'no connection'})`);
+  return bridgeError(
+    'remote_unavailable',
+    name,
+    `its server did not answer (${codeOf(error) || 'no connection'})`
+  );
 }
 
 /** @throws BridgeError, HandshakeRefused */

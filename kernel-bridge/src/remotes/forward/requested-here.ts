@@ -36,12 +36,9 @@ export interface RequestedHereOptions {
 }
 
 export class RequestedHere implements AsyncDisposable {
-  readonly #options: RequestedHereOptions;
   readonly #remotes = new Map<string, KnownExecutions>();
 
-  constructor(options: RequestedHereOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: RequestedHereOptions) {}
 
   /** Remembered at once; written soon after. */
   note(remote: string, kernelId: string, execution: RequestedExecution): void {
@@ -73,26 +70,24 @@ export class RequestedHere implements AsyncDisposable {
 
   /** @param remote a name that was checked: it becomes a file's */
   #open(remote: string): KnownExecutions {
-    const { stateDir, log, maxExecutions = MAX_EXECUTIONS } = this.#options;
+    const { stateDir, log, maxExecutions = MAX_EXECUTIONS } = this.options;
     return new KnownExecutions(path.join(stateDir, 'requested', remote), maxExecutions, log);
   }
 }
 
 class KnownExecutions {
   readonly loaded: Promise<void>;
-  readonly #file: string;
-  readonly #max: number;
-  readonly #log: Logger;
   /** In the order in which they were requested. */
   #digests = new Set<string>();
   #unwritten: string[] = [];
   #lines = 0;
   #writing: Promise<void> | null = null;
 
-  constructor(file: string, max: number, log: Logger) {
-    this.#file = file;
-    this.#max = max;
-    this.#log = log;
+  constructor(
+    private readonly file: string,
+    private readonly max: number,
+    private readonly log: Logger
+  ) {
     this.loaded = this.#load();
   }
 
@@ -113,7 +108,7 @@ class KnownExecutions {
   }
 
   async #load(): Promise<void> {
-    const text = await readFile(this.#file, 'utf8').catch(() => '');
+    const text = await readFile(this.file, 'utf8').catch(() => '');
     const lines = text.split('\n').filter(line => LINE.test(line));
     this.#lines = lines.length;
     // Those that were added meanwhile are newer.
@@ -128,29 +123,29 @@ class KnownExecutions {
       this.#unwritten = [];
       this.#forget();
       try {
-        await mkdir(path.dirname(this.#file), { recursive: true, mode: 0o700 });
-        if (this.#lines + lines.length > 2 * this.#max) await this.#rewrite();
+        await mkdir(path.dirname(this.file), { recursive: true, mode: 0o700 });
+        if (this.#lines + lines.length > 2 * this.max) await this.#rewrite();
         else await this.#append(lines);
       } catch (error) {
         // What is in memory still counts; after a restart these outputs are shown as those of a stranger.
-        this.#log.warn({ file: this.#file, err: error }, 'a request to a machine could not be written down');
+        this.log.warn({ file: this.file, err: error }, 'a request to a machine could not be written down');
       }
     }
   }
 
   async #append(lines: readonly string[]): Promise<void> {
-    await appendFile(this.#file, `${lines.join('\n')}\n`, { mode: 0o600 });
+    await appendFile(this.file, `${lines.join('\n')}\n`, { mode: 0o600 });
     this.#lines += lines.length;
   }
 
   async #rewrite(): Promise<void> {
-    await writeAtomically(this.#file, `${[...this.#digests].join('\n')}\n`);
+    await writeAtomically(this.file, `${[...this.#digests].join('\n')}\n`);
     this.#lines = this.#digests.size;
   }
 
   #forget(): void {
     for (const oldest of this.#digests) {
-      if (this.#digests.size <= this.#max) return;
+      if (this.#digests.size <= this.max) return;
       this.#digests.delete(oldest);
     }
   }

@@ -3,7 +3,7 @@ import type { RemoteCandidates } from '@tpulab/protocol';
 import { told, RemoteProblem } from '../remote-error.js';
 import { type Gcloud, gcloudSetting, LISTS } from './gcloud.js';
 import type { GcloudSource } from './machine.js';
-import { InvalidRequestError } from '../../http/errors.js';
+import { bridgeError } from '../../platform/bridge-error.js';
 
 type Found = RemoteCandidates['gcloud'];
 type Machine = Found['machines'][number];
@@ -120,7 +120,8 @@ export async function withZone(
   const { product, name, project } = source;
   const zones = await zonesOf(gcloud, source, signal).catch((error: unknown) => {
     signal.throwIfAborted();
-    throw new InvalidRequestError(
+    throw bridgeError(
+      'invalid_request',
       `In which zone is ${name}? Add the zone, as in us-east5-b. ${told(error).message}`,
       error
     );
@@ -128,12 +129,14 @@ export async function withZone(
   const [only, ...others] = zones;
   if (only === undefined) {
     const where = project === undefined ? 'the project that gcloud is set to' : `the project ${project}`;
-    throw new InvalidRequestError(
+    throw bridgeError(
+      'invalid_request',
       `There is no ${product} named ${name} in ${where}. Check the name, or add the project or the zone.`
     );
   }
   if (others.length > 0) {
-    throw new InvalidRequestError(
+    throw bridgeError(
+      'invalid_request',
       `There is more than one ${product} named ${name}: in ${zones.join(', ')}. Add the zone, as in ${only}.`
     );
   }

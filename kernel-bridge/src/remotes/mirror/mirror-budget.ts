@@ -50,18 +50,15 @@ interface Piece {
 const ORDER = { aside: 0, segment: 1, newest: 2 } as const;
 
 export class MirrorBudget {
-  readonly #options: MirrorBudgetOptions;
   readonly #open = new Map<string, BudgetedJournal>();
   #used: number | null = null;
   #toldAt = -Infinity;
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(options: MirrorBudgetOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: MirrorBudgetOptions) {}
 
   get kernelBytes(): number {
-    return Math.min(this.#options.limits.kernelBytes, this.#options.limits.totalBytes);
+    return Math.min(this.options.limits.kernelBytes, this.options.limits.totalBytes);
   }
 
   opened(journal: BudgetedJournal): Disposable {
@@ -73,7 +70,7 @@ export class MirrorBudget {
   spend(journal: BudgetedJournal, bytes: number, write: () => Promise<void>): Promise<void> {
     const done = this.#turn.then(async () => {
       this.#used ??= (await this.#pieces()).reduce((sum, piece) => sum + piece.bytes, 0);
-      if (this.#used + bytes > this.#options.limits.totalBytes) await this.#makeRoom(journal, bytes);
+      if (this.#used + bytes > this.options.limits.totalBytes) await this.#makeRoom(journal, bytes);
       await write();
       this.#used += Math.max(bytes, FILE_BYTES);
     });
@@ -91,7 +88,7 @@ export class MirrorBudget {
   }
 
   async #makeRoom(journal: BudgetedJournal, bytes: number): Promise<void> {
-    const { totalBytes } = this.#options.limits;
+    const { totalBytes } = this.options.limits;
     const pieces = await this.#pieces();
     let used = pieces.reduce((sum, piece) => sum + piece.bytes, 0);
     const wanted = Math.max(totalBytes * LEFT - bytes, 0);
@@ -109,7 +106,7 @@ export class MirrorBudget {
     this.#used = used;
     if (!removed || performance.now() - this.#toldAt < TOLD_MS) return;
     this.#toldAt = performance.now();
-    this.#options.onFull?.();
+    this.options.onFull?.();
   }
 
   async #remove({ kind, place }: Piece): Promise<void> {
@@ -123,7 +120,7 @@ export class MirrorBudget {
   }
 
   async #pieces(): Promise<Piece[]> {
-    const kernels = path.join(this.#options.directory, 'kernels');
+    const kernels = path.join(this.options.directory, 'kernels');
     const pieces: Piece[] = [];
     for (const kernelId of await readdir(kernels).catch(() => [])) {
       const kernelDir = path.join(kernels, kernelId);

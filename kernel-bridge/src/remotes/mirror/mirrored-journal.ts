@@ -31,7 +31,6 @@ const SYNC_MS = 1000;
 
 export class MirroredJournal implements AsyncDisposable {
   readonly journalDir: string;
-  readonly #budget: MirrorBudget | null;
   readonly #counted: Disposable | null;
   #segment: SegmentWriter | null = null;
   /** Bytes of each segment, the oldest first. */
@@ -42,10 +41,9 @@ export class MirroredJournal implements AsyncDisposable {
 
   private constructor(
     readonly kernelDir: string,
-    budget: MirrorBudget | null
+    private readonly budget: MirrorBudget | null
   ) {
     this.journalDir = path.join(kernelDir, 'journal');
-    this.#budget = budget;
     this.#counted = budget?.opened(this) ?? null;
   }
 
@@ -78,12 +76,12 @@ export class MirroredJournal implements AsyncDisposable {
     if (range.firstSeq < this.#nextSeq) {
       throw new StreamError(`Record ${range.firstSeq} came again after record ${this.#nextSeq - 1}.`);
     }
-    if (this.#budget === null) await this.#write(range, bytes);
-    else await this.#budget.spend(this, bytes.length, () => this.#write(range, bytes));
+    if (this.budget === null) await this.#write(range, bytes);
+    else await this.budget.spend(this, bytes.length, () => this.#write(range, bytes));
   }
 
   async #write(range: RecordStretch, bytes: Buffer): Promise<void> {
-    const most = segmentBytesFor(this.#budget?.kernelBytes ?? Infinity);
+    const most = segmentBytesFor(this.budget?.kernelBytes ?? Infinity);
     const isFull =
       this.#segment !== null &&
       this.#segment.bytes > SEGMENT_HEADER_BYTES &&
@@ -139,7 +137,7 @@ export class MirroredJournal implements AsyncDisposable {
       tooMany,
       segmentsOver(
         this.#segments.map(bytes => ({ bytes })),
-        this.#budget?.kernelBytes ?? Infinity
+        this.budget?.kernelBytes ?? Infinity
       )
     );
     if (count === 0) return;

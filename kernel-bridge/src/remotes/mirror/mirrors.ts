@@ -8,8 +8,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { MirroredKernel } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { type JournalLimits, JournalReader } from '../../journal/index.js';
-import { type JournalFolder, bytesOf, findJournals } from '../../kernels/journal-folders.js';
-import { readEnded, SHUT_DOWN } from '../../kernels/ended-kernel.js';
+import {
+  bytesOf,
+  findJournals,
+  type JournalFolder,
+  readEnded,
+  SHUT_DOWN
+} from '../../kernels/journal-folders.js';
 import { documentsOfKernel } from '../../kernels/kernel-documents.js';
 import { JournalSweeper } from '../../kernels/journal-sweeper.js';
 import { OutputsOfKernels } from '../../outputs/index.js';
@@ -65,12 +70,9 @@ const NOTHING: MirrorTotals = { kernels: 0, bytes: 0, behindBytes: 0, putAside: 
 const MEASURE_MS = 2000;
 
 export class Mirrors implements AsyncDisposable {
-  readonly #options: MirrorsOptions;
   readonly #kept = new Map<string, Kept>();
 
-  constructor(options: MirrorsOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: MirrorsOptions) {}
 
   /** A remote can be reached, perhaps at another place than before. */
   attach(remote: string, gateway: RemoteMirrorOptions['gateway']): Promise<void> {
@@ -136,12 +138,12 @@ export class Mirrors implements AsyncDisposable {
   #open(remote: string): Kept {
     const known = this.#kept.get(remote);
     if (known) return known;
-    const { limits, log } = this.#options;
+    const { limits, log } = this.options;
     const directory = this.#directoryOf(remote);
     const kept: Kept = {
       directory,
       progress: new Map(),
-      space: new MirrorBudget({ directory, limits, onFull: () => this.#options.onFull?.(remote) }),
+      space: new MirrorBudget({ directory, limits, onFull: () => this.options.onFull?.(remote) }),
       known: new Set(),
       restarts: new Map(),
       sweeper: new JournalSweeper({
@@ -170,7 +172,7 @@ export class Mirrors implements AsyncDisposable {
   }
 
   async #start(remote: string, kept: Kept, gateway: RemoteMirrorOptions['gateway']): Promise<void> {
-    const { log, silenceMs } = this.#options;
+    const { log, silenceMs } = this.options;
     const folders = await findJournals(kept.directory, isUnfinished);
     const unfinished = folders.filter(({ endedAt }) => endedAt === null).map(({ kernelId }) => kernelId);
     for (const kernelId of await readdir(path.join(kept.directory, 'kernels')).catch(() => []))
@@ -179,7 +181,7 @@ export class Mirrors implements AsyncDisposable {
       space: kept.space,
       known: kept.known,
       restarts: kept.restarts,
-      onLog: line => this.#options.onLog?.(remote, line),
+      onLog: line => this.options.onLog?.(remote, line),
       gateway,
       unfinished,
       folderOf: kernelId => path.join(kept.directory, 'kernels', kernelId),
@@ -200,7 +202,7 @@ export class Mirrors implements AsyncDisposable {
   }
 
   #directoryOf(remote: string): string {
-    return path.join(this.#options.stateDir, 'mirrors', remote);
+    return path.join(this.options.stateDir, 'mirrors', remote);
   }
 
   #measureSoon(remote: string, kept: Kept): void {
@@ -216,7 +218,7 @@ export class Mirrors implements AsyncDisposable {
     const totals = { ...(await kept.space.use()), behindBytes };
     const isSame = isDeepStrictEqual(totals, kept.totals);
     kept.totals = totals;
-    if (!isSame) this.#options.onChange?.(remote);
+    if (!isSame) this.options.onChange?.(remote);
   }
 }
 

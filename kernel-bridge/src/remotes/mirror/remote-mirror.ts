@@ -6,12 +6,15 @@ import { setMaxListeners } from 'node:events';
 import { Value } from '@sinclair/typebox/value';
 import { KernelEvent } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { RemoteGateway } from '../remote-gateway.js';
-import { followJournal, RestartStorm } from './kernel-mirror.js';
+import { type RemoteAnswer, RemoteGateway } from '../remote-gateway.js';
 import type { MirrorBudget } from './mirror-budget.js';
 import { MirroredJournal } from './mirrored-journal.js';
-import { FrameBudget } from './stream-frames.js';
+import { FrameBudget, framesOf, StreamError } from './stream-frames.js';
 import { pause } from '../../platform/waiting.js';
+import { writeAtomically } from '../../platform/write-atomically.js';
+import type { Readable } from 'node:stream';
+import path from 'node:path';
+import { KernelDocuments } from '../../kernels/kernel-documents.js';
 
 export interface RemoteMirrorOptions {
   /** How its gateway is reached. */
@@ -48,7 +51,6 @@ const MAX_KERNELS = 2_000;
 const MAX_EVENTS_BYTES = 4 * 1024 * 1024;
 
 export class RemoteMirror implements AsyncDisposable {
-  readonly #options: RemoteMirrorOptions;
   readonly #gateway: RemoteGateway;
   readonly #over = new AbortController();
   readonly #following = new Map<string, Promise<void>>();
@@ -56,8 +58,7 @@ export class RemoteMirror implements AsyncDisposable {
   readonly #budget = new FrameBudget();
   readonly #watching: Promise<void>;
 
-  constructor(options: RemoteMirrorOptions) {
-    this.#options = options;
+  constructor(private readonly options: RemoteMirrorOptions) {
     // Each kernel that is followed waits for it.
     setMaxListeners(0, this.#over.signal);
     this.#gateway = new RemoteGateway(options.gateway, err =>
@@ -109,7 +110,7 @@ export class RemoteMirror implements AsyncDisposable {
   #follow(kernelId: string): void {
     // It becomes a folder's name.
     if (!KERNEL_ID.test(kernelId) || this.#following.has(kernelId) || this.#over.signal.aborted) return;
-    const { known } = this.#options;
+    const { known } = this.options;
     if (known.size >= MAX_KERNELS && !known.has(kernelId)) return;
     known.add(kernelId);
     if (this.#following.size >= MAX_FOLLOWED) {
@@ -118,10 +119,7 @@ export class RemoteMirror implements AsyncDisposable {
     }
     const followed = this.#run(kernelId)
       .catch((error: unknown) => {
-        this.#options.log.error(
-          { kernelId, err: error },
-          'the journal of a remote kernel cannot be mirrored'
-        );
+        this.options.log.error({ kernelId, err: error }, 'the journal of a remote kernel cannot be mirrored');
       })
       .finally(() => {
         this.#following.delete(kernelId);
@@ -134,7 +132,7 @@ export class RemoteMirror implements AsyncDisposable {
   }
 
   #mayRestart(kernelId: string): boolean {
-    const { restarts } = this.#options;
+    const { restarts } = this.options;
     const now = performance.now();
     const recent = (restarts.get(kernelId) ?? []).filter(at => now - at < 60_000);
     if (recent.length >= RESTARTS) return false;
@@ -143,12 +141,12 @@ export class RemoteMirror implements AsyncDisposable {
   }
 
   async #run(kernelId: string): Promise<void> {
-    const { log, onProgress, onLog, silenceMs, space } = this.#options;
+    const { log, onProgress, onLog, silenceMs, space } = this.options;
     const { signal } = this.#over;
     for (let attempt = 0; !signal.aborted; attempt++) {
       const tell = (progress: KernelProgress): void => onProgress(kernelId, progress);
       try {
-        await using journal = await MirroredJournal.open(this.#options.folderOf(kernelId), space);
+        await using journal = await MirroredJournal.open(this.options.folderOf(kernelId), space);
         const before = journal.nextSeq;
         const end = await followJournal({
           gateway: this.#gateway,
@@ -201,4 +199,104 @@ function eventsOf(text: string): readonly unknown[] {
 
 function retryMs(attempt: number): number {
   return Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempt, 10), LONGEST_RETRY_MS);
+}
+
+/* Follows the journal of one kernel of a remote for as long as the remote can be reached and the kernel lives. */
+
+/** It is left alone for a while. */
+class RestartStorm extends StreamError {}
+
+/** `ended`: all of it is here. `unknown`: the remote has no such kernel and no journal of one. */
+export type FollowEnd = 'ended' | 'unknown' | 'disconnected';
+
+export interface FollowOptions {
+  readonly gateway: RemoteGateway;
+  readonly kernelId: string;
+  readonly journal: MirroredJournal;
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+  /** Of its remote. */
+  readonly budget: FrameBudget;
+  readonly onProgress: (progress: { readonly behindBytes: number }) => void;
+  /** Whether the remote may begin another journal for this kernel now. */
+  readonly mayRestart: () => boolean;
+  /** Without a byte for so long the connection counts as lost; the remote says its standing more often. */
+  readonly silenceMs?: number;
+}
+
+const SILENCE_MS = 35_000;
+
+/** Rejects with a `StreamError` when the remote sends what is not a journal, and with the system's error when our disk fails. */
+export async function followJournal(options: FollowOptions): Promise<FollowEnd> {
+  const { gateway, kernelId, journal, signal, log } = options;
+  let response: RemoteAnswer;
+  try {
+    const silenceMs = options.silenceMs ?? SILENCE_MS;
+    response = await gateway.answer({ method: 'GET', target: pathOf(kernelId, journal), signal, silenceMs });
+  } catch {
+    return 'disconnected';
+  }
+  if (response.status !== 200) {
+    response.body.destroy();
+    return response.status === 404 ? 'unknown' : 'disconnected';
+  }
+  await using documents = new KernelDocuments(journal.kernelDir, log);
+  let behindBytes = 0;
+  try {
+    for await (const frame of framesOf(guarded(response.body), { budget: options.budget, signal })) {
+      if (frame.kind === 'records') {
+        await journal.append(frame.bytes);
+        behindBytes = Math.max(behindBytes - frame.bytes.length, 0);
+      } else if (frame.kind === 'skipped') {
+        behindBytes = Math.max(behindBytes - frame.bytes, 0);
+      } else if (frame.note.kind === 'restart') {
+        if (!options.mayRestart()) throw new RestartStorm('the machine begins one journal after the other');
+        const lastSeq = journal.nextSeq - 1;
+        const aside = await journal.restart();
+        log.warn(
+          { kernelId, lastSeq, aside },
+          'the machine has another journal; the copy of the old one was archived'
+        );
+      } else if (frame.note.kind === 'standing') {
+        behindBytes = frame.note.behindBytes;
+        // Only helps to find the outputs later: no harm comes to the records, and it is tried again.
+        for (const each of frame.note.documents ?? []) await documents.note(each).catch(() => undefined);
+      } else if (frame.note.kind === 'ended') {
+        const { endedAt, reason, specName } = frame.note;
+        await writeAtomically(path.join(journal.kernelDir, 'ended.json'), {
+          kernelId,
+          specName,
+          endedAt,
+          reason
+        });
+        options.onProgress({ behindBytes: 0 });
+        return 'ended';
+      }
+      options.onProgress({ behindBytes });
+    }
+  } catch (error) {
+    if (error instanceof ConnectionLost) return 'disconnected';
+    throw error;
+  } finally {
+    response.body.destroy();
+  }
+  return 'disconnected';
+}
+
+function pathOf(kernelId: string, { nextSeq, checksum }: MirroredJournal): string {
+  const query = new URLSearchParams({ from: String(nextSeq) });
+  if (checksum !== undefined) query.set('checksum', String(checksum));
+  return `/bridge/v1/kernels/${encodeURIComponent(kernelId)}/journal/stream?${query.toString()}`;
+}
+
+class ConnectionLost extends Error {}
+
+/** Tells a lost connection apart from a failing disk of ours, which shows in the same loop. */
+async function* guarded(response: Readable): AsyncGenerator<Buffer, void, void> {
+  try {
+    yield* response as AsyncIterable<Buffer>;
+  } catch (cause) {
+    if (cause instanceof StreamError) throw cause;
+    throw new ConnectionLost('the connection was lost', { cause });
+  }
 }

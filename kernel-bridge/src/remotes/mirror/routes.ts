@@ -8,7 +8,7 @@ import {
   OutputsQuery,
   RemoteName
 } from '@tpulab/protocol';
-import { KernelNotFoundError } from '../../http/errors.js';
+import { bridgeError } from '../../platform/bridge-error.js';
 import type { OutputsOfKernels } from '../../outputs/index.js';
 import type { Mirrors } from './mirrors.js';
 import { failure } from '../../http/api-description.js';
@@ -23,7 +23,7 @@ const NO_JOURNAL = failure('Nothing from such a kernel is on this machine.');
 export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
   /** Names are the client's: nothing may be made for one that nobody has. */
   const outputsOf = async (name: string, kernelId: string): Promise<OutputsOfKernels> => {
-    if (!(await mirrors.has(name))) throw new KernelNotFoundError(kernelId);
+    if (!(await mirrors.has(name))) throw bridgeError('kernel_not_found', kernelId);
     return mirrors.outputs(name);
   };
 

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { pipPlatforms, toolFromLock, uvPlatform } from './host-layout.js';
-import { isPublic, runsOn } from './wheel-urls.js';
+import { isPublic, runsOn } from './fetch-here.js';
 
 const DEFINITIONS = fileURLToPath(new URL('../../../../environments', import.meta.url));
 

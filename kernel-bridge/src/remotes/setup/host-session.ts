@@ -27,28 +27,26 @@ const KEPT_LINES = 40;
 
 export class HostSession {
   readonly signal: AbortSignal;
-  readonly #shell: RemoteShell;
   readonly #log: (line: string) => void;
 
   /** @param base our folder there, absolute */
   constructor(
-    shell: RemoteShell,
+    private readonly shell: RemoteShell,
     readonly base: string,
     options: { readonly signal: AbortSignal; readonly onLog: (line: string) => void }
   ) {
-    this.#shell = shell;
     this.signal = options.signal;
     this.#log = options.onLog;
   }
 
   get host(): string {
-    return this.#shell.host;
+    return this.shell.host;
   }
 
   async run(script: string, args: readonly string[], options: ScriptOptions): Promise<ScriptEnd> {
     const said = new Map<string, string>();
     const lines: string[] = [];
-    const { code, stderr } = await this.#shell.run(script, [this.base, ...args], {
+    const { code, stderr } = await this.shell.run(script, [this.base, ...args], {
       signal: this.signal,
       timeoutMs: options.timeoutMs,
       onLine: line => {
@@ -83,7 +81,7 @@ export class HostSession {
   }
 
   upload(localPath: string, name: string, onProgress: (bytes: number, total: number) => void): Promise<void> {
-    return this.#shell.upload(localPath, `${this.base}/${name}`, { signal: this.signal, onProgress });
+    return this.shell.upload(localPath, `${this.base}/${name}`, { signal: this.signal, onProgress });
   }
 
   log(line: string): void {

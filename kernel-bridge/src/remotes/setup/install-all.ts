@@ -2,7 +2,7 @@
 import { acceleratorFor } from './host-checks.js';
 import type { ChipTable } from '../../devices/index.js';
 import { findUv } from '../../environments/uv.js';
-import { type FetchContext, fetchTool } from './fetch-here.js';
+import { type FetchContext, fetchTool, isPublic, type WheelFile, wheelOf } from './fetch-here.js';
 import type { HostFacts } from './probe-script.js';
 import { DOWNLOAD_SCRIPT, EXIT, UNPACK_ARCHIVE_SCRIPT, UNPACK_WHEEL_SCRIPT } from './host-scripts.js';
 import { type HostSession, QUICK_MS, sendFile } from './host-session.js';
@@ -11,7 +11,6 @@ import { archiveOf, sha256Of } from './payload.js';
 import { hasEnvironment, type Platform, type SetupContext, type ToolWheel } from './host-layout.js';
 import { type RunningStage, SetupError, type StageReporter } from './stage-reporter.js';
 import path from 'node:path';
-import { isPublic, type WheelFile, wheelOf } from './wheel-urls.js';
 
 export interface Installation {
   readonly session: HostSession;
@@ -169,7 +168,7 @@ const DOWNLOAD_MS = 30 * 60_000;
 const UNPACK_MS = 10 * 60_000;
 
 /** Puts Node or uv on a host: fetched there where the host reaches the package index, else fetched here and sent. Says which. */
-export async function installTool(
+async function installTool(
   installation: ToolInstallation
 ): Promise<'downloaded by the machine' | 'sent from this computer'> {
   const { session, tool, place } = installation;
@@ -215,7 +214,7 @@ async function downloadThere(
   return false;
 }
 
-export function checksumWrong(session: HostSession, file: string): SetupError {
+function checksumWrong(session: HostSession, file: string): SetupError {
   return new SetupError(
     'setup_checksum_wrong',
     `${file} arrived on ${session.host} with a wrong checksum and was removed; connect again. If that does not help, something is modifying your downloads.`

@@ -23,11 +23,7 @@ export interface RunningStage {
 }
 
 export class StageReporter {
-  readonly #tell: (stage: RemoteStage) => void;
-
-  constructor(tell: (stage: RemoteStage) => void) {
-    this.#tell = tell;
-  }
+  constructor(private readonly tell: (stage: RemoteStage) => void) {}
 
   /** `work` says in the end what was done, for people. */
   async run<Value>(
@@ -42,7 +38,7 @@ export class StageReporter {
       detail: string | null,
       fraction: number | null,
       transfer: Transfer | null = null
-    ): void => this.#tell({ name, title, state, detail, fraction, ...(transfer && { transfer }) });
+    ): void => this.tell({ name, title, state, detail, fraction, ...(transfer && { transfer }) });
     const at: RunningStage['at'] = (text, fraction = null, transfer = null) => {
       last = text;
       tell('running', text, fraction === null ? null : Math.min(1, Math.max(0, fraction)), transfer);
@@ -65,7 +61,7 @@ export class StageReporter {
   }
 
   skip(name: StageName, detail: string, title: string = STAGE_TITLES[name]): void {
-    this.#tell({ name, title, state: 'skipped', detail, fraction: null });
+    this.tell({ name, title, state: 'skipped', detail, fraction: null });
   }
 }
 

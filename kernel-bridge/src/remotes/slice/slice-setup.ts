@@ -65,15 +65,13 @@ interface Meeting {
 }
 
 export class SliceSetup {
-  readonly #options: SliceSetupOptions;
   readonly #first: Promise<Meeting | null>;
   #meet!: (meeting: Meeting | null) => void;
   readonly #ready: Promise<readonly PromiseSettledResult<ReadyHost>[]>;
   readonly #reaching = pLimit(SESSIONS);
 
   /** Begins with all hosts. */
-  constructor(options: SliceSetupOptions) {
-    this.#options = options;
+  constructor(private readonly options: SliceSetupOptions) {
     this.#first = new Promise(resolve => (this.#meet = resolve));
     const limit = pLimit(HOSTS_AT_ONCE);
     this.#ready = Promise.allSettled(
@@ -89,7 +87,7 @@ export class SliceSetup {
 
   /** The hosts of the kernel that is offered there now; null: none is. A check says how it is called, or which host is not ready and why. */
   async offer(name: string, first: FirstHost): Promise<readonly ReadyHost[] | null> {
-    const { wanted, onCheck, hosts, before = [] } = this.#options;
+    const { wanted, onCheck, hosts, before = [] } = this.options;
     try {
       const said = await this.#run(first.shell, KEY_SCRIPT, [first.equipped.folder], QUICK_MS);
       this.#meet({ host: first, publicKey: checked(said.trim(), PUBLIC_KEY, first.shell.host) });
@@ -126,7 +124,7 @@ export class SliceSetup {
   }
 
   async #prepare(host: OtherHost, row: Row): Promise<ReadyHost> {
-    const { equip, withShell, wanted } = this.#options;
+    const { equip, withShell, wanted } = this.options;
     row('SSH');
     return withShell(host, async shell => {
       const { python } = await equip(shell, {
@@ -153,7 +151,7 @@ export class SliceSetup {
   }
 
   async #admit(shell: RemoteShell, publicKey: string, python: string) {
-    const { signal } = this.#options.wanted;
+    const { signal } = this.options.wanted;
     const { code, stdout, stderr } = await shell.run(ADMIT_SCRIPT, [publicKey, python], {
       signal,
       timeoutMs: ADMIT_MS
@@ -184,7 +182,7 @@ export class SliceSetup {
     const { code, stdout, stderr } = await first.shell.run(
       REACH_SCRIPT,
       [first.equipped.folder, String(index), user],
-      { signal: this.#options.wanted.signal, timeoutMs: REACH_MS, stdin: known }
+      { signal: this.options.wanted.signal, timeoutMs: REACH_MS, stdin: known }
     );
     const address = /^address\t(.+)$/m.exec(stdout)?.[1] ?? '';
     if (code === 0 && addresses.includes(address)) return address;
@@ -218,7 +216,7 @@ export class SliceSetup {
     timeoutMs: number,
     stdin = ''
   ): Promise<string> {
-    const { signal } = this.#options.wanted;
+    const { signal } = this.options.wanted;
     const { code, stdout, stderr } = await shell.run(script, args, { signal, timeoutMs, stdin });
     if (code !== 0) throw failed(`${shell.host} could not be prepared for the slice`, stderr);
     return stdout;
@@ -226,7 +224,7 @@ export class SliceSetup {
 
   /** One row of the stages for the whole of a host. */
   async #row(host: OtherHost, work: (row: Row) => Promise<ReadyHost>): Promise<ReadyHost> {
-    const { onStage, wanted } = this.#options;
+    const { onStage, wanted } = this.options;
     try {
       const ready = await work((detail, more) => onStage(hostStage(host, 'running', detail, more)));
       onStage(hostStage(host, 'done', `${ready.user}@${ready.address}`));

@@ -16,13 +16,12 @@ const QUESTION_CHARACTERS = 16 * 1024;
 
 export class Askpass implements AsyncDisposable {
   readonly #answerers = new Map<string, Answerer>();
-  readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  readonly #folder: string;
 
-  private constructor(server: Server, folder: string) {
-    this.#server = server;
-    this.#folder = folder;
+  private constructor(
+    private readonly server: Server,
+    private readonly folder: string
+  ) {
     server.on('connection', socket => this.#serve(socket));
   }
 
@@ -64,20 +63,20 @@ export class Askpass implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#answerers.clear();
     for (const socket of this.#sockets) socket.destroy();
-    await new Promise(resolve => this.#server.close(resolve));
+    await new Promise(resolve => this.server.close(resolve));
     for (const file of [this.#script, this.#program, this.#socketPath]) await rm(file, { force: true });
   }
 
   get #script(): string {
-    return path.join(this.#folder, 'askpass.cjs');
+    return path.join(this.folder, 'askpass.cjs');
   }
 
   get #program(): string {
-    return path.join(this.#folder, 'askpass');
+    return path.join(this.folder, 'askpass');
   }
 
   get #socketPath(): string {
-    return path.join(this.#folder, 'ask.sock');
+    return path.join(this.folder, 'ask.sock');
   }
 
   #serve(socket: Socket): void {

@@ -30,12 +30,11 @@ export interface MasterOptions {
 export class SshMaster implements AsyncDisposable {
   /** Resolves with the reason when the connection has ended. */
   readonly lost: Promise<RemoteProblem>;
-  readonly #process: SshProcess;
-  readonly #options: MasterOptions;
 
-  private constructor(process: SshProcess, options: MasterOptions) {
-    this.#process = process;
-    this.#options = options;
+  private constructor(
+    private readonly process: SshProcess,
+    private readonly options: MasterOptions
+  ) {
     this.lost = process.ended.then(({ code }) => lostProblem(options.target, process.errors, code));
   }
 
@@ -76,16 +75,16 @@ export class SshMaster implements AsyncDisposable {
   }
 
   get controlPath(): string {
-    return this.#options.controlPath;
+    return this.options.controlPath;
   }
 
   get isOver(): boolean {
-    return this.#process.isOver;
+    return this.process.isOver;
   }
 
   /** How often sshd has refused a connection: it allows a forwarding, and refuses when it is used. */
   get refusals(): number {
-    return this.#process.errors.filter(isRefusal).length;
+    return this.process.errors.filter(isRefusal).length;
   }
 
   /** Forwards connections to a unix socket here to one on the host, or to `127.0.0.1:PORT` there. */
@@ -110,12 +109,12 @@ export class SshMaster implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#process.end();
+    await this.process.end();
     await rm(this.controlPath, { force: true });
   }
 
   async #request(args: readonly string[], signal: AbortSignal, what: string): Promise<void> {
-    const { program, controlPath, log } = this.#options;
+    const { program, controlPath, log } = this.options;
     const ssh = await SshProcess.start({
       program,
       args: viaMaster(controlPath, args),

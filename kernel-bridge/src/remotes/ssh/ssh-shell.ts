@@ -32,17 +32,15 @@ export interface SshShellOptions {
 
 export class SshShell implements RemoteShell {
   readonly host: string;
-  readonly #options: SshShellOptions;
   #noise: string | null = null;
 
-  constructor(options: SshShellOptions) {
-    this.#options = options;
+  constructor(private readonly options: SshShellOptions) {
     this.host = options.host;
   }
 
   /** For programs that bring their own ssh: the connection that stands. */
   get transport(): { readonly program: string; readonly controlPath: string } {
-    return this.#options;
+    return this.options;
   }
 
   /** The first line that a start-up file there has printed; null: none has. */
@@ -146,7 +144,7 @@ export class SshShell implements RemoteShell {
     // Read from now on: what a program writes that ends before anybody reads it is lost.
     const input = isStream(stdin) ? pipelineTo(stdin) : stdin;
     const mark = `tpulab-${randomBytes(8).toString('hex')}`;
-    const { program, controlPath, preamble = '' } = this.#options;
+    const { program, controlPath, preamble = '' } = this.options;
     const hasInput = stdin !== '';
     const begin = `printf '\\n%s\\n' ${mark}\n${hasInput ? SKIP.replace('MARK', mark) : ''}`;
     const ssh = await SshProcess.start({
