@@ -2,7 +2,7 @@
 /**
  * `npm run test:aot`: makes an environment with the TPU compiler (684 MB) and compiles training steps ahead of time for
  * v4, v5e, v5p, v6e and 7x: those of `tpulab check`, the diffusion recipe's, and those of PyTorch recipes, which the
- * environment with torch_tpu exports. No TPU is needed, and nothing runs on one. A whole run of the PyTorch half writes the table in docs/runtime.md.
+ * environment with torch_tpu exports. No TPU is needed, and nothing runs on one. A whole run of the PyTorch half writes the table in docs/recipe-notes.md.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -61,9 +61,9 @@ const environment = {
 const results = path.join(checkout.testEnvs, 'aot-results.jsonl');
 const [BEGIN, END] = ['<!-- table: npm run test:aot -->', '<!-- end of the table -->'];
 
-/** Puts what the compiler said of each step into the table of docs/runtime.md. */
+/** Puts what the compiler said of each step into the table of docs/recipe-notes.md. */
 function writeTable() {
-  const document = path.join(checkout.root, 'docs', 'runtime.md');
+  const document = path.join(checkout.root, 'docs', 'recipe-notes.md');
   const found = readFileSync(results, 'utf8')
     .trim()
     .split('\n')

@@ -8,6 +8,7 @@ import { copyFile, cp, mkdir, readFile, rename, rm, writeFile } from 'node:fs/pr
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { commandLinePage } from './docs/command-line.mjs';
+import { settingsTables } from './docs/settings.mjs';
 import { stagePages } from './docs/stage.mjs';
 import { checkout } from './setup/checkout.mjs';
 import { SetupProblem } from './setup/setup-problem.mjs';
@@ -31,7 +32,11 @@ async function main() {
   await installVitePress();
   const source = path.join(WORK, 'src');
   await stagePages(source, {
-    made: { 'command-line': await commandLinePage(), 'python-api': await pythonPage() }
+    made: {
+      'command-line': await commandLinePage(),
+      'python-api': await pythonPage(),
+      ...(await settingsTables())
+    }
   });
   const config = path.join(source, '.vitepress');
   await mkdir(path.join(config, 'theme'), { recursive: true });

@@ -3,7 +3,7 @@
  *
  * The outputs are compacted as a notebook would show them. An execution is told whole or not at all: a page that asks with
  * `since` replaces what it has of the executions in the answer, and then goes on live with `resume=<until>` on the channels
- * socket. docs/outputs.md has the rules.
+ * socket. docs/server-api.md has the rules.
  */
 import { type Static, Type } from '@sinclair/typebox';
 

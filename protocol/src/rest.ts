@@ -54,7 +54,7 @@ export type BridgeAddress = Static<typeof BridgeAddress>;
 export const ErrorBody = Type.Object({
   message: Type.String(),
   reason: Type.Union([Type.String(), Type.Null()]),
-  code: Type.String({ description: 'stable code, listed in docs/errors.md' })
+  code: Type.String({ description: 'stable code, listed in docs/error-codes.md' })
 });
 export type ErrorBody = Static<typeof ErrorBody>;
 

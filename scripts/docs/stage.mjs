@@ -10,7 +10,7 @@ const DOCS = path.join(checkout.root, 'docs');
 
 /**
  * @param {string} folder which is emptied first
- * @param {{ made: Readonly<Record<string, string>> }} options `made`: text of each generated page by its name
+ * @param {{ made: Readonly<Record<string, string>> }} options `made`: each generated text by its name: a page, or what stands at `<!-- made: NAME -->` in one
  */
 export async function stagePages(folder, { made }) {
   await rm(folder, { recursive: true, force: true });
@@ -32,7 +32,8 @@ export async function stagePages(folder, { made }) {
     } else if (kind === 'made') {
       await put(folder, `${address}.md`, made[name] ?? '');
     } else {
-      const text = await readFile(path.join(DOCS, source), 'utf8');
+      const written = await readFile(path.join(DOCS, source), 'utf8');
+      const text = written.replace(/<!-- made: ([\w-]+) -->/g, (_, part) => made[part] ?? '');
       await put(folder, `${address}.md`, withLinks(text, path.posix.join('docs', source), address));
     }
   }

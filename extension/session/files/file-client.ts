@@ -7,7 +7,7 @@ import { trans } from '../text.js';
 /** A notebook with pictures over a slow network. */
 const TIMEOUT_MS = 120_000;
 
-/** The gateway said no. `code` is in docs/errors.md. */
+/** The gateway said no. `code` is in docs/error-codes.md. */
 export class FileRefusedError extends ServerConnection.ResponseError {
   constructor(
     response: Response,

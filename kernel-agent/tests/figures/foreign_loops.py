@@ -1,6 +1,6 @@
 """Loops as other people write them, each measured from outside too: what the agent reports against the truth.
 
-`python foreign_loops.py` writes the table of `docs/steps.md` (Python with jax, flax, optax and grain).
+`python foreign_loops.py` writes the table of `docs/step-clock.md` (Python with jax, flax, optax and grain).
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    page = ROOT / "docs" / "steps.md"
+    page = ROOT / "docs" / "step-clock.md"
     text = page.read_text()
     made = f"{BEGIN}\n\n{table()}\n\n{END}"
     page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: made, text, flags=re.DOTALL))

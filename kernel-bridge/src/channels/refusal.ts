@@ -10,7 +10,7 @@ import {
 } from '../jupyter/index.js';
 import { newMessage } from '../jupyter/kernel-message.js';
 
-/** Codes in `metadata.tpulab.code` of such an answer; docs/errors.md lists them. */
+/** Codes in `metadata.tpulab.code` of such an answer; docs/error-codes.md lists them. */
 export type RefusalCode = 'debugger_taken' | 'requests_held' | 'input_taken' | 'read_only' | 'not_permitted';
 
 export interface ClientRequest {

@@ -44,7 +44,7 @@ export async function describeApi(app: FastifyInstance, base: BaseUrl): Promise<
         title: 'TPULab server',
         version: String(PROTOCOL_VERSION),
         description:
-          "Jupyter's kernel API (`/api`) and the server's own (`/bridge/v1`). Errors carry a stable `code`; docs/errors.md lists them."
+          "Jupyter's kernel API (`/api`) and the server's own (`/bridge/v1`). Errors carry a stable `code`; docs/error-codes.md lists them."
       },
       servers: [{ url: base.path }],
       tags: [

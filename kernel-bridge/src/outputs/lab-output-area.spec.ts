@@ -110,7 +110,7 @@ describe('outputs as JupyterLab shows them', () => {
         const [entry] = area.entries();
         const text = entry?.output.output_type === 'stream' ? entry.output.text : '';
         const lineStart = text.lastIndexOf('\n') + 1;
-        // docs/outputs.md: what a page does with `cursor`.
+        // docs/server-api.md: what a page does with `cursor`.
         const restored = `${text}\r${text.slice(lineStart, entry?.cursor ?? 0)}`;
         const said = [restored, after].map(each => ({
           msgType: 'stream',

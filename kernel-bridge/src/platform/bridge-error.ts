@@ -6,7 +6,7 @@ const shown = (path: string): string => JSON.stringify(path.length > 200 ? `${pa
 const own = (message: string): string => message;
 const why = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** By code: the HTTP status, and the message from what it is about. docs/errors.md lists the same, and a test keeps both equal. */
+/** By code: the HTTP status, and the message from what it is about. docs/error-codes.md lists the same, and a test keeps both equal. */
 export const BRIDGE_ERRORS = {
   unauthorized: [403, () => 'This request has no valid token; send the header "Authorization: token TOKEN".'],
   /** The token is one for reading a notebook, and this is something else. */
