@@ -13,7 +13,7 @@ import {
   tpuNode,
   USER,
   whyNoStandIn
-} from '/work/wt/bridge/tests/stand-in-vm/index.js';
+} from '../../../../tests/stand-in-vm/index.js';
 import { bridgeBuild } from '../../faults/testing/bridge-build.js';
 import type { HostSetup } from '../../remotes/contracts.js';
 import { InstalledSetup } from '../../remotes/setup/host-setup.js';

@@ -18,10 +18,10 @@ import {
   queuedResource,
   tpuDryRun,
   tpuNode
-} from '/work/wt/bridge/tests/stand-in-vm/gcloud.js';
+} from '../../../../tests/stand-in-vm/gcloud.js';
 import { sliceWarning, withCloudRemedy } from '../resolve-source.js';
 import { explainSsh } from '../ssh/explain.js';
-import { USER } from '/work/wt/bridge/tests/stand-in-vm/accounts.js';
+import { USER } from '../../../../tests/stand-in-vm/accounts.js';
 import { addKey, findMachine, type GcloudSource, keyCommand, parseDryRun } from './machine.js';
 import { explainGcloud, type Gcloud, gcloudOnPath, withNames } from './gcloud.js';
 import { projectMachines } from './project-machines.js';
