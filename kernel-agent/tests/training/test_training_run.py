@@ -591,14 +591,30 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_checkpoint(keeper: KeeperD
     assert {step["index"] for step in told} <= set(range(10))
 
 
-def test_a_run_that_finished_or_was_stopped_is_not_resumed(tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     log = tmp_path / "checkpoints"
     first = tpulab.run("stopped", log=log)
-    first.on_checkpoint(lambda: None, every=1)
+    first.on_checkpoint(lambda step: f"ckpt/{step}", every=2)
     for number in first.steps(range(9)):
-        if number == 2:
+        if number == 4:
             first.stop()
+    found: list[Any] = []
     again = tpulab.run("stopped", log=log)
+    assert again.restore(found.append) == 4
+    assert found[0].saved == "ckpt/4"
+    assert list(again.steps(range(4, 9))) == [4, 5, 6, 7, 8]
+    again.finish()
+    # That one came to its end, so the next begins at the beginning.
+    assert tpulab.run("stopped", log=log).restore(pytest.fail) == 0
+
+
+def test_a_run_that_finished_is_not_resumed(tmp_path: Path) -> None:
+    log = tmp_path / "checkpoints"
+    with tpulab.run("finished", log=log) as first:
+        first.on_checkpoint(lambda: None, every=1)
+        for _ in first.steps(range(3)):
+            pass
+    again = tpulab.run("finished", log=log)
     assert again.restore(pytest.fail) == 0
     assert tpulab.run("never seen").restore(pytest.fail) == 0
     with pytest.raises(ValueError, match="name or `log`"):

@@ -27,12 +27,13 @@ class Checkpoint:
 class _LoggedRun:
     resumed: bool
     checkpoint: Checkpoint | None = None
+    stopped: bool = False
     finished: bool = False
 
 
 def last_checkpoint(given: str | os.PathLike[str] | None, name: str) -> Checkpoint | None:
-    """That of the newest run, or, if it had none, of the one that it resumed. None: that run finished, was
-    stopped, or none is known. What cannot be read does not count."""
+    """That of the newest run, or, if it had none, of the one that it resumed. None: that run came to its end,
+    or none is known. What cannot be read does not count."""
     for run in _newest_first(given, name):
         if run.finished:
             return None
@@ -75,8 +76,10 @@ def _read(lines: Iterable[str], runs: list[_LoggedRun]) -> None:
         elif not runs:
             continue
         elif kind == "end":
-            runs[-1].finished = entry.get("state") == "finished"
-        elif kind == "command" and entry.get("action") == "checkpoint" and entry.get("phase") == "applied":
-            step = entry.get("step")
-            if isinstance(step, int):
+            # A stop ends a run as if its items were exhausted, and somebody may want to go on with it.
+            runs[-1].finished = entry.get("state") == "finished" and not runs[-1].stopped
+        elif kind == "command" and entry.get("phase") == "applied":
+            step, action = entry.get("step"), entry.get("action")
+            runs[-1].stopped |= action == "stop"
+            if action == "checkpoint" and isinstance(step, int):
                 runs[-1].checkpoint = Checkpoint(step, entry.get("reason"))

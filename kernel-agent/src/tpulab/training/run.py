@@ -6,7 +6,7 @@ for batch in run.steps(loader):
     state, loss = train_step(state, batch, run.hyper.learning_rate)
     run.log(loss=loss)
 
-`run.restore` goes on from the last checkpoint of the run before, if that one was cut off.
+`run.restore` goes on from the last checkpoint of the run before, if that one was stopped or cut off.
 """
 
 from __future__ import annotations
@@ -175,10 +175,11 @@ class TrainingRun:
         return function
 
     def restore(self, load: Callable[[Checkpoint], Any]) -> int:
-        """Calls `load` with the last checkpoint of the run before, if that one was cut off or failed.
+        """Calls `load` with the last checkpoint of the run before, if that one did not come to its end.
 
-        Returns the step to go on with: `for step in run.steps(range(run.restore(load), total))`. 0: the run
-        before finished or was stopped, wrote no checkpoint, or there was none. Runs belong together if
+        It was stopped, cut off, or failed. Returns the step to go on with:
+        `for step in run.steps(range(run.restore(load), total))`. 0: the run before finished, wrote no
+        checkpoint, or there was none. Runs belong together if
         they have the same `log`, or, without one, the same name and working directory. On a slice all
         hosts load the checkpoint that process 0 has logged.
 
