@@ -29,6 +29,7 @@ class ScriptedRuntime:
 
     def __init__(self) -> None:
         self.compiled = 0
+        self.compile_time_ns = 0
         self.queued = 0
         self.ran: list[Execution] = []
         self.around: Callable[[Launch], Any] = lambda launch: launch()
@@ -52,7 +53,7 @@ class ScriptedRuntime:
         return self.compiled
 
     def compile_ns(self) -> int:
-        return self.compiled * 1_000_000
+        return self.compile_time_ns
 
     def launched(self) -> int:
         return self.queued
@@ -79,8 +80,18 @@ class Lazy:
         def launch() -> None:
             self.runtime.compiled += 1
             meanwhile()
+            self.runtime.compile_time_ns += 1_000_000
 
         self.runtime.around(launch)
+
+    def launch(self) -> None:
+        """A launch that compiles nothing, and whose program has run at once."""
+
+        def run() -> None:
+            self.runtime.queued += 1
+
+        self.runtime.around(run)
+        self.runtime.ran.append(Execution(time.time_ns(), 1_000))
 
     def told(self, compilations: int) -> dict[int, list[str]]:
         """The phases by the id of a compilation, once so many have finished."""
@@ -142,6 +153,62 @@ def test_what_was_told_as_begun_is_finished_also_when_another_thread_has_counted
 
     lazy.compile(meanwhile=compile_elsewhere)
     assert list(lazy.told(2).values()) == [["started", "finished"]] * 2
+
+
+def finished(keeper: KeeperDouble) -> list[dict[str, Any]]:
+    return [message for message in keeper.of_type("compile") if message["phase"] == "finished"]
+
+
+def test_a_compilation_by_a_read_is_told_where_and_when_it_happens(
+    lazy: Lazy, agent: Agent, keeper: KeeperDouble
+) -> None:
+    """N4: it stood at the next launch, of the next run, with a counter of the loop as its reason."""
+    agent.lazy = lazy.watch
+
+    def evaluate() -> None:
+        lazy.runtime.compiled += 1
+        began = time.perf_counter_ns()
+        seen = threading.Event()
+
+        def wait() -> None:
+            keeper.wait(lambda: keeper.of_type("compile"), "the agent to see the read")
+            seen.set()
+
+        threading.Thread(target=wait).start()
+        assert seen.wait(PATIENCE_S)
+        lazy.runtime.compile_time_ns += time.perf_counter_ns() - began
+
+    with tpulab.run("epochs", log=False) as run:
+        for epoch in range(2):
+            for _ in run.steps(range(3)):
+                lazy.launch()
+            if epoch == 0:
+                evaluate()
+    told = keeper.wait(lambda: finished(keeper), "the compilation of the read")
+    assert [one["function"] for one in told] == ["evaluate"]
+    assert told[0]["location"]["function"] == "evaluate"
+    assert (told[0]["reason"]["argument"], told[0]["reason"]["advice"]) == (None, None)
+    [end] = keeper.wait(keeper.ended_runs, "the end of the run")
+    assert told[0]["run"] == end["run"]
+    # Between two loops, so in no step.
+    assert [step["compileMs"] for step in keeper.steps(end["run"])] == [0] * 6
+
+
+def test_what_was_compiled_just_before_a_run_is_none_of_its_own(
+    lazy: Lazy, agent: Agent, keeper: KeeperDouble
+) -> None:
+    lazy.launch()
+    lazy.runtime.compiled += 2
+    lazy.runtime.compile_time_ns += 20_000_000
+    time.sleep(0.05)
+    agent.lazy = lazy.watch
+    with tpulab.run("later", log=False) as run:
+        for _ in run.steps(range(3)):
+            lazy.launch()
+    [told] = keeper.wait(lambda: finished(keeper), "the compilations")
+    assert (told["run"], told["compileMs"], told["reason"]["verdict"]) == (None, 20.0, "other")
+    [end] = keeper.wait(keeper.ended_runs, "the end of the run")
+    assert [step["compileMs"] for step in keeper.steps(end["run"])] == [0] * 3
 
 
 def test_what_jax_has_compiled_before_hides_the_device_until_the_next_launch_only(

@@ -368,7 +368,8 @@ class Agent:
     def _idle_s(self) -> float:
         if self._unsent and self.keeper is not None:
             return max(self.keeper.wait_s(), 0.01)
-        if self.recorder.pending or self.compiles.active:
+        # Of a lazy runtime nobody tells that a read compiles: it is looked at while a run goes on.
+        if self.recorder.pending or self.compiles.active or (self.lazy is not None and self.tracker.runs):
             return BATCH_PERIOD_S
         if self.keeper is None:
             return -1

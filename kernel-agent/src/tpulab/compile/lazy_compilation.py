@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tpulab.compile.batch_advice import advise_on_batch
 from tpulab.compile.compilation import compile_message
-from tpulab.compile.reason import FIRST, Difference, find_differences, reason_of, weight_of
+from tpulab.compile.reason import FIRST, UNKNOWN, Difference, find_differences, reason_of, weight_of
 from tpulab.compile.shape_buckets import Shape, bucket_advice
 from tpulab.compile.signatures import Leaf, Signature
 from tpulab.telemetry.cells import CellRegister
@@ -83,7 +83,8 @@ class _Place:
     before: Signature | None = None
     looks: int = 0
     volatile: set[str] = field(default_factory=set)
-    reasons: Counter[str] = field(default_factory=Counter)
+    #: by number or setting: in how many compilations it was another one than before
+    statics: Counter[str] = field(default_factory=Counter)
     #: by argument that was the reason: the shapes that it has had here
     shapes: dict[str, dict[Shape, None]] = field(default_factory=dict)
 
@@ -135,6 +136,16 @@ class LazyReasons:
             number, _function_name(user), location, run, {**reason, "advice": None}, compiled + 1
         )
 
+    def of_read(self, frame: FrameType | None, number: int, run: Run | None) -> LazyCompilation:
+        """A compilation by the read of a value, at `frame` if that is known. Looks at no value."""
+        if frame is None:
+            return LazyCompilation(number, "value read", None, run, UNKNOWN, 1)
+        told = self.unexplained(frame, number, run)
+        user = _user_frame(frame)
+        if user is not None:
+            self._place(user).compiled += 1
+        return told
+
     def explain(self, frame: FrameType, number: int, run: Run | None) -> LazyCompilation:
         """The reason of a compilation that the launch at `frame` causes."""
         user = _user_frame(frame)
@@ -148,9 +159,7 @@ class LazyReasons:
         reason = FIRST if place.before is None else self._compare(place, now, function)
         place.compiled += 1
         place.before, place.looks = now, 0
-        argument = reason["argument"] or ""
-        place.reasons[argument] += 1
-        repeated = place.reasons[argument]
+        repeated = place.statics[reason["argument"] or ""]
         return LazyCompilation(number, function, location, run, reason, place.compiled, repeated)
 
     def _place(self, user: FrameType) -> _Place:
@@ -167,6 +176,11 @@ class LazyReasons:
             for difference in (find_differences(place.before, now) if place.before else [])
             if difference.argument not in place.volatile
         ]
+        statics = [difference.argument or "" for difference in found if difference.verdict == "static"]
+        place.statics.update(statics)
+        # That a counter of the user's is another one at a compilation is no reason, unless it happens again.
+        passing = {name for name in statics if "." not in name and place.statics[name] < FEWEST_REPEATS}
+        found = [difference for difference in found if difference.argument not in passing]
         if not found:
             return {**reason_of(Difference("other", None, None, None), function), "advice": _ANOTHER_GRAPH}
         chosen = min(found, key=lambda difference: weight_of(difference.verdict))
@@ -174,7 +188,9 @@ class LazyReasons:
         if chosen.verdict == "shape" and chosen.argument is not None:
             seen = place.remember_shapes(chosen.argument, now)
             reason["advice"] = bucket_advice(chosen.argument, function, seen) or reason["advice"]
-        if chosen.verdict == "static":
+        if chosen.verdict == "static" and (chosen.argument or "").endswith((".training", "_enabled()")):
+            reason["advice"] = "Training and evaluation are two programs, each compiled once."
+        elif chosen.verdict == "static":
             reason["advice"] = (
                 f"`{chosen.argument}` became part of the graph, which is recompiled for each value: make it "
                 "a tensor on the device, for example with run.hyper."

@@ -1,6 +1,9 @@
 """Measures the steps of a lazy runtime by its own figures: launches, compilations, device time.
 
-Cost of a launch: two looks at a counter. The intervals of the device are read by the agent's thread.
+Cost of a launch: some looks at a counter. The intervals of the device are read by the agent's thread.
+
+A read of a value (`loss.item()` in an evaluation) compiles too, and no launch says so. What was compiled when
+a launch begins was compiled by a read; one that takes long is seen by the agent's thread, at its line.
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tpulab.compile.lazy_compilation import LazyReasons
+from tpulab.compile.lazy_compilation import LazyCompilation, LazyReasons
 from tpulab.measure.auto_steps import AutoSteps
 from tpulab.measure.lazy_syncs import LazySyncs
 from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.sync_watch import SyncWatch
-from tpulab.measure.thread_state import thread_state
+from tpulab.measure.runs import Run
+from tpulab.measure.thread_state import ThreadState, thread_state
 from tpulab.measure.tracker import Tracker
 from tpulab.runtimes.lazy_runtime import Launch, LazyRuntime
 from tpulab.telemetry.clocks import now_ns, unix_ahead_ns
@@ -47,7 +51,11 @@ class LazyWatch:
         self._launching: dict[int, tuple[int, Any]] = {}
         #: by thread that launches: the id of the compilation that has been told as started
         self._announced: dict[int, int] = {}
-        # A launch ends while the agent's thread is about to tell it as compiling: one of them comes first.
+        #: the thread that launched last, what is known of it, and when that launch was over
+        self._launcher: tuple[int, ThreadState, int] | None = None
+        #: a compilation by a read that goes on
+        self._of_read: LazyCompilation | None = None
+        # A launch begins or ends while the agent's thread is about to tell a compilation: one comes first.
         self._telling = threading.Lock()
 
     def attach(self) -> bool:
@@ -60,6 +68,8 @@ class LazyWatch:
 
     def poll(self) -> None:
         """Called by the agent's thread: reads when the device ran, and tells compilations that take long."""
+        with self._telling:
+            self._tell_read(None)
         self._announce_long()
         asked = now_ns()
         launched = self._runtime.launched()
@@ -86,8 +96,13 @@ class LazyWatch:
     def _around_launch(self, launch: Launch) -> Any:
         state = thread_state()
         thread = threading.get_ident()
-        began = now_ns()
-        self._launching[thread] = (began, sys._getframe(2))
+        with self._telling:
+            try:
+                self._tell_read(state)
+            except Exception as error:
+                self._tracker.warn("a compilation of %s was not told: %r", self._runtime.name, error)
+            began = now_ns()
+            self._launching[thread] = (began, sys._getframe(2))
         try:
             return launch()
         finally:
@@ -95,10 +110,36 @@ class LazyWatch:
                 self._launching.pop(thread, None)
                 announced = self._announced.pop(thread, None)
             ended = now_ns()
+            self._launcher = (thread, state, ended)
             try:
                 self._launched(state, began, ended, sys._getframe(2), announced)
             except Exception as error:
                 self._tracker.warn("a step of %s was not measured: %r", self._runtime.name, error)
+
+    def _tell_read(self, state: ThreadState | None) -> None:
+        """What was compiled since the launch before, by the read of a value. `state`: of the thread that is
+        about to launch; None: the agent's thread looks on. With the lock held."""
+        compiled = self._runtime.compilations()
+        if compiled == self._compiled or self._launching:
+            return
+        moment, total = now_ns(), self._runtime.compile_ns()
+        lasted, goes_on = total - self._compile_ns, total == self._compile_ns and state is None
+        thread, launcher, launched = self._launcher or (0, None, 0)
+        told = self._of_read
+        if told is None:
+            # Seen afterwards, nobody knows the line any more.
+            frame = sys._current_frames().get(thread) if goes_on else None
+            run = self._newest_run() if state is None else _run_since(launched)
+            told = self._reasons.of_read(frame, self._next_id(), run)
+            self._send(told.message("started"))
+        self._of_read = told if goes_on else None
+        if goes_on:
+            return
+        self._finish(told, lasted, compiled - self._compiled)
+        self._compiled, self._compile_ns = compiled, total
+        if (owner := state or launcher) is not None:
+            # Mostly the value is one of the launch before, and is read right after it.
+            owner.compiles.append((launched, min(launched + lasted, moment)))
 
     def _launched(self, state: Any, began: int, ended: int, frame: Any, announced: int | None) -> None:
         compiled = self._runtime.compilations()
@@ -133,12 +174,18 @@ class LazyWatch:
         compilation = self._reasons.explain(frame, identity, run)
         if announced is None:
             self._send(compilation.message("started"))
-        compilation.finish(lasted, number)
-        if run is not None:
-            run.compilations += number
-            run.compile_ms += lasted / 1e6
-        self._send(compilation.message("finished"))
+        self._finish(compilation, lasted, number)
         compilation.advise(self._tracker.adviser)
+
+    def _finish(self, compilation: LazyCompilation, lasted: int, number: int) -> None:
+        compilation.finish(lasted, number)
+        if compilation.run is not None:
+            compilation.run.compilations += number
+            compilation.run.compile_ms += lasted / 1e6
+        self._send(compilation.message("finished"))
+
+    def _newest_run(self) -> Run | None:
+        return next(iter(reversed(list(self._tracker.runs.values()))), None)
 
     def _announce_long(self) -> None:
         moment = now_ns()
@@ -146,7 +193,7 @@ class LazyWatch:
             began, frame = launch
             if moment - began <= LONG_LAUNCH_NS or self._runtime.compilations() == self._compiled:
                 continue
-            run = next(iter(reversed(list(self._tracker.runs.values()))), None)
+            run = self._newest_run()
             with self._telling:
                 # Asking the runtime may have taken until after the launch.
                 if self._launching.get(thread) is not launch or thread in self._announced:
@@ -158,3 +205,9 @@ class LazyWatch:
     def _send(self, message: Any) -> None:
         self._tracker.recorder.events.append(message)
         self._tracker.wake()
+
+
+def _run_since(moment: int) -> Run | None:
+    """The run whose step is open on this thread, if it had begun by then."""
+    clock = innermost_clock()
+    return clock.run if clock is not None and clock.run.started_ns <= moment else None
