@@ -103,7 +103,8 @@ function verdictOf(
 
 /** A program for every fourth step, and time that it costs. */
 function recompiles(run: KeptRun): boolean {
-  return run.steps >= STEADY_STEPS && programsOf(run).length >= Math.min(64, run.steps / 4);
+  const compiled = programsOf(run).filter(({ reused }) => reused !== true);
+  return run.steps >= STEADY_STEPS && compiled.length >= Math.min(64, run.steps / 4);
 }
 
 /** Null where no step of this range was steady. */

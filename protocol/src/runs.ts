@@ -71,7 +71,7 @@ export const RunPart = Type.Object({
 });
 export type RunPart = Static<typeof RunPart>;
 
-/** A program that was compiled in a run. */
+/** A program of a run. */
 export const RunProgram = Type.Object({
   function: Type.String(),
   step: Type.Integer({ minimum: 0, description: 'steps that were done when it was compiled' }),
@@ -81,7 +81,8 @@ export const RunProgram = Type.Object({
   reason: CompileReason,
   fingerprint: Type.Union([Type.String(), Type.Null()], {
     description: 'equal where two runs gave XLA the same program; null where it is not known'
-  })
+  }),
+  reused: Type.Optional(Type.Boolean({ description: 'it was compiled before the run' }))
 });
 export type RunProgram = Static<typeof RunProgram>;
 

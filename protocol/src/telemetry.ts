@@ -422,6 +422,9 @@ export const CompileMessage = Type.Object({
       description: 'of the program that XLA was given; absent until it is known, or where it cannot be'
     })
   ),
+  reused: Type.Optional(
+    Type.Boolean({ description: 'compiled before the run, which calls it: told for the run alone' })
+  ),
   hosts: Type.Optional(
     Type.Array(Type.Integer({ minimum: 0 }), {
       description: 'of a slice: the hosts that compiled it; absent where all did'

@@ -207,7 +207,7 @@ export class KernelTelemetry implements IDisposable {
         this._profile = message;
         return;
       case 'compile':
-        this.compilations.apply(message, this._process);
+        if (message.reused !== true) this.compilations.apply(message, this._process);
         return;
       case 'advice':
         keepNewest(this._advice, message);

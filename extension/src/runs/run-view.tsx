@@ -95,7 +95,8 @@ function Whole({
   readonly body: KeptRunBody;
   readonly one: KeptRun;
 }): JSX.Element {
-  const { steps, totalSteps, startedAt, lastAt, metrics, config, bands, commands, programs = [] } = body;
+  const { steps, totalSteps, startedAt, lastAt, metrics, config, bands, commands } = body;
+  const programs = (body.programs ?? []).filter(({ reused }) => reused !== true);
   const means = meansOf(body);
   const source = keptSource(one);
   const names = metricNames(Object.keys(body.series));

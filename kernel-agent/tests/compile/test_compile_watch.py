@@ -78,6 +78,31 @@ def x(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return np.ones(shape, dtype)
 
 
+@pytest.mark.usefixtures("agent")
+def test_a_run_says_which_programs_of_an_earlier_one_it_calls(keeper: KeeperDouble) -> None:
+    """Without that, the page of runs knows no program of the second of two runs."""
+
+    @jax.jit
+    def train_step(x: jax.Array) -> jax.Array:
+        return x @ x * 0.5
+
+    def train(name: str) -> None:
+        x = jnp.ones((200, 200))
+        with tpulab.run(name, log=False) as run:
+            for _ in run.steps(range(6)):
+                x = train_step(x)
+
+    train("first")
+    train("second")
+    first, second = keeper.wait(lambda: keeper.ended_runs()[1:] and keeper.ended_runs(), "both ends")
+    of_first, of_second = keeper.wait(
+        lambda: keeper.compiled("train_step")[1:] and keeper.compiled("train_step"), "its program, twice"
+    )
+    assert (of_first["run"], of_second["run"]) == (first["run"], second["run"])
+    assert (of_first.get("reused"), of_second["reused"]) == (None, True)
+    assert of_first["fingerprint"] == of_second["fingerprint"]
+
+
 def test_the_first_call_is_one_compilation_and_the_same_shape_again_is_none(watched: Watched) -> None:
     @jax.jit
     def first_call(batch: jax.Array) -> jax.Array:

@@ -21,7 +21,7 @@ from jax.sharding import Mesh, PartitionSpec
 import tpulab
 from keeper_double import KeeperDouble
 from tpulab.compile.flop_count import count_flops
-from tpulab.compile.programs import Program, Programs, call_key
+from tpulab.compile.programs import Programs, call_key
 from tpulab.figures.pace import Effort, Pace, goodput
 from tpulab.figures.peak_flops import PEAK_FLOPS, PEAK_VARIABLE, peak_flops
 from tpulab.figures.spans import StepSplit

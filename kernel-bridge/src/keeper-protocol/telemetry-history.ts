@@ -111,7 +111,8 @@ function subjectOf(message: Readonly<Record<string, unknown>>): string | null {
     case 'memory-error':
       return `${message['type']} ${String(message['id'])}`;
     case 'compile':
-      return `compile ${String(message['id'])}`;
+      // What a later run says of the same program does not replace its compilation.
+      return `compile ${String(message['id'])} ${message['reused'] ? String(message['run']) : ''}`;
     default:
       return null;
   }

@@ -104,6 +104,7 @@ function addProgram(kept: KeptRun, message: CompileMessage): void {
   const programs = (kept.programs ??= []);
   const ms = message.traceMs + message.lowerMs + message.compileMs;
   if (programs.some(known => known.function === message.function && known.ms === ms)) return;
+  const reused = message.reused === true && { reused: true };
   if (programs.length >= PROGRAMS_KEPT) programs.splice(PROGRAMS_KEPT / 2, 1);
   programs.push({
     function: message.function,
@@ -112,7 +113,8 @@ function addProgram(kept: KeptRun, message: CompileMessage): void {
     cacheHit,
     location,
     reason,
-    fingerprint
+    fingerprint,
+    ...reused
   });
 }
 

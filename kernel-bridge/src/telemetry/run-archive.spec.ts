@@ -85,7 +85,9 @@ describe('the archive of runs', () => {
       compiled,
       compiled,
       { ...compiled, phase: 'started' },
-      { ...compiled, eager: true }
+      { ...compiled, eager: true },
+      // Another function, which an earlier run had compiled.
+      { ...compiled, function: 'evaluate', reused: true }
     ])
       told.tell('compile', 'k', message);
     const [summary] = await archive.list();
@@ -98,8 +100,10 @@ describe('the archive of runs', () => {
     expect(parts.reduce((sum, part) => sum + part.watched.deviceMs, 0)).toBe(997 * 6);
     expect(parts.reduce((sum, part) => sum + part.unwatched.hostMs, 0)).toBe(8);
     expect(kept?.programs).toEqual([
-      expect.objectContaining({ function: 'step', ms: 10, fingerprint: 'a3f1c9' })
+      expect.objectContaining({ function: 'step', ms: 10, fingerprint: 'a3f1c9' }),
+      expect.objectContaining({ function: 'evaluate', reused: true, fingerprint: 'a3f1c9' })
     ]);
+    expect(kept?.programs?.[0]).not.toHaveProperty('reused');
   });
 
   it('keeps tags, note and group of a running and of a finished run, also over a restart', async () => {

@@ -9,9 +9,10 @@ from types import FrameType
 from typing import Any, Protocol
 
 from tpulab.compile.cache import HIT_EVENT, outcome
-from tpulab.compile.programs import CallKey, Program, call_key
+from tpulab.compile.programs import CallKey, call_key
 from tpulab.compile.reason import FIRST, ReasonFinder, reference_to
 from tpulab.compile.signatures import Signature, signature_of
+from tpulab.figures.pace import Program
 from tpulab.measure.runs import Run
 from tpulab.runtimes.jax_internals import (
     COMPILE_EVENT,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpulab.compile.signatures import arguments_of
+from tpulab.figures.pace import Program
 from tpulab.runtimes.jax_internals import JitCall, function_of_jit, loaded_jax
 
 KEPT_FUNCTIONS = 1024
@@ -19,18 +20,6 @@ KEPT_FUNCTIONS = 1024
 KEPT_VARIANTS = 64
 #: Number or keyword of an argument to its structure, shapes and dtypes (or value, where it is static).
 CallKey = Mapping[int | str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A compiled program: its operations over all its devices, and how well they are known."""
-
-    flops: float
-    #: False: a lower bound
-    exact: bool
-    devices: int
-    #: what makes it one, by the names of jax's primitives
-    missing: frozenset[str] = frozenset()
 
 
 def call_key(call: JitCall) -> CallKey | None:

@@ -20,9 +20,9 @@ from typing import Any
 
 from tpulab.compile.batch_advice import advise_on_batch
 from tpulab.compile.compilation import compile_message
-from tpulab.compile.programs import Program
 from tpulab.compile.reason import FIRST, Difference, reason_of
 from tpulab.compile.torch_guards import reason_of_guard
+from tpulab.figures.pace import Program
 from tpulab.measure.auto_steps import AutoSteps
 from tpulab.measure.runs import Run
 from tpulab.measure.step_clock import innermost_clock

@@ -18,8 +18,9 @@ from typing import Any
 from tpulab.compile.batch_advice import advise_on_batch
 from tpulab.compile.compilation import Compilation, describe
 from tpulab.compile.flop_count import count_flops
-from tpulab.compile.programs import Program, Programs
+from tpulab.compile.programs import Programs
 from tpulab.compile.reason import ReasonFinder
+from tpulab.figures.pace import Program
 from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.thread_state import thread_state
 from tpulab.runtimes import jax_internals
@@ -184,7 +185,10 @@ class CompileWatch:
             compilation.run.compilations += 1
             compilation.run.compile_ms += total_ms
         self._announce(compilation)
-        self._send(compilation.message("finished"))
+        told = compilation.message("finished")
+        if compilation.program is not None:
+            compilation.program.told = told
+        self._send(told)
         if self.adviser is not None and compilation.run is not None:
             advise_on_batch(
                 compilation.name,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from tpulab.figures.peak_flops import PEAK_TYPE, peak_flops
 from tpulab.figures.totals import Figures, RunTotals
 from tpulab.runtimes.jax_internals import is_of_jax
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
-from tpulab.telemetry.messages import Goodput, MfuFigures, PaceMessage
+from tpulab.telemetry.messages import CompileMessage, Goodput, MfuFigures, PaceMessage
 
 PERIOD_NS = 1_000_000_000
 #: Rates are means over so much time.
@@ -38,24 +38,22 @@ class Effort:
     updates: float | None = None
 
 
-class Counted(Protocol):
-    """A compiled program: its operations over all its devices, and whether they are all of them."""
+@dataclass(slots=True, eq=False)
+class Program:
+    """A compiled program: its operations over all its devices, and how well they are known."""
 
-    @property
-    def flops(self) -> float: ...
-
-    @property
-    def exact(self) -> bool: ...
-
-    @property
-    def devices(self) -> int: ...
-
-    @property
-    def missing(self) -> frozenset[str]: ...
+    flops: float
+    #: False: a lower bound
+    exact: bool
+    devices: int
+    #: what makes it one, by the names of jax's primitives
+    missing: frozenset[str] = frozenset()
+    #: what was told of its compilation
+    told: CompileMessage | None = None
 
 
 #: The program that a call of a jitted function runs; None where it is not known.
-Find = Callable[[Any, tuple[Any, ...], dict[str, Any]], Counted | None]
+Find = Callable[[Any, tuple[Any, ...], dict[str, Any]], Program | None]
 
 
 class _Look(NamedTuple):
@@ -89,7 +87,10 @@ class Pace:
         #: evaluations and the like that are under way: what they compute is no part of the step
         self.bands_open = 0
         #: programs of the open step
-        self._called: list[Counted | None] = []
+        self._called: list[Program | None] = []
+        #: programs that the run has called, by address; and those of which that was not told
+        self._known: dict[int, Program] = {}
+        self._new: list[Program] = []
         self._watched = 0
         self._flops_counted = 0.0
         self._uncounted = 0
@@ -110,7 +111,7 @@ class Pace:
         if not self.bands_open and not is_of_jax(jitted):
             self._called.append(self._find(jitted, args, kwargs))
 
-    def ran(self, program: Counted | None) -> None:
+    def ran(self, program: Program | None) -> None:
         """As `called`, for a program that is known. None: what it computes is not."""
         if not self.bands_open:
             self._called.append(program)
@@ -120,10 +121,22 @@ class Pace:
         self._watched += 1
         for program in self._called:
             if program is not None:
+                if id(program) not in self._known:
+                    self._known[id(program)] = program
+                    self._new.append(program)
                 self._flops_counted += program.flops
                 self._program_devices = max(self._program_devices, program.devices)
                 self._missing |= program.missing
             self._uncounted += program is None or not program.exact
+
+    def reused(self, run: str) -> list[CompileMessage]:
+        """Of programs that the run has begun to call, those that were compiled before it."""
+        new, self._new = self._new, []
+        return [
+            {**told, "run": run, "reused": True}
+            for told in (program.told for program in new)
+            if told is not None and told["run"] != run
+        ]
 
     def due(self, *, force: bool = False) -> bool:
         return force or now_ns() >= self._next_ns

@@ -25,7 +25,6 @@ from tpulab.telemetry.messages import (
     FiguresMessage,
     Message,
     NonFinite,
-    PaceMessage,
     RunMessage,
     StepSample,
     StepsMessage,
@@ -107,13 +106,15 @@ class Recorder:
             tap(messages)
         return messages
 
-    def _paces(self, done: list[tuple[Run, RunMessage]]) -> list[PaceMessage]:
-        """How the runs of which steps were just recorded go on, or went."""
-        found = []
+    def _paces(self, done: list[tuple[Run, RunMessage]]) -> list[Message]:
+        """How the runs of which steps were just recorded go on, or went; and with which programs."""
+        found: list[Message] = []
         ending = {run.id for run, _ in done}
         for run in {**self._moved, **{run.id: run for run, _ in done}}.values():
             if run.on_progress is not None:
                 run.on_progress(run.recorded, run.metrics)
+            if run.pace is not None:
+                found += run.pace.reused(run.id)
             if run.pace is not None and run.pace.due(force=run.id in ending):
                 message = run.pace.message(run.figures())
                 if message is not None:

@@ -210,14 +210,17 @@ def find_lowered(frame: FrameType | None) -> tuple[Any, int] | None:
 def program_fingerprint(frame: FrameType | None) -> str | None:
     """Of the program that is being compiled, from jax's own frame; another run's same program has the same.
 
-    Without its places in the source, which change with each edit of a cell, and its large constants.
+    Without its places in the source, which change with each edit of a cell, and its large constants. Takes
+    about a hundredth of the compilation (2 MB of text: 0.12 s, on the thread that then compiles for 19 s).
     """
     for _ in range(8):
         if frame is None:
             return None
         operation = getattr(frame.f_locals.get("computation"), "operation", None)
         if operation is not None:
-            text = operation.get_asm(enable_debug_info=False, large_elements_limit=16)
+            text = operation.get_asm(
+                enable_debug_info=False, large_elements_limit=16, assume_verified=True
+            )
             return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
         frame = frame.f_back
     return None

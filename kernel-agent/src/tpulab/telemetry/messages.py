@@ -314,6 +314,7 @@ class CompileMessage(TypedDict):
     run: str | None
     reason: CompileReason
     fingerprint: NotRequired[str]
+    reused: NotRequired[bool]
     cache: NotRequired[CacheOutcome]
 
 
