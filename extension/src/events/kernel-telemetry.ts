@@ -31,6 +31,11 @@ export class KernelTelemetry implements IDisposable {
   readonly runs = new RunHistory();
   readonly compilations = new CompilationLog();
 
+  /** Somebody has added to what is known. */
+  noteChange(): void {
+    this._changed.fire();
+  }
+
   get changed(): ISignal<this, void> {
     return this._changed.signal;
   }

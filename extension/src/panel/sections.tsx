@@ -10,13 +10,15 @@ import { devicesText } from '../devices/now-view.js';
 import { DevicesView } from '../devices/view.js';
 import { whyUnknown } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { Run } from '../events/run.js';
 import { stateText } from '../events/run-state.js';
-import type { KeptRun } from '../runs/kept-runs.js';
+import type { KeptRun, KeptRunList } from '../runs/kept-runs.js';
 import { HeadView } from '../runs/head-view.js';
 import { KeptRunsView, otherRuns } from '../runs/kept-runs-view.js';
 import { linesOf, LogView } from '../runs/log-view.js';
 import { metricNames, sourcesOf } from '../runs/metric-data.js';
 import { MetricsView } from '../runs/metrics-view.js';
+import { addPast, lacksPast } from '../runs/past.js';
 import { ConfigView, HypersView, loggedRun, NoRun } from '../runs/view.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { summarize } from '../steps/summary.js';
@@ -72,7 +74,7 @@ export function Sections(props: SectionsProps): JSX.Element {
         <>
           {kernel.missed > 0 ? (
             <p className="jp-TPULabPanel-missed">
-              {trans.__('Early data was discarded; charts do not start at step 0.')}
+              {trans.__('Early steps were discarded; their chart does not start at step 0.')}
             </p>
           ) : null}
           <Announcer text={announcement(kernel, state, trans)} />
@@ -224,6 +226,7 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
   useChanges(kernel, paused, CALM_INTERVAL_MS);
   useChanges(kept, paused, 0);
   useChanges(control, paused, 0);
+  usePast(kernel, run, kept);
   if (!run) {
     return null;
   }
@@ -263,6 +266,25 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
     </>
   );
 });
+
+/** A page that came late asks the bridge once for what a run did before. */
+function usePast(kernel: KernelTelemetry, run: Run | null, kept: KeptRunList | null): void {
+  const key = kept?.runs.find(
+    ({ summary }) => summary.kernelId === kernel.kernelId && summary.run === run?.id
+  )?.key;
+  useEffect(() => {
+    if (!run || !kept || key === undefined || !lacksPast(run)) {
+      return;
+    }
+    void kept.open(key).then(() => {
+      const body = kept.runs.find(one => one.key === key)?.body;
+      if (body && lacksPast(run)) {
+        addPast(run, body);
+        kernel.noteChange();
+      }
+    });
+  }, [kernel, run, kept, key]);
+}
 
 /** What was asked of the run, how it was started, and other runs: looked up, not watched, so folded at first. */
 const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.Element {

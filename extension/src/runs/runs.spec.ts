@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import type { ControlCommand, ControlMessage, Hyperparameter, RunControl } from '@tpulab/protocol';
+import type { ControlCommand, ControlMessage, Hyperparameter, KeptRun, RunControl } from '@tpulab/protocol';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { MetricSeries } from '../events/metric-series.js';
@@ -7,6 +7,7 @@ import { hello, kernelState, run, steps, T0, telemetry } from '../events/samples
 import { metricText } from '../text/value.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
 import { metricColumns, metricNames } from './metric-data.js';
+import { addPast, lacksPast } from './past.js';
 import { ASK_AGAIN_MS, ControlModel } from './model.js';
 import { buttonsOf, stateText } from '../events/run-state.js';
 import { takeCheckpoints } from './take-checkpoints.js';
@@ -297,6 +298,54 @@ describe('the slider of a hyperparameter', () => {
     ['Infinity', null]
   ])('takes the typed text %j as %s', (text, value) => {
     expect(parseNumber(text, RATE)).toBe(value);
+  });
+});
+
+describe('a run that the page found under way (F11)', () => {
+  const sums = { wallMs: 0, inputMs: 0, hostMs: 0, deviceMs: 0, gapMs: 0 };
+  const part = (step: number, time: number) => ({
+    ...{ step, time, steps: 1, wallMs: 0, watched: { steps: 0, ...sums }, unwatched: sums }
+  });
+  const checkpoint = {
+    ...{ type: 'band', time: T0, run: 'r1', kind: 'checkpoint', startTime: T0, durationMs: 9 },
+    ...{ step: 100, inStep: false, failed: false }
+  } as const;
+  const kept: KeptRun = {
+    ...{ v: 1, key: 'k.r1', kernelId: 'k', run: 'r1', name: 'train', state: 'running' },
+    ...{ startedAt: T0 - 9_000_000, lastAt: T0, steps: 9_005, totalSteps: null, config: {}, metrics: {} },
+    ...{ hyperparameters: [], totals: { ...sums, compileMs: 0 }, commands: [message('c7', 'applied')] },
+    bands: [checkpoint],
+    series: {
+      loss: { steps: [0, 4_500, 8_999], values: [9, 5, 2], waiting: [[9_001, 1]] },
+      accuracy: { steps: [1_000], values: [0.5] }
+    },
+    parts: { size: 4_500, list: [part(0, T0 - 9_000_000), part(4_500, T0 - 4_500_000)] }
+  };
+
+  it('has its whole curve, its bands, what was asked of it and its beginning from the bridge', () => {
+    const scene = new Scene();
+    const late = scene.run;
+    late.series.clear();
+    for (const step of [9_000, 9_001, 9_002]) late.addMetric('loss', step, step / 1_000, T0 + step);
+    expect(lacksPast(late)).toBe(true);
+    addPast(late, kept);
+    expect(lacksPast(late)).toBe(false);
+    const loss = late.series.get('loss');
+    expect([...(loss?.steps ?? [])]).toEqual([0, 4_500, 8_999, 9_000, 9_001, 9_002]);
+    expect([...(loss?.values ?? [])]).toEqual([9, 5, 2, 9, 9.001, 9.002]);
+    expect([...(loss?.times ?? [])].slice(0, 2)).toEqual([T0 - 9_000_000, T0 - 4_500_000]);
+    expect(late.metrics).toEqual({ loss: 9.002, accuracy: 0.5 });
+    expect(late.bands).toContainEqual(checkpoint);
+    expect(late.commands.map(({ id }) => id)).toContain('c7');
+    expect(late.begunAt).toBe(T0 - 9_000_000);
+    late.addMetric('loss', 9_003, 7);
+    expect(loss?.last).toBe(7);
+  });
+
+  it('is none that the page has seen from its first step on', () => {
+    const { run: whole } = new Scene();
+    whole.addMetric('loss', 0, 1);
+    expect(lacksPast(whole)).toBe(false);
   });
 });
 

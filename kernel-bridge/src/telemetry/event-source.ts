@@ -17,8 +17,8 @@ import { type HistoryLimits, TelemetryHistory } from '../keeper-protocol/telemet
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import type { Kernel } from '../kernels/kernel.js';
 
-/** More than a keeper holds: a page that comes late sees a long training whole. */
-const HISTORY: HistoryLimits = { messages: 20_000, bytes: 16 * 1024 * 1024 };
+/** Where things stand and the newest few thousand steps. What was before has the archive of runs, which a page asks for once. */
+const HISTORY: HistoryLimits = { messages: 4_000, bytes: 2 * 1024 * 1024 };
 
 type ClientChange = Omit<ClientEvent, 'topic'>;
 

@@ -218,9 +218,7 @@ def program_fingerprint(frame: FrameType | None) -> str | None:
             return None
         operation = getattr(frame.f_locals.get("computation"), "operation", None)
         if operation is not None:
-            text = operation.get_asm(
-                enable_debug_info=False, large_elements_limit=16, assume_verified=True
-            )
+            text = operation.get_asm(enable_debug_info=False, large_elements_limit=16, assume_verified=True)
             return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
         frame = frame.f_back
     return None

@@ -1,0 +1,41 @@
+/** What happened in a run before the page heard of it: the bridge has kept its curves, its bands and what was asked of it. */
+import { type KeptRun, momentOf } from '@tpulab/protocol';
+import { MetricSeries } from '../events/metric-series.js';
+import { METRICS_KEPT, type Run } from '../events/run.js';
+import { wholeSeries } from './runs-table.js';
+
+const completed = new WeakSet<Run>();
+
+/** Whether the page came when the run was under way, and has no more of it than the newest part. */
+export function lacksPast(run: Run): boolean {
+  const first = [...run.series.values()].map(({ steps }) => steps[0] ?? 0);
+  return !completed.has(run) && first.length > 0 && Math.min(...first) > 0;
+}
+
+/** Puts what was kept in front of what the page has. */
+export function addPast(run: Run, kept: KeptRun): void {
+  completed.add(run);
+  run.begunAt = Math.min(run.begunAt || Infinity, kept.startedAt);
+  const start = kept.parts?.list[0]?.time ?? Number.NaN;
+  for (const [name, points] of Object.entries(kept.series)) {
+    const held = run.series.get(name);
+    if (!held && run.series.size >= METRICS_KEPT) {
+      continue;
+    }
+    const whole = new MetricSeries();
+    const from = held?.steps[0] ?? Infinity;
+    for (const [step, value] of wholeSeries(points)) {
+      if (step < from) {
+        whole.push(step, value, start + (momentOf(kept, step) ?? Number.NaN));
+      }
+    }
+    held?.steps.forEach((step, at) => whole.push(step, held.values[at] ?? Number.NaN, held.times[at]));
+    run.series.set(name, whole);
+  }
+  const bands = kept.bands.filter(
+    ({ kind, startTime }) => !run.bands.some(one => one.kind === kind && one.startTime === startTime)
+  );
+  run.bands.unshift(...bands);
+  run.commands.unshift(...kept.commands.filter(({ id }) => !run.commands.some(one => one.id === id)));
+  run.version += 1;
+}
