@@ -16,9 +16,9 @@ from typing import Any
 from tpulab.compile.lazy_compilation import LazyCompilation, LazyReasons
 from tpulab.measure.auto_steps import AutoSteps
 from tpulab.measure.lazy_syncs import LazySyncs
+from tpulab.measure.runs import Run
 from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.sync_watch import SyncWatch
-from tpulab.measure.runs import Run
 from tpulab.measure.thread_state import ThreadState, thread_state
 from tpulab.measure.tracker import Tracker
 from tpulab.runtimes.lazy_runtime import Launch, LazyRuntime
