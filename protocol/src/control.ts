@@ -10,7 +10,7 @@ import { type Static, Type } from '@sinclair/typebox';
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
 
 /**
- * What can be asked of a run. `stop`: after the step that is going on. The last three are asked of the kernel, not of a run:
+ * What can be asked of a run. `stop`: after the step that is going on; `call`: one of the run's own actions. The last three are asked of the kernel, not of a run:
  * `free` lets go of what the last traceback and `Out[]` hold, and of nothing else; `memory` is answered by a `memory` message,
  * `profile` by a `profile` message after its seconds.
  */
@@ -22,6 +22,7 @@ export const ControlAction = Type.Union([
   Type.Literal('checkpoint'),
   Type.Literal('evaluate'),
   Type.Literal('sample'),
+  Type.Literal('call'),
   Type.Literal('free'),
   Type.Literal('memory'),
   Type.Literal('profile')
@@ -50,7 +51,9 @@ export const ControlCommand = Type.Object(
         description: 'id of the run; null or absent: the newest run that can be steered'
       })
     ),
-    name: Type.Optional(Type.String({ maxLength: 200, description: 'of the hyperparameter (action set)' })),
+    name: Type.Optional(
+      Type.String({ maxLength: 200, description: 'of the hyperparameter (set) or the action (call)' })
+    ),
     value: Type.Optional(HyperValue)
   },
   { additionalProperties: false }
@@ -77,7 +80,7 @@ export const ControlMessage = Type.Object({
   id: Type.String(),
   run: Type.Union([Type.String(), Type.Null()]),
   action: ControlAction,
-  name: Type.Union([Type.String(), Type.Null()], { description: 'hyperparameter (action set)' }),
+  name: Type.Union([Type.String(), Type.Null()], { description: 'hyperparameter (set) or action (call)' }),
   value: Type.Union([HyperValue, Type.Null()], { description: 'the value asked for' }),
   before: Type.Union([HyperValue, Type.Null()], {
     description: 'the value that was replaced, once it has been'
@@ -143,8 +146,11 @@ export type Hyperparameter = Static<typeof Hyperparameter>;
 export const RunControl = Type.Object({
   state: ControlState,
   actions: Type.Array(ControlAction, {
-    description: 'what it understands: checkpoint, evaluate and sample only with a function for them'
+    description: 'what it understands: checkpoint, evaluate, sample and call only with a function for them'
   }),
+  own: Type.Optional(
+    Type.Array(Type.String({ maxLength: 60 }), { description: 'names of its own actions (call)' })
+  ),
   hyperparameters: Type.Array(Hyperparameter),
   config: Type.Record(Type.String(), Type.Union([HyperValue, Type.Null()]), {
     description: 'what the run was started with, as far as it is numbers, booleans and text'

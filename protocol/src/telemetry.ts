@@ -105,6 +105,7 @@ export const BandKind = Type.Union([
   Type.Literal('checkpoint'),
   Type.Literal('evaluate'),
   Type.Literal('sample'),
+  Type.Literal('call'),
   Type.Literal('transfer'),
   Type.Literal('pause')
 ]);

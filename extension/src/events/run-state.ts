@@ -37,6 +37,8 @@ export function stateText(run: Run, trans: TranslationBundle): string {
 
 export interface ControlButton {
   readonly action: ControlAction;
+  /** Of one of the run's own actions. */
+  readonly name?: string;
   readonly enabled: boolean;
   /** The one that people most likely want. */
   readonly primary: boolean;
@@ -59,7 +61,8 @@ export function buttonsOf(run: Run): ControlButton[] {
     ...(understood(first) ? [{ action: first, enabled: goesOn, primary: true }] : []),
     ...(['stop', 'checkpoint', 'evaluate', 'sample'] as const)
       .filter(understood)
-      .map(action => ({ action, enabled: goesOn, primary: false }))
+      .map(action => ({ action, enabled: goesOn, primary: false })),
+    ...(control.own ?? []).map(name => ({ action: 'call' as const, name, enabled: goesOn, primary: false }))
   ];
 }
 
@@ -77,6 +80,8 @@ export function actionText(action: ControlAction, trans: TranslationBundle): str
       return trans.__('Evaluate');
     case 'sample':
       return trans.__('Sample now');
+    case 'call':
+      return trans.__('Action');
     case 'set':
       return trans.__('Set');
     case 'free':

@@ -144,30 +144,32 @@ function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
   return (
     <>
       <div className="jp-TPULabHead-buttons" role="group" aria-label={trans.__('Run controls')}>
-        {buttons.map(({ action, enabled }) => {
-          const pending = control?.pendingOf(action) ?? null;
-          const full = actionText(action, trans);
+        {buttons.map(({ action, name, enabled }) => {
+          const pending = control?.pendingOf(action, name) ?? null;
+          const full = name ?? actionText(action, trans);
           return (
             <button
-              key={action}
+              key={`${action} ${name ?? ''}`}
               type="button"
               className="jp-TPULab-button"
               title={full}
               aria-label={full}
               disabled={!enabled || !control || pending !== null}
               aria-busy={pending !== null}
-              onClick={() => void control?.request({ action, run: run.id })}
+              onClick={() =>
+                void control?.request({ action, run: run.id, ...(name !== undefined && { name }) })
+              }
             >
               {isGlyph(action) ? <Glyph name={action} /> : null}
-              {full.split(' ')[0]}
+              {name ?? full.split(' ')[0]}
               {pending ? '…' : ''}
             </button>
           );
         })}
       </div>
-      {failures.map(({ action, text }) => (
-        <p key={action} className="jp-TPULab-failure" role="alert">
-          {`${actionText(action, trans)}: ${text}`}
+      {failures.map(({ action, name, text }) => (
+        <p key={`${action} ${name ?? ''}`} className="jp-TPULab-failure" role="alert">
+          {`${name ?? actionText(action, trans)}: ${text}`}
         </p>
       ))}
     </>

@@ -253,6 +253,23 @@ describe('the buttons of a run', () => {
     expect(stateText(scene.run, trans)).toBe('failed');
   });
 
+  it('are also those of its own, each with its name', async () => {
+    const scene = new Scene({
+      ...CONTROL,
+      actions: [...CONTROL.actions, 'call'],
+      own: ['full evaluation', 'export']
+    });
+    const own = buttonsOf(scene.run).filter(({ action }) => action === 'call');
+    expect(own.map(({ name, enabled }) => [name, enabled])).toEqual([
+      ['full evaluation', true],
+      ['export', true]
+    ]);
+    await scene.control.request({ action: 'call', run: 'r1', name: 'full evaluation' });
+    expect(scene.sent).toMatchObject([{ action: 'call', name: 'full evaluation' }]);
+    expect(scene.control.pendingOf('call', 'full evaluation')).not.toBeNull();
+    expect(scene.control.pendingOf('call', 'export')).toBeNull();
+  });
+
   it('are none for a loop that cannot be steered', () => {
     const kernel = new KernelTelemetry('k');
     kernel.applyTelemetry(telemetry('k', 1, run()), T0);

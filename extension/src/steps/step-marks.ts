@@ -18,7 +18,9 @@ const LEAVE_BANDS: readonly ControlMessage['action'][] = ['checkpoint', 'evaluat
 
 /** By step, the oldest first. */
 export function marksOf(run: Run, trans: TranslationBundle): StepMark[] {
-  const bands = run.bands.map(({ step, kind, durationMs, failed }): StepMark => {
+  // What was called is named by its command.
+  const others = run.bands.filter(({ kind }) => kind !== 'call');
+  const bands = others.map(({ step, kind, durationMs, failed }): StepMark => {
     const name = bandName(kind, trans);
     const text = failed ? trans.__('%1 failed', name) : `${name} ${durationText(durationMs)}`;
     return { index: step, kind, text };
@@ -39,6 +41,8 @@ export function bandName(kind: BandKind, trans: TranslationBundle): string {
       return trans.__('evaluation');
     case 'sample':
       return trans.__('sample');
+    case 'call':
+      return trans.__('action');
     case 'transfer':
       return trans.__('transfer');
     case 'pause':
@@ -70,6 +74,8 @@ export function commandText(
       return trans.__('evaluation');
     case 'sample':
       return trans.__('sample');
+    case 'call':
+      return name ?? trans.__('action');
     case 'free':
       return trans.__('free memory');
     case 'memory':

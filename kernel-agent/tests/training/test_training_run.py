@@ -556,6 +556,51 @@ def test_a_command_that_fails_is_a_warning_and_the_run_is_as_it_was(
     wait_until(lambda: any(message["state"] == "finished" for message in keeper.of_type("run")), "the end")
 
 
+def test_an_action_of_ones_own_runs_between_two_steps_and_says_what_came_of_it(keeper: KeeperDouble) -> None:
+    run = tpulab.run("acts", log=False)
+    seen: list[int] = []
+
+    def evaluate_all(step: int) -> str:
+        seen.append(step)
+        return "accuracy 0.93"
+
+    assert run.action("full evaluation", evaluate_all) is evaluate_all
+
+    @run.action("break")
+    def fails() -> None:
+        raise RuntimeError("no data left")
+
+    sent: dict[str, str] = {}
+    for step in run.steps(range(40)):
+        if step == 1:
+            for name in ("full evaluation", "break", "unknown"):
+                sent[name] = keeper.command("call", name=name)
+            sent["nameless"] = keeper.command("call")
+            # Decided while the step goes on, applied after it.
+            for name in ("full evaluation", "break"):
+                keeper.outcome(sent[name], "accepted")
+        time.sleep(0.005)
+    run.finish()
+    done = keeper.outcome(sent["full evaluation"], "applied")
+    assert (done["name"], done["step"], done["reason"]) == ("full evaluation", 2, "accuracy 0.93")
+    assert done["durationMs"] >= 0
+    assert seen == [2]
+    assert keeper.outcome(sent["break"], "failed")["reason"] == "RuntimeError: no data left"
+    refused = keeper.outcome(sent["unknown"], "refused")["reason"]
+    assert refused == "This run has no action 'unknown'; it has: full evaluation, break."
+    assert "names an action" in keeper.outcome(sent["nameless"], "refused")["reason"]
+    [end] = keeper.wait(keeper.ended_runs, "the end of the run")
+    assert end["control"]["own"] == ["full evaluation", "break"]
+    assert "call" in end["control"]["actions"]
+    assert [(band["kind"], band["failed"], band["inStep"]) for band in keeper.of_type("band")] == [
+        ("call", False, False),
+        ("call", True, False),
+    ]
+    for name in ("", " ", "x" * 61):
+        with pytest.raises(ValueError, match="1 to 60 characters"):
+            run.action(name, print)
+
+
 def interrupted_run(steps: int, start: int = 0, **options: Any) -> tuple[TrainingRun, list[int]]:
     """A run that fails in its last step, and the steps at which it wrote checkpoints."""
     made, written = tpulab.run("cut off", **options), []

@@ -34,6 +34,7 @@ export function complain(streams: Streams, { json }: OutputOptions, error: unkno
 }
 
 export type CommandErrorCode =
+  | 'control_refused'
   | 'no_gateway'
   | 'several_gateways'
   | 'gateway_unresponsive'

@@ -1,7 +1,11 @@
 /** `tpulab runs`: the stored training runs of the running server; one of them; why one is slower than another. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   type CodeLocation,
   compareRuns,
+  type ControlAction,
+  ControlMessage,
   KeptRun,
   KeptRuns,
   type KeptRunSummary,
@@ -16,7 +20,7 @@ import {
   type RunningGateway,
   type StateOptions
 } from './running-gateway.js';
-import { say, type Streams } from './output.js';
+import { CommandError, say, type Streams } from './output.js';
 
 const SPANS = { device: 'device', input: 'input', host: 'host', gap: 'idle' } as const;
 
@@ -45,13 +49,55 @@ export function runsCommand(streams: Streams): Command {
       const { a, b, ...rest } = found;
       say(streams, options, { a: a.key, b: b.key, ...rest }, comparisonText(found));
     });
+  ofState(
+    runs.command('steer').description('pause, resume or stop a run that goes on, or ask it for an action')
+  )
+    .argument('<run>', which)
+    .argument('<action>', `${STEERED.join(', ')}, or the name that the notebook gave to run.action`)
+    .action(async (asked: string, action: string, options: StateOptions) => {
+      const gateway = await chosenGateway(options);
+      const told = await steer(gateway, await find(gateway, asked), action);
+      say(streams, options, told, toldText(told, action));
+    });
   return runs;
 }
 
+const STEERED: readonly ControlAction[] = ['pause', 'resume', 'stop', 'checkpoint', 'evaluate', 'sample'];
+const ASK_AGAIN_MS = 500;
+
+/** What became of it, when that is decided: a run applies a command between two steps. Throws where it was not applied. */
+async function steer(
+  gateway: RunningGateway,
+  { kernelId, run }: KeptRunSummary,
+  asked: string
+): Promise<ControlMessage> {
+  const known = STEERED.find(action => action === asked);
+  const command = { id: randomUUID(), run, ...(known ? { action: known } : { action: 'call', name: asked }) };
+  for (;;) {
+    // The same command again is asked after, and not applied twice.
+    const told = await gateway.ask(ControlMessage, 'POST', `bridge/v1/kernels/${kernelId}/control`, {
+      json: command
+    });
+    if (told.phase === 'applied') return told;
+    if (told.phase !== 'accepted')
+      throw new CommandError('control_refused', plainText(told.reason ?? `The run has ${told.phase} it.`));
+    await delay(ASK_AGAIN_MS);
+  }
+}
+
+function toldText({ step, durationMs, reason }: ControlMessage, asked: string): string {
+  const lasted = durationMs === null ? '' : ` in ${msText(durationMs)}`;
+  return plainText(`${asked}: done at step ${step ?? 0}${lasted}${reason === null ? '' : `: ${reason}`}`);
+}
+
 async function read(gateway: RunningGateway, asked: string): Promise<KeptRun> {
+  return gateway.ask(KeptRun, 'GET', `bridge/v1/runs/${(await find(gateway, asked)).key}`);
+}
+
+async function find(gateway: RunningGateway, asked: string): Promise<KeptRunSummary> {
   const { runs } = await gateway.ask(KeptRuns, 'GET', 'bridge/v1/runs');
   const found = runs.find(({ key }) => key === asked) ?? runs.find(({ name }) => name === asked);
-  if (found !== undefined) return gateway.ask(KeptRun, 'GET', `bridge/v1/runs/${found.key}`);
+  if (found !== undefined) return found;
   throw new GatewayRefusal(
     'run_not_found',
     `No training run has the key or name ${JSON.stringify(asked)}; "tpulab runs" lists the stored runs.`

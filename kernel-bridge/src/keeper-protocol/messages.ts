@@ -29,6 +29,7 @@ const Action = oneOf(
   'checkpoint',
   'evaluate',
   'sample',
+  'call',
   'free',
   'memory',
   'profile'

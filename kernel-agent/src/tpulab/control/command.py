@@ -75,14 +75,15 @@ def parse_command(body: dict[str, Any]) -> Command:
         raise ControlRefusedError(f"{action!r} is not a command; commands are {', '.join(ACTIONS)}.")
     if run is not None and not isinstance(run, str):
         raise ControlRefusedError("`run` must be the id of a run.")
-    if action == "set" and not isinstance(name, str):
-        raise ControlRefusedError("`set` names a hyperparameter.")
+    if action in ("set", "call") and not isinstance(name, str):
+        named = "a hyperparameter" if action == "set" else "an action of the run"
+        raise ControlRefusedError(f"`{action}` names {named}.")
     if not isinstance(value, (int, float, str)) or action != "set":
         value = None
     at = body.get("at")
     return Command(
         action,
-        name if action == "set" else None,
+        name if action in ("set", "call") else None,
         value,
         run,
         "page",

@@ -18,6 +18,7 @@ from tpulab.control.hyperparameters import HyperparameterError, Hyperparameters
 from tpulab.control.state import ENDED, ControlEvent, ControlState, after, may
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import ControlAction, ControlMessage, HyperValue
+from tpulab.telemetry.plain import short
 
 if TYPE_CHECKING:
     from tpulab.control.run_log import Replay
@@ -28,7 +29,9 @@ PAUSE_TURN_S = 0.5
 ASYNC_TURN_S = 0.02
 #: The other hosts of a slice answer within milliseconds; a lead that is gone must not hold a loop for ever.
 HOLD_S = 10.0
-_HANDLED: tuple[ControlAction, ...] = ("checkpoint", "evaluate", "sample")
+_HANDLED: tuple[ControlAction, ...] = ("checkpoint", "evaluate", "sample", "call")
+#: Actions of the user's own that a run may have, and characters of the name of one.
+MOST_OWN, OWN_LENGTH = 32, 60
 
 Handler = Callable[..., Any]
 
@@ -64,6 +67,8 @@ class Controller:
         self._hyper = hyperparameters
         self._listener = listener
         self._handlers: dict[ControlAction, Handler] = {}
+        #: what the user wants to be asked for besides, by name
+        self.own: dict[str, Handler] = {}
         self._appliers: list[Callable[[Hyperparameters], None]] = []
         # Reentrant: what is told makes garbage, and a finalizer may end this very run.
         self._lock = threading.RLock()
@@ -88,11 +93,21 @@ class Controller:
         known: list[ControlAction] = ["pause", "resume", "stop"]
         if len(self._hyper):
             known.append("set")
-        return known + [action for action in _HANDLED if action in self._handlers]
+        known += [action for action in _HANDLED if action in self._handlers]
+        return [*known, "call"] if self.own else known
 
     def handle(self, action: ControlAction, handler: Handler) -> None:
         """Names what a checkpoint, an evaluation or a sample is."""
         self._handlers[action] = handler
+        self._listener.changed()
+
+    def handle_own(self, name: str, handler: Handler) -> None:
+        """Names an action of the user's own. Raises `ValueError`."""
+        if not isinstance(name, str) or not 0 < len(name.strip()) <= OWN_LENGTH:
+            raise ValueError(f"an action has a name of 1 to {OWN_LENGTH} characters, not {short(name)}")
+        if len(self.own) >= MOST_OWN and name not in self.own:
+            raise ValueError(f"a run has at most {MOST_OWN} actions of its own")
+        self.own[name] = handler
         self._listener.changed()
 
     def apply_to(self, applier: Callable[[Hyperparameters], None]) -> None:
@@ -154,7 +169,10 @@ class Controller:
             raise ControlRefusedError("The run is already paused, or will be after this step.")
         if action == "resume" and self._ahead not in ("pausing", "paused"):
             raise ControlRefusedError("The run is not paused.")
-        if action in _HANDLED and action not in self._handlers:
+        if action == "call" and command.name not in self.own:
+            known = ", ".join(self.own) or "none"
+            raise ControlRefusedError(f"This run has no action {command.name!r}; it has: {known}.")
+        if action in _HANDLED and action != "call" and action not in self._handlers:
             raise ControlRefusedError(
                 f"This run has no function for it: set one with run.on_{action}(function)."
             )
@@ -368,7 +386,10 @@ class Controller:
         self._listener.changed()
 
     def _call(self, command: Command, step: int) -> Any:
-        handler = self._handlers.get(command.action)
+        by_name = command.action == "call"
+        handler = self.own.get(command.name or "") if by_name else self._handlers.get(command.action)
+        if handler is None and by_name:
+            raise LookupError(f"this run has no action {command.name!r}")
         if handler is None:
             raise LookupError(f"this run has no function for it: set one with run.on_{command.action}(…)")
         return handler(step) if takes_step(handler) else handler()

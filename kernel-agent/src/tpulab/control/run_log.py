@@ -140,7 +140,7 @@ class LoggedCommand:
 
 
 #: Waiting changes nothing that is computed, so a replay does not wait.
-_REPLAYED: tuple[ControlAction, ...] = ("set", "stop", "checkpoint", "evaluate", "sample")
+_REPLAYED: tuple[ControlAction, ...] = ("set", "stop", "checkpoint", "evaluate", "sample", "call")
 
 
 class Replay:

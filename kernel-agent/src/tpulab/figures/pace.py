@@ -262,7 +262,7 @@ def goodput(totals: RunTotals, total_ns: int, preparing_ns: int) -> Goodput:
         "DATA_LOADING_SYNC": shown.input,
         "DEVICE_IDLE": shown.gap + shown.host if is_known else 0,
         "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME": bands.get("checkpoint", 0),
-        "CUSTOM_BADPUT_EVENTS": sum(bands.get(kind, 0) for kind in ("evaluate", "sample", "pause")),
+        "CUSTOM_BADPUT_EVENTS": sum(bands.get(kind, 0) for kind in ("evaluate", "sample", "call", "pause")),
     }
     productive = shown.device if is_known else shown.host + shown.device + shown.gap
     other = total_ns - productive - sum(known.values())

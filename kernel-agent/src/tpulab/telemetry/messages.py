@@ -9,11 +9,11 @@ from typing import Literal, NotRequired, TypedDict
 
 Verdict = Literal["first", "shape", "dtype", "tree", "static", "redefined", "sharding", "config", "other"]
 ControlAction = Literal[
-    "pause", "resume", "stop", "set", "checkpoint", "evaluate", "sample", "free", "memory", "profile"
+    "pause", "resume", "stop", "set", "checkpoint", "evaluate", "sample", "call", "free", "memory", "profile"
 ]
 ControlPhase = Literal["accepted", "applied", "refused", "expired", "failed"]
 ControlOrigin = Literal["page", "code", "replay"]
-BandKind = Literal["checkpoint", "evaluate", "sample", "transfer", "pause"]
+BandKind = Literal["checkpoint", "evaluate", "sample", "call", "transfer", "pause"]
 AdviceKind = Literal[
     "cpu-backend",
     "spawn-in-cell",
@@ -99,6 +99,7 @@ class HyperparameterDescription(TypedDict):
 class RunControl(TypedDict):
     state: str
     actions: list[ControlAction]
+    own: NotRequired[list[str]]
     hyperparameters: list[HyperparameterDescription]
     config: dict[str, HyperValue | None]
     log: str | None

@@ -17,7 +17,7 @@ import sys
 import weakref
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType, TracebackType
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, overload
 
 from tpulab.agent.process_agent import current_agent
 from tpulab.agent.together import together
@@ -217,6 +217,25 @@ class TrainingRun:
         self.controller.handle("sample", function)
         return function
 
+    @overload
+    def action(self, name: str) -> Callable[[H], H]: ...
+    @overload
+    def action(self, name: str, function: H) -> H: ...
+    def action(self, name: str, function: H | None = None) -> H | Callable[[H], H]:
+        """Adds a button of this name, for whatever the training may be asked to do; see `on_checkpoint`.
+
+            run.action("full evaluation", evaluate_all)
+
+        Also a decorator: `@run.action("full evaluation")`.
+
+        Raises:
+            ValueError: the name is empty or too long, or the run has too many actions.
+        """
+        if function is None:
+            return lambda given: self.action(name, given)
+        self.controller.handle_own(name, function)
+        return function
+
     def apply_to(self, target: Any, **names: str) -> Any:
         """Applies hyperparameters to an optimizer, now and after each change.
 
@@ -256,7 +275,7 @@ class TrainingRun:
         """Marks work of the loop besides its steps: `with run.band("checkpoint"): …`.
 
         Raises:
-            ValueError: `kind` is none of checkpoint, evaluate, sample, transfer and pause.
+            ValueError: `kind` is none of checkpoint, evaluate, sample, call, transfer and pause.
         """
         if kind not in get_args(BandKind):
             raise ValueError(f"a band is one of {', '.join(get_args(BandKind))}, not {kind!r}")
@@ -314,6 +333,7 @@ class TrainingRun:
         return {
             "state": self.controller.state,
             "actions": self.controller.actions,
+            "own": list(self.controller.own),
             "hyperparameters": self.hyper.describe(),
             "config": self.config,
             "log": self.log_file,

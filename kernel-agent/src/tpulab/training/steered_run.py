@@ -99,6 +99,8 @@ class RunListener(ControlListener):
 def in_words(message: ControlMessage) -> str:
     """One line about what became of a command."""
     what: str = message["action"]
+    if message["action"] == "call":
+        what = str(message["name"])
     if message["action"] == "set":
         what = f"{message['name']} = {message['value']!r}"
         if message["before"] is not None:

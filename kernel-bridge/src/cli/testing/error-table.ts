@@ -53,6 +53,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   config_unreadable: 'command',
   config_unknown_setting: 'command',
   config_invalid: 'command',
+  control_refused: 'command',
   no_gateway: 'command',
   several_gateways: 'command',
   lessons_missing: 'command',
