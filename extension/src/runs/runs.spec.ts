@@ -1,5 +1,12 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import type { ControlCommand, ControlMessage, Hyperparameter, KeptRun, RunControl } from '@tpulab/protocol';
+import type {
+  BandMessage,
+  ControlCommand,
+  ControlMessage,
+  Hyperparameter,
+  KeptRun,
+  RunControl
+} from '@tpulab/protocol';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { MetricSeries } from '../events/metric-series.js';
@@ -323,10 +330,17 @@ describe('a run that the page found under way (F11)', () => {
   const part = (step: number, time: number) => ({
     ...{ step, time, steps: 1, wallMs: 0, watched: { steps: 0, ...sums }, unwatched: sums }
   });
-  const checkpoint = {
-    ...{ type: 'band', time: T0, run: 'r1', kind: 'checkpoint', startTime: T0, durationMs: 9 },
-    ...{ step: 100, inStep: false, failed: false }
-  } as const;
+  const checkpoint: BandMessage = {
+    type: 'band',
+    time: T0,
+    run: 'r1',
+    kind: 'checkpoint',
+    startTime: T0,
+    durationMs: 9,
+    step: 100,
+    inStep: false,
+    failed: false
+  };
   const kept: KeptRun = {
     ...{ v: 1, key: 'k.r1', kernelId: 'k', run: 'r1', name: 'train', state: 'running' },
     ...{ startedAt: T0 - 9_000_000, lastAt: T0, steps: 9_005, totalSteps: null, config: {}, metrics: {} },
