@@ -353,7 +353,7 @@ describe('a run that the page found under way (F11)', () => {
     parts: { size: 4_500, list: [part(0, T0 - 9_000_000), part(4_500, T0 - 4_500_000)] }
   };
 
-  it('has its whole curve, its bands, what was asked of it and its beginning from the bridge', () => {
+  it('has its whole curve, its bands, what was asked of it and its beginning from the server', () => {
     const scene = new Scene();
     const late = scene.run;
     late.series.clear();

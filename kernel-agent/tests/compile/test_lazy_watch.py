@@ -159,7 +159,7 @@ def finished(keeper: KeeperDouble) -> list[dict[str, Any]]:
     return [message for message in keeper.of_type("compile") if message["phase"] == "finished"]
 
 
-def test_a_compilation_by_a_read_is_told_where_and_when_it_happens(
+def test_a_compilation_by_a_read_has_its_own_line_and_moment(
     lazy: Lazy, agent: Agent, keeper: KeeperDouble
 ) -> None:
     """N4: it stood at the next launch, of the next run, with a counter of the loop as its reason."""

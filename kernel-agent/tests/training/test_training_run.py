@@ -636,7 +636,7 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_checkpoint(keeper: KeeperD
     assert {step["index"] for step in told} <= set(range(10))
 
 
-def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_resumes_from_its_last_checkpoint(tmp_path: Path) -> None:
     log = tmp_path / "checkpoints"
     first = tpulab.run("stopped", log=log)
     first.on_checkpoint(lambda step: f"ckpt/{step}", every=2)

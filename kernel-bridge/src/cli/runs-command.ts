@@ -50,7 +50,9 @@ export function runsCommand(streams: Streams): Command {
       say(streams, options, { a: a.key, b: b.key, ...rest }, comparisonText(found));
     });
   ofState(
-    runs.command('steer').description('pause, resume or stop a run that goes on, or ask it for an action')
+    runs
+      .command('steer')
+      .description('pause, resume or stop a running training, or request one of its actions')
   )
     .argument('<run>', which)
     .argument('<action>', `${STEERED.join(', ')}, or the name that the notebook gave to run.action`)
