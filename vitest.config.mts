@@ -39,9 +39,16 @@ function unit(name: string, include: string[]) {
   return { ...shared, test: { name, include, exclude: [INTEGRATION, MOCKED], isolate: false, ...ofUnits } };
 }
 
+/** What the session page's build makes of a script that runs in frames: its address. */
+const frameScripts = {
+  name: 'frame-scripts',
+  enforce: 'pre' as const,
+  load: (id: string) => (id.endsWith('?frame') ? `export default '${id}'` : null)
+};
+
 function unitInThreads(name: string, include: string[]) {
   const { test, ...others } = unit(name, include);
-  return { ...others, test: { ...test, isolate: true, pool: 'threads' as const } };
+  return { ...others, plugins: [frameScripts], test: { ...test, isolate: true, pool: 'threads' as const } };
 }
 
 export default defineConfig({

@@ -53,4 +53,5 @@ export interface SentModel {
 export type ToFrame =
   | ModelMessage
   | { readonly kind: 'answer'; readonly question: number; readonly answer: SentModel | string | null }
+  | { readonly kind: 'unanswered'; readonly question: number; readonly message: string }
   | { readonly kind: 'closed'; readonly id: string };

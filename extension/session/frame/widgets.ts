@@ -8,6 +8,7 @@ import './icons.css';
 import * as base from '@jupyter-widgets/base';
 import { ManagerBase } from '@jupyter-widgets/base-manager';
 import * as controls from '@jupyter-widgets/controls';
+import { PromiseDelegate } from '@lumino/coreutils';
 import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 import anywidget from 'anywidget';
@@ -82,7 +83,7 @@ class PageComm {
 class FrameManager extends ManagerBase {
   private readonly comms = new Map<string, PageComm>();
   private readonly asked = new Map<string, Promise<base.WidgetModel>>();
-  private readonly answers = new Map<number, (answer: SentModel | string | null) => void>();
+  private readonly answers = new Map<number, PromiseDelegate<SentModel | string | null>>();
 
   constructor(private readonly port: MessagePort) {
     super();
@@ -145,7 +146,9 @@ class FrameManager extends ManagerBase {
   private ask(what: 'model' | 'file', name: string): Promise<SentModel | string | null> {
     const question = (this.question += 1);
     this.tell({ kind: 'ask', what, name, question });
-    return new Promise(resolve => void this.answers.set(question, resolve));
+    const answer = new PromiseDelegate<SentModel | string | null>();
+    this.answers.set(question, answer);
+    return answer.promise;
   }
 
   private async make(id: string, sent: SentModel | string | null): Promise<base.WidgetModel> {
@@ -167,7 +170,11 @@ class FrameManager extends ManagerBase {
   private receive(message: ToFrame): void {
     switch (message.kind) {
       case 'answer':
-        this.answers.get(message.question)?.(message.answer);
+        this.answers.get(message.question)?.resolve(message.answer);
+        this.answers.delete(message.question);
+        break;
+      case 'unanswered':
+        this.answers.get(message.question)?.reject(new Error(message.message));
         this.answers.delete(message.question);
         break;
       case 'update':

@@ -146,8 +146,10 @@ class WidgetFrame {
       case 'ask': {
         const { what, name, question } = message;
         const asked = what === 'model' ? this.model(String(name)) : this.parts.packageFile(String(name));
-        this.tell({ kind: 'answer', question, answer: await asked.catch(() => null) });
-        return;
+        return asked.then(
+          answer => this.tell({ kind: 'answer', question, answer }),
+          (error: unknown) => this.tell({ kind: 'unanswered', question, message: messageOf(error) })
+        );
       }
       case 'update':
         return this.update(message.id, message.state);

@@ -14,7 +14,8 @@ import {
   OutputView
 } from '@jupyter-widgets/jupyterlab-manager/lib/output';
 import type { CodeCellModel } from '@jupyterlab/cells';
-import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import { URLExt } from '@jupyterlab/coreutils';
+import { type Kernel, type KernelMessage, ServerConnection } from '@jupyterlab/services';
 import type { Widget } from '@lumino/widgets';
 import { FramedModel, FramedView, framedWidget, type FramedParts, stateOf } from './framed-widgets.js';
 import type { WidgetOptions } from './widgets.js';
@@ -32,6 +33,8 @@ const IN_BOTH = new Set(['@jupyter-widgets/base', '@jupyter-widgets/controls']);
 /** Questions to a kernel that does not answer in the four seconds that ipywidgets waits, before its widgets are asked one by one. */
 const MAX_QUESTIONS = 5;
 const ONE_BY_ONE_MS = 20_000;
+/** Megabytes of a package, from a machine behind a slow network. */
+const PACKAGE_MS = 120_000;
 /** A file with more than this of widgets is hard to open for every other program. */
 const MAX_STATE_CHARS = 8_000_000;
 
@@ -121,7 +124,25 @@ export class PageWidgetManager extends WidgetManager {
   }
 
   get framed(): FramedParts {
-    return { manager: this, files: this.options.files, packageFile: this.options.packageFile };
+    return { manager: this, files: this.options.files, packageFile: name => this.packageFile(name) };
+  }
+
+  /**
+   * What a package of the kernel's environment has installed for browsers; null: nothing of this name.
+   *
+   * @throws when the server has not answered in `PACKAGE_MS`
+   */
+  private async packageFile(name: string): Promise<string | null> {
+    const settings = this.options.kernelSettings();
+    if (this.kernel === null || settings === null) return null;
+    const route = `bridge/v1/kernels/${this.kernel.id}/frontend`;
+    const url = URLExt.join(settings.baseUrl, route, URLExt.encodeParts(name));
+    const answer = await ServerConnection.makeRequest(
+      url,
+      { signal: AbortSignal.timeout(PACKAGE_MS) },
+      settings
+    );
+    return answer.ok ? answer.text() : null;
   }
 
   /** The view of a model; null: nobody has this model any more. */

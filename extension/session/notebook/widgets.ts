@@ -1,6 +1,6 @@
 /** Widgets in outputs. What shows them is loaded with the first one that a kernel makes or a notebook shows. */
 import { type IRenderMime, MimeModel } from '@jupyterlab/rendermime';
-import type { Kernel } from '@jupyterlab/services';
+import type { Kernel, ServerConnection } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 import { loadSanitizer } from '../kit/sanitizer.js';
 import { BundleOutput, type FramedOptions } from './framed-output.js';
@@ -12,8 +12,8 @@ import { messageOf, trans } from '../text.js';
 const TARGET = 'jupyter.widget';
 
 export interface WidgetOptions extends FramedOptions {
-  /** A file of the environment of the notebook's kernel; null: it has none of this name. */
-  readonly packageFile: (name: string) => Promise<string | null>;
+  /** Of the server that has the notebook's kernel. */
+  readonly kernelSettings: () => ServerConnection.ISettings | null;
   /** Once for a notebook: widgets are shown whose kernel has ended. */
   readonly onDead: () => void;
 }

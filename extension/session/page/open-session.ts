@@ -1,9 +1,8 @@
 /** One notebook in the page: its document, its commands, and everything that follows it. */
 import { Notification } from '@jupyterlab/apputils';
 import { MarkdownCell } from '@jupyterlab/cells';
-import { URLExt } from '@jupyterlab/coreutils';
 import { NotebookActions } from '@jupyterlab/notebook';
-import { ServerConnection } from '@jupyterlab/services';
+import type { ServerConnection } from '@jupyterlab/services';
 import { GoneWatch } from '../../src/absent/gone-watch.js';
 import { startThere } from '../../src/absent/start-there.js';
 import { offeredEnvironment } from '../../src/launcher/setup-model.js';
@@ -84,7 +83,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
     shareWidgetHost(page);
     const lazy = new LazyWidgets({
       ...framed,
-      packageFile: name => packageFile(context.sessionContext.session?.kernel?.id, kernelSettings(), name),
+      kernelSettings,
       onDead: () =>
         notices.say({
           id: 'widgets',
@@ -182,17 +181,4 @@ function watchKernel(
     gone.dispose();
   });
   return gone;
-}
-
-/** What a package of the kernel's environment has installed for browsers; null: nothing of this name. */
-async function packageFile(
-  kernelId: string | undefined,
-  settings: ServerConnection.ISettings | null,
-  name: string
-): Promise<string | null> {
-  if (kernelId === undefined || settings === null) return null;
-  const route = `bridge/v1/kernels/${kernelId}/frontend`;
-  const url = URLExt.join(settings.baseUrl, route, URLExt.encodeParts(name));
-  const answer = await ServerConnection.makeRequest(url, { signal: AbortSignal.timeout(120_000) }, settings);
-  return answer.ok ? answer.text() : null;
 }
