@@ -30,6 +30,7 @@ export function runAll(notebook: Notebook, sessionContext: ISessionContext): Pro
 /** Groups of the palette. */
 const RUN = trans.__('Run');
 const EDIT = trans.__('Edit');
+const VIEW = trans.__('View');
 
 export interface NotebookCommand {
   readonly id: string;
@@ -39,78 +40,82 @@ export interface NotebookCommand {
   readonly icon?: LabIcon;
   /** It writes or runs, which a reader may not. */
   readonly isChange: boolean;
-  readonly keys?: readonly (readonly [selector: string, ...keys: string[]])[];
+  readonly keys: readonly (readonly [selector: string, ...keys: string[]])[];
   readonly execute: (notebook: Notebook, panel: NotebookPanel) => unknown;
 }
+
+type Keys = NonNullable<NotebookCommand['keys']>;
+type Act = (notebook: Notebook) => unknown;
+
+const pressed = (...keys: readonly string[]): Keys => keys.map(key => [COMMAND_MODE, ...key.split(', ')]);
+const inEditor = (...keys: readonly string[]): Keys => keys.map(key => [EDIT_MODE, key]);
+const anywhere = (key: string): Keys => [[ANY_MODE, key]];
 
 const change = (
   id: string,
   label: string,
-  keys: NotebookCommand['keys'],
-  execute: NotebookCommand['execute'],
-  more: Partial<NotebookCommand> = {}
-): NotebookCommand => ({ id, label, isChange: true, ...(keys && { keys }), execute, ...more });
-const look = (...of: Parameters<typeof change>): NotebookCommand => ({ ...change(...of), isChange: false });
+  keys: Keys,
+  execute: NotebookCommand['execute']
+): NotebookCommand => ({
+  ...{ id, label, keys, execute, isChange: true }
+});
+// Some actions have a second parameter of another kind.
+const look = (id: string, label: string, keys: Keys, execute: Act): NotebookCommand => ({
+  ...{ id, label, keys, execute: notebook => execute(notebook), isChange: false }
+});
+const run = (
+  id: string,
+  label: string,
+  keys: Keys,
+  act: (notebook: Notebook, sessionContext: ISessionContext) => unknown
+): NotebookCommand => ({
+  ...change(id, label, keys, (notebook, { sessionContext }) => act(notebook, sessionContext)),
+  group: RUN
+});
+const edit = (id: string, label: string, keys: Keys, execute: Act, icon?: LabIcon): NotebookCommand => ({
+  ...look(id, label, keys, execute),
+  ...{ isChange: true, group: EDIT, ...(icon && { icon }) }
+});
+const view = (...of: Parameters<typeof look>): NotebookCommand => ({ ...look(...of), group: VIEW });
+
+const Actions = NotebookActions;
 
 export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
-  change(
+  run(
     'notebook:run-cell-and-select-next',
     trans.__('Run cell and select next'),
-    [
-      [COMMAND_MODE, 'Shift Enter'],
-      [EDIT_MODE, 'Shift Enter']
-    ],
-    (notebook, { sessionContext }) => NotebookActions.runAndAdvance(notebook, sessionContext),
-    { group: RUN }
+    [...pressed('Shift Enter'), ...inEditor('Shift Enter')],
+    Actions.runAndAdvance
   ),
-  change(
+  run(
     'notebook:run-cell',
     trans.__('Run selected cells'),
-    [
-      [COMMAND_MODE, 'Accel Enter'],
-      [EDIT_MODE, 'Accel Enter']
-    ],
-    (notebook, { sessionContext }) => NotebookActions.run(notebook, sessionContext),
-    { group: RUN }
+    [...pressed('Accel Enter'), ...inEditor('Accel Enter')],
+    Actions.run
   ),
-  change(
+  run(
     'notebook:run-cell-and-insert-below',
     trans.__('Run cell and insert below'),
-    [
-      [COMMAND_MODE, 'Alt Enter'],
-      [EDIT_MODE, 'Alt Enter']
-    ],
-    (notebook, { sessionContext }) => NotebookActions.runAndInsert(notebook, sessionContext),
-    { group: RUN }
+    [...pressed('Alt Enter'), ...inEditor('Alt Enter')],
+    Actions.runAndInsert
   ),
-  change(
-    'notebook:run-all-cells',
-    trans.__('Run all cells'),
-    [[ANY_MODE, 'Accel F9']],
-    (notebook, { sessionContext }) => runAll(notebook, sessionContext),
-    { group: RUN }
-  ),
-  change(
+  run('notebook:run-all-cells', trans.__('Run all cells'), anywhere('Accel F9'), runAll),
+  run(
     'notebook:run-all-above',
     trans.__('Run all above the selected cell'),
-    [[ANY_MODE, 'Accel F8']],
-    (notebook, { sessionContext }) => NotebookActions.runAllAbove(notebook, sessionContext),
-    { group: RUN }
+    anywhere('Accel F8'),
+    Actions.runAllAbove
   ),
-  change(
+  run(
     'notebook:run-all-below',
     trans.__('Run this cell and all below'),
-    [[ANY_MODE, 'Accel F10']],
-    (notebook, { sessionContext }) => NotebookActions.runAllBelow(notebook, sessionContext),
-    { group: RUN }
+    anywhere('Accel F10'),
+    Actions.runAllBelow
   ),
   look(
     'notebook:enter-command-mode',
     trans.__('Enter command mode'),
-    [
-      [EDIT_MODE, 'Escape'],
-      [EDIT_MODE, 'Ctrl M']
-    ],
+    inEditor('Escape', 'Ctrl M'),
     notebook => {
       notebook.mode = 'command';
     }
@@ -126,255 +131,127 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
   look(
     'notebook:move-cursor-down',
     trans.__('Select the cell below'),
-    [
-      [COMMAND_MODE, 'ArrowDown'],
-      [COMMAND_MODE, 'J']
-    ],
-    notebook => NotebookActions.selectBelow(notebook)
+    pressed('ArrowDown', 'J'),
+    Actions.selectBelow
   ),
   look(
     'notebook:move-cursor-up',
     trans.__('Select the cell above'),
-    [
-      [COMMAND_MODE, 'ArrowUp'],
-      [COMMAND_MODE, 'K']
-    ],
-    notebook => NotebookActions.selectAbove(notebook)
+    pressed('ArrowUp', 'K'),
+    Actions.selectAbove
   ),
   look(
     'notebook:extend-marked-cells-below',
     trans.__('Extend the selection below'),
-    [
-      [COMMAND_MODE, 'Shift ArrowDown'],
-      [COMMAND_MODE, 'Shift J']
-    ],
-    notebook => NotebookActions.extendSelectionBelow(notebook)
+    pressed('Shift ArrowDown', 'Shift J'),
+    notebook => Actions.extendSelectionBelow(notebook)
   ),
   look(
     'notebook:extend-marked-cells-above',
     trans.__('Extend the selection above'),
-    [
-      [COMMAND_MODE, 'Shift ArrowUp'],
-      [COMMAND_MODE, 'Shift K']
-    ],
-    notebook => NotebookActions.extendSelectionAbove(notebook)
+    pressed('Shift ArrowUp', 'Shift K'),
+    notebook => Actions.extendSelectionAbove(notebook)
   ),
-  look('notebook:select-all', trans.__('Select all cells'), [[COMMAND_MODE, 'Accel A']], notebook =>
-    NotebookActions.selectAll(notebook)
-  ),
-  change(
+  look('notebook:select-all', trans.__('Select all cells'), pressed('Accel A'), Actions.selectAll),
+  edit(
     'notebook:insert-cell-above',
     trans.__('Insert cell above'),
-    [[COMMAND_MODE, 'A']],
-    notebook => NotebookActions.insertAbove(notebook),
-    { group: EDIT, icon: addAboveIcon }
+    pressed('A'),
+    Actions.insertAbove,
+    addAboveIcon
   ),
-  change(
+  edit(
     'notebook:insert-cell-below',
     trans.__('Insert cell below'),
-    [[COMMAND_MODE, 'B']],
-    notebook => NotebookActions.insertBelow(notebook),
-    { group: EDIT, icon: addBelowIcon }
+    pressed('B'),
+    Actions.insertBelow,
+    addBelowIcon
   ),
-  change(
+  edit(
     'notebook:duplicate-below',
     trans.__('Duplicate cells'),
-    undefined,
-    notebook => NotebookActions.duplicate(notebook, 'belowSelected'),
-    {
-      group: EDIT,
-      icon: copyIcon
-    }
+    [],
+    notebook => Actions.duplicate(notebook, 'belowSelected'),
+    copyIcon
   ),
-  change(
+  edit(
     'notebook:move-cell-up',
     trans.__('Move cells up'),
-    [[COMMAND_MODE, 'Ctrl Shift ArrowUp']],
-    notebook => NotebookActions.moveUp(notebook),
-    {
-      group: EDIT,
-      icon: moveUpIcon
-    }
+    pressed('Ctrl Shift ArrowUp'),
+    Actions.moveUp,
+    moveUpIcon
   ),
-  change(
+  edit(
     'notebook:move-cell-down',
     trans.__('Move cells down'),
-    [[COMMAND_MODE, 'Ctrl Shift ArrowDown']],
-    notebook => NotebookActions.moveDown(notebook),
-    {
-      group: EDIT,
-      icon: moveDownIcon
-    }
+    pressed('Ctrl Shift ArrowDown'),
+    Actions.moveDown,
+    moveDownIcon
   ),
-  change(
-    'notebook:delete-cell',
-    trans.__('Delete cells'),
-    [[COMMAND_MODE, 'D', 'D']],
-    notebook => NotebookActions.deleteCells(notebook),
-    {
-      group: EDIT,
-      icon: deleteIcon
-    }
+  edit('notebook:delete-cell', trans.__('Delete cells'), pressed('D, D'), Actions.deleteCells, deleteIcon),
+  edit('notebook:cut-cell', trans.__('Cut cells'), pressed('X'), Actions.cut),
+  { ...look('notebook:copy-cell', trans.__('Copy cells'), pressed('C'), Actions.copy), group: EDIT },
+  edit('notebook:paste-cell-below', trans.__('Paste cells below'), pressed('V'), notebook =>
+    Actions.paste(notebook)
   ),
-  change(
-    'notebook:cut-cell',
-    trans.__('Cut cells'),
-    [[COMMAND_MODE, 'X']],
-    notebook => NotebookActions.cut(notebook),
-    {
-      group: EDIT
-    }
-  ),
-  look(
-    'notebook:copy-cell',
-    trans.__('Copy cells'),
-    [[COMMAND_MODE, 'C']],
-    notebook => NotebookActions.copy(notebook),
-    { group: EDIT }
-  ),
-  change(
-    'notebook:paste-cell-below',
-    trans.__('Paste cells below'),
-    [[COMMAND_MODE, 'V']],
-    notebook => NotebookActions.paste(notebook),
-    {
-      group: EDIT
-    }
-  ),
-  change(
-    'notebook:undo-cell-action',
-    trans.__('Undo cell change'),
-    [[COMMAND_MODE, 'Z']],
-    notebook => NotebookActions.undo(notebook),
-    {
-      group: EDIT
-    }
-  ),
-  change(
-    'notebook:redo-cell-action',
-    trans.__('Redo cell change'),
-    [[COMMAND_MODE, 'Shift Z']],
-    notebook => NotebookActions.redo(notebook),
-    {
-      group: EDIT
-    }
-  ),
-  change('editmenu:undo', trans.__('Undo in the cell'), [[EDIT_MODE, 'Accel Z']], notebook =>
+  edit('notebook:undo-cell-action', trans.__('Undo cell change'), pressed('Z'), Actions.undo),
+  edit('notebook:redo-cell-action', trans.__('Redo cell change'), pressed('Shift Z'), Actions.redo),
+  change('editmenu:undo', trans.__('Undo in the cell'), inEditor('Accel Z'), notebook =>
     notebook.activeCell?.editor?.undo()
   ),
-  change('editmenu:redo', trans.__('Redo in the cell'), [[EDIT_MODE, 'Accel Shift Z']], notebook =>
+  change('editmenu:redo', trans.__('Redo in the cell'), inEditor('Accel Shift Z'), notebook =>
     notebook.activeCell?.editor?.redo()
   ),
-  change(
-    'notebook:split-cell-at-cursor',
-    trans.__('Split cell'),
-    [[EDIT_MODE, 'Ctrl Shift -']],
-    notebook => NotebookActions.splitCell(notebook),
-    {
-      group: EDIT
-    }
+  edit('notebook:split-cell-at-cursor', trans.__('Split cell'), inEditor('Ctrl Shift -'), Actions.splitCell),
+  edit('notebook:merge-cells', trans.__('Merge cells'), pressed('Shift M'), notebook =>
+    Actions.mergeCells(notebook)
   ),
-  change(
-    'notebook:merge-cells',
-    trans.__('Merge cells'),
-    [[COMMAND_MODE, 'Shift M']],
-    notebook => NotebookActions.mergeCells(notebook),
-    {
-      group: EDIT
-    }
+  edit('notebook:change-cell-to-code', trans.__('Change to code'), pressed('Y'), notebook =>
+    Actions.changeCellType(notebook, 'code')
   ),
-  change(
-    'notebook:change-cell-to-code',
-    trans.__('Change to code'),
-    [[COMMAND_MODE, 'Y']],
-    notebook => NotebookActions.changeCellType(notebook, 'code'),
-    {
-      group: EDIT
-    }
+  edit('notebook:change-cell-to-markdown', trans.__('Change to Markdown'), pressed('M'), notebook =>
+    Actions.changeCellType(notebook, 'markdown')
   ),
-  change(
-    'notebook:change-cell-to-markdown',
-    trans.__('Change to Markdown'),
-    [[COMMAND_MODE, 'M']],
-    notebook => NotebookActions.changeCellType(notebook, 'markdown'),
-    { group: EDIT }
-  ),
-  change('notebook:change-cell-to-raw', trans.__('Change to raw'), [[COMMAND_MODE, 'R']], notebook =>
-    NotebookActions.changeCellType(notebook, 'raw')
+  change('notebook:change-cell-to-raw', trans.__('Change to raw'), pressed('R'), notebook =>
+    Actions.changeCellType(notebook, 'raw')
   ),
   ...[1, 2, 3, 4, 5, 6].map(level =>
     change(
       `notebook:change-cell-to-heading-${level}`,
       trans.__('Change to heading %1', level),
       [[COMMAND_MODE.replace(':focus', '.jp-MarkdownCell:focus'), String(level)]],
-      notebook => NotebookActions.setMarkdownHeader(notebook, level)
+      notebook => Actions.setMarkdownHeader(notebook, level)
     )
   ),
-  change(
-    'notebook:clear-cell-output',
-    trans.__('Clear outputs'),
-    undefined,
-    notebook => NotebookActions.clearOutputs(notebook),
-    { group: EDIT }
-  ),
-  change(
-    'notebook:clear-all-cell-outputs',
-    trans.__('Clear all outputs'),
-    undefined,
-    notebook => NotebookActions.clearAllOutputs(notebook),
-    {
-      group: EDIT
-    }
-  ),
-  look(
+  edit('notebook:clear-cell-output', trans.__('Clear outputs'), [], Actions.clearOutputs),
+  edit('notebook:clear-all-cell-outputs', trans.__('Clear all outputs'), [], Actions.clearAllOutputs),
+  view(
     'viewmenu:line-numbering',
     trans.__('Show or hide line numbers'),
-    [[COMMAND_MODE, 'Shift L']],
-    notebook => NotebookActions.toggleAllLineNumbers(notebook),
-    { group: trans.__('View') }
+    pressed('Shift L'),
+    Actions.toggleAllLineNumbers
   ),
-  look(
+  view(
     'notebook:collapse-all-headings',
     trans.__('Collapse all headings'),
-    [[COMMAND_MODE, 'Ctrl Shift ArrowLeft']],
-    notebook => NotebookActions.collapseAllHeadings(notebook),
-    { group: trans.__('View') }
+    pressed('Ctrl Shift ArrowLeft'),
+    Actions.collapseAllHeadings
   ),
-  look(
+  view(
     'notebook:expand-all-headings',
     trans.__('Expand all headings'),
-    [[COMMAND_MODE, 'Ctrl Shift ArrowRight']],
-    notebook => NotebookActions.expandAllHeadings(notebook),
-    { group: trans.__('View') }
+    pressed('Ctrl Shift ArrowRight'),
+    Actions.expandAllHeadings
   ),
-  look(
-    'notebook:toggle-output-scrolling',
-    trans.__('Toggle output scrolling'),
-    [[COMMAND_MODE, 'S']],
-    notebook => {
-      const isScrolled = notebook.activeCell instanceof CodeCell && notebook.activeCell.outputsScrolled;
-      (isScrolled ? NotebookActions.disableOutputScrolling : NotebookActions.enableOutputScrolling)(notebook);
-    },
-    { group: trans.__('View') }
-  ),
-  look(
-    'notebook:toggle-output',
-    trans.__('Fold or unfold output'),
-    [[COMMAND_MODE, 'O']],
-    notebook => NotebookActions.toggleOutput(notebook),
-    {
-      group: trans.__('View')
-    }
-  ),
-  change(
-    'notebook:trust',
-    trans.__('Trust this notebook…'),
-    undefined,
-    notebook => NotebookActions.trust(notebook),
-    {
-      group: trans.__('View')
-    }
-  )
+  view('notebook:toggle-output-scrolling', trans.__('Toggle output scrolling'), pressed('S'), notebook => {
+    const isScrolled = notebook.activeCell instanceof CodeCell && notebook.activeCell.outputsScrolled;
+    (isScrolled ? Actions.disableOutputScrolling : Actions.enableOutputScrolling)(notebook);
+  }),
+  view('notebook:toggle-output', trans.__('Fold or unfold output'), pressed('O'), Actions.toggleOutput),
+  {
+    ...view('notebook:trust', trans.__('Trust this notebook…'), [], notebook => Actions.trust(notebook)),
+    isChange: true
+  }
 ];
 
 /** Keys as Colab has them, beside JupyterLab's: `Ctrl M` and a letter. */
@@ -400,7 +277,7 @@ export function addNotebookCommands(
   commands: CommandRegistry,
   { panel, isReadOnly, keyboard }: CommandParts
 ): void {
-  for (const { id, label, icon, isChange, keys = [], execute } of NOTEBOOK_COMMANDS) {
+  for (const { id, label, icon, isChange, keys, execute } of NOTEBOOK_COMMANDS) {
     commands.addCommand(id, {
       label,
       caption: label,

@@ -1,4 +1,6 @@
 /** One notebook in the page: its document, its commands, and everything that follows it. */
+import { HOST_KEY, type WidgetHost } from '../../src/widgets/feed.js';
+import { sendCommand } from '../../src/runs/control-client.js';
 import { Notification } from '@jupyterlab/apputils';
 import { MarkdownCell } from '@jupyterlab/cells';
 import { NotebookActions } from '@jupyterlab/notebook';
@@ -22,7 +24,6 @@ import { Timing } from '../notebook/timing.js';
 import { describeWidgets, LazyWidgets } from '../notebook/widgets.js';
 import { type Notice, Notices } from './notices.js';
 import { addPageCommands, CommandIDs } from './page-commands.js';
-import { shareWidgetHost } from './widget-host.js';
 import type { SessionPage } from './session-page.js';
 import { messageOf, timeText, trans } from '../text.js';
 
@@ -181,4 +182,16 @@ function watchKernel(
     gone.dispose();
   });
   return gone;
+}
+
+/** Gives our widgets the live figures of the page, as the plugin of the extension does in JupyterLab. */
+function shareWidgetHost({ backends, events, trans }: SessionPage): void {
+  const host: WidgetHost = {
+    telemetryOf: kernelId => events.telemetryOf(kernelId),
+    machineOf: kernelId => events.machineOf(backends.backendOf(kernelId)?.id ?? ''),
+    send: (kernelId, command) =>
+      sendCommand({ kernelId, settings: backends.backendOf(kernelId)?.serverSettings ?? null }, command),
+    trans
+  };
+  (globalThis as { [HOST_KEY]?: WidgetHost })[HOST_KEY] = host;
 }

@@ -60,6 +60,11 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
   const { sessionContext } = context;
   const mayChange = (): boolean => !access.isReadOnly;
   const hasKernel = (): boolean => mayChange() && sessionContext.session?.kernel != null;
+  // The browser lets nobody rename its files, and a reader gets a file from the gateway.
+  const ofServer = {
+    isEnabled: () => mayChange() && !isBrowserFile(context.path),
+    isVisible: mayChange
+  };
   commands.addCommand(CommandIDs.save, {
     label: trans.__('Save'),
     isEnabled: mayChange,
@@ -84,28 +89,22 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
   });
   commands.addCommand(CommandIDs.rename, {
     label: trans.__('Rename…'),
-    // The browser lets nobody rename its files.
-    isEnabled: () => mayChange() && !isBrowserFile(context.path),
-    isVisible: mayChange,
+    ...ofServer,
     execute: () => relocate(page, parts, renameFile)
   });
   commands.addCommand(CommandIDs.move, {
     label: trans.__('Move…'),
-    isEnabled: () => mayChange() && !isBrowserFile(context.path),
-    isVisible: mayChange,
+    ...ofServer,
     execute: () => relocate(page, parts, moveFile)
   });
   commands.addCommand(CommandIDs.remove, {
     label: trans.__('Delete…'),
-    isEnabled: () => mayChange() && !isBrowserFile(context.path),
-    isVisible: mayChange,
+    ...ofServer,
     execute: () => remove(page, parts)
   });
   commands.addCommand(CommandIDs.share, {
     label: trans.__('Share a read-only link…'),
-    // A reader gets the file from the gateway.
-    isEnabled: () => mayChange() && !isBrowserFile(context.path),
-    isVisible: mayChange,
+    ...ofServer,
     execute: async () => {
       // What the reader opens is the file.
       await saving.save();

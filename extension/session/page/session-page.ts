@@ -1,8 +1,11 @@
 /** Everything behind the page, without a view: built once when the address and the token are known. */
-import { ContentsManager } from '@jupyterlab/services';
+import { pageStorage } from '../../src/platform/page-storage.js';
+import { JupyterBackend } from '../../src/backends/jupyter-backend.js';
+import { GatewayBackend } from '../../src/backends/gateway-backend.js';
+import { ContentsManager, ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
-import type { Backends } from '../../src/backends/backends.js';
+import { Backends } from '../../src/backends/backends.js';
 import { fixedBridgeSettings } from '../../src/backends/bridge-settings.js';
 import { CurrentKernelModel } from '../../src/panel/current-model.js';
 import { BridgeEvents } from '../../src/events/bridge-events.js';
@@ -10,10 +13,11 @@ import { PanelState } from '../../src/panel/state.js';
 import { StatusModel } from '../../src/status/model.js';
 import { BridgeDrive } from '../files/drive.js';
 import type { NotebookStore } from '../notebook/saving.js';
-import { pageBackends } from '../runtime/backends.js';
 import { type Managers, pageManagers } from '../runtime/managers.js';
 import type { Access } from './access.js';
 import { trans } from '../text.js';
+
+class PageBackend extends GatewayBackend {}
 
 /** A reader hears of the machine, and may not ask who else is on it. */
 class ReaderEvents extends BridgeEvents {
@@ -74,4 +78,37 @@ export class SessionPage {
       gateway.reconnectNow();
     }
   }
+}
+
+/** The kernel servers behind this page: the gateway that serves it, and the remotes behind that. */
+function pageBackends(gateway: string, token: string): Backends {
+  // Its address is the page's own, and never another.
+  const bridge = new PageBackend(
+    'bridge',
+    trans.__('TPULab server'),
+    { candidates: async () => [{ url: gateway, token }], refusal: () => null },
+    {}
+  );
+  bridge.start();
+  return new Backends(new JupyterBackend(withoutJupyter()), bridge, { storage: pageStorage() });
+}
+
+const NOTHING: Readonly<Record<string, unknown>> = {
+  kernels: [],
+  sessions: [],
+  kernelspecs: { default: '', kernelspecs: {} }
+};
+
+/** This page has no Jupyter server beside the gateway: its lists are empty, and are asked of nobody. */
+function withoutJupyter(): ServerConnection.ISettings {
+  return ServerConnection.makeSettings({
+    baseUrl: 'http://jupyter.invalid/',
+    wsUrl: 'ws://jupyter.invalid/',
+    token: '',
+    fetch: async input => {
+      const { pathname } = new URL(input instanceof Request ? input.url : input);
+      const list = NOTHING[pathname.split('/').at(-1) ?? ''];
+      return list === undefined ? new Response(null, { status: 404 }) : Response.json(list);
+    }
+  });
 }

@@ -1,5 +1,4 @@
 /** How long a kernel has been idle, and about what its machine has cost since this browser connected to it. */
-import { storedJson, storeJson } from './stored-json.js';
 import { trans } from '../text.js';
 
 const PRICES_KEY = 'tpulab:prices';
@@ -51,4 +50,22 @@ export function costText(perHour: number, ms: number): string {
 export function priceOf(text: string): number | null {
   const price = Number(text.trim().replace(',', '.'));
   return text.trim() !== '' && Number.isFinite(price) && price > 0 ? price : null;
+}
+
+/** An object in the storage of the browser. What is broken there, or may not be stored, counts as empty. */
+function storedJson(storage: Storage | null, key: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(storage?.getItem(key) ?? '{}');
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+function storeJson(storage: Storage | null, key: string, value: object): void {
+  try {
+    storage?.setItem(key, JSON.stringify(value));
+  } catch {
+    // Known to this page alone.
+  }
 }

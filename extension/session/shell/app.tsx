@@ -1,5 +1,9 @@
 /** The page with a notebook: top bar, banners, contents, notebook, panel, step bar. */
-import { type JSX, useEffect, useMemo, useState } from 'react';
+import { Widget } from '@lumino/widgets';
+import { MessageLoop } from '@lumino/messaging';
+import { followLongOutput } from '../notebook/long-output.js';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { type JSX, useEffect, useMemo, useState, useLayoutEffect, useRef } from 'react';
 import { type Keyboard, openSession } from '../page/open-session.js';
 import { loadSanitizer } from '../kit/sanitizer.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
@@ -7,7 +11,6 @@ import type { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
 import { Banners } from './banners.js';
 import { Drawer, WIDE } from './drawer.js';
-import { NotebookHost } from './notebook-host.js';
 import { Palette } from './palette.js';
 import { PanelSheet } from './panel-sheet.js';
 import { StepBar } from './step-bar.js';
@@ -155,4 +158,31 @@ function focusNextRegion(): void {
     ? (next.querySelector<HTMLElement>('.jp-mod-active') ?? next)
     : next?.querySelector<HTMLElement>('button:not(:disabled), input, select, a[href]');
   inside?.focus();
+}
+
+/** A Lumino widget in React's tree. */
+function NotebookHost({ panel }: { readonly panel: NotebookPanel }): JSX.Element {
+  const host = useRef<HTMLElement>(null);
+  // Before React takes the node away: a widget must be in the document when it is detached.
+  useLayoutEffect(() => {
+    const node = host.current;
+    if (!node) {
+      return;
+    }
+    Widget.attach(panel, node);
+    const observer = new ResizeObserver(() =>
+      MessageLoop.sendMessage(panel, Widget.ResizeMessage.UnknownSize)
+    );
+    observer.observe(node);
+    const gone = new AbortController();
+    followLongOutput(panel.node, gone.signal);
+    return () => {
+      gone.abort();
+      observer.disconnect();
+      if (panel.isAttached) {
+        Widget.detach(panel);
+      }
+    };
+  }, [panel]);
+  return <main className="tpl-Notebook" ref={host} aria-label={trans.__('Notebook')} />;
 }

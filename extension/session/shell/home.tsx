@@ -9,7 +9,7 @@ import { deleteFile, moveFile, newFile, newFolder, renameFile } from '../page/fi
 import { goTo } from '../page/page-commands.js';
 import type { SessionPage } from '../page/session-page.js';
 import { EMPTY, notebookOf, TEMPLATES } from '../../src/launcher/templates.js';
-import { Brand } from './brand.js';
+import { Brand } from './plain.js';
 import { Icon } from './icons.js';
 import { Menu } from './menu.js';
 import { sizeText } from '../../src/text/size.js';

@@ -1,16 +1,20 @@
 /** The runtime: one line while closed, meters and actions when opened. Without a kernel, the way to one. */
+import { ServerConnection } from '@jupyterlab/services';
+import { URLExt } from '@jupyterlab/coreutils';
 import { type JSX, useEffect, useRef, useState } from 'react';
 import { pageStorage } from '../../src/platform/page-storage.js';
 import { useChanges } from '../../src/ui/use-changes.js';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
-import { useRoundTrip } from '../runtime/round-trip.js';
 import { connectedSince } from '../runtime/usage.js';
 import { type Gauge, type Runtime, runtimeOf } from '../runtime/runtime-model.js';
 import { Icon } from './icons.js';
 import { RuntimeDetails } from './runtime-details.js';
 import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
+
+/** Between two questions for the round trip. */
+const EVERY_MS = 15_000;
 
 export interface RuntimeChipProps {
   readonly page: SessionPage;
@@ -121,4 +125,41 @@ function GaugeView({ gauge: { label, percent, text } }: { readonly gauge: Gauge 
       </span>
     </span>
   );
+}
+
+/** Of a small request to the gateway of the kernel: the shortest of the last few, as a busy page makes others longer; null while it is not known. */
+function useRoundTrip(settings: () => ServerConnection.ISettings | null, place: string): number | null {
+  const [ms, setMs] = useState<number | null>(null);
+  useEffect(() => {
+    const last: number[] = [];
+    let isOver = false;
+    setMs(null);
+    const ask = async (): Promise<void> => {
+      const reached = settings();
+      if (document.visibilityState === 'hidden' || reached === null) {
+        return;
+      }
+      const url = URLExt.join(reached.baseUrl, 'bridge/v1/health');
+      const since = performance.now();
+      try {
+        await ServerConnection.makeRequest(url, { signal: AbortSignal.timeout(10_000) }, reached);
+        last.push(performance.now() - since);
+        if (!isOver) {
+          setMs(Math.min(...last.slice(-3)));
+        }
+      } catch {
+        // The state of the connection says that.
+      }
+    };
+    const first = setTimeout(() => void ask(), 2_000);
+    const timer = setInterval(() => void ask(), EVERY_MS);
+    return () => {
+      isOver = true;
+      clearTimeout(first);
+      clearInterval(timer);
+    };
+    // Another place is another way.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [place]);
+  return ms;
 }

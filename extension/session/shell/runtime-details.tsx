@@ -1,6 +1,6 @@
 /** The opened chip: meters, who holds the chips, and what can be done with the kernel. */
+import type { HoldersPage } from '@tpulab/protocol';
 import { type JSX, useEffect } from 'react';
-import { holdersText } from '../runtime/holders.js';
 import { useChanges } from '../../src/ui/use-changes.js';
 import { CommandIDs } from '../page/page-commands.js';
 import type { OpenSession } from '../page/open-session.js';
@@ -130,4 +130,17 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
       )}
     </section>
   );
+}
+
+/** Who holds the chips, a line each. */
+function holdersText(
+  page: HoldersPage | null
+): readonly { readonly name: string; readonly detail: string }[] {
+  return (page?.holders ?? []).map(({ pid, command, kernel }) => ({
+    name: kernel?.documents.join(', ') || command || trans.__('process %1', pid),
+    detail:
+      kernel === null
+        ? trans.__('another process, pid %1', pid)
+        : trans.__('a kernel of this server, pid %1', pid)
+  }));
 }

@@ -16,7 +16,7 @@ import { controlOf } from '../runtime/control.js';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Icon, type IconName } from './icons.js';
-import { Sparkline } from './sparkline.js';
+import { sparkPath } from '../../src/ui/charts/spark-path.js';
 import { useSignals } from './use-signal.js';
 import { Marked } from '../../src/ui/marked-view.js';
 import { fromBackticks } from '../../src/text/marked.js';
@@ -116,7 +116,9 @@ function RunLine({
       {loss && lossName !== undefined ? (
         <span className="tpl-StepBar-loss">
           <span>{lossName}</span> <strong className="jp-TPULab-number">{metricText(loss.last)}</strong>
-          <Sparkline series={loss} />
+          <svg className="tpl-Sparkline" viewBox="0 0 108 24" width={108} height={24} aria-hidden="true">
+            <path d={sparkPath(loss.values, 108, 24).line} />
+          </svg>
         </span>
       ) : null}
       <span className="tpl-Spacer" />

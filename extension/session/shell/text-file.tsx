@@ -9,7 +9,7 @@ import { editorFactory, mimeTypes } from '../notebook/editors.js';
 import { download } from '../../src/platform/download.js';
 import type { Notice } from '../page/notices.js';
 import type { SessionPage } from '../page/session-page.js';
-import { Brand } from './brand.js';
+import { Brand } from './plain.js';
 import { Icon } from './icons.js';
 import { NoticeBar } from './notice-bar.js';
 import { messageOf, timeText, trans } from '../text.js';

@@ -1,15 +1,15 @@
 /** Name and state of the file, search, the main commands, the runtime. */
+import type { SaveState } from '../notebook/saving.js';
 import type { JSX } from 'react';
 import type { Keyboard, OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
-import { Brand } from './brand.js';
+import { Brand } from './plain.js';
 import { Icon } from './icons.js';
 import { Menu } from './menu.js';
 import { RuntimeChip } from './runtime-chip.js';
-import { saveText } from './save-text.js';
 import { useSignals } from './use-signal.js';
-import { trans } from '../text.js';
+import { trans, timeText } from '../text.js';
 
 export interface TopBarProps {
   readonly page: SessionPage;
@@ -150,4 +150,34 @@ function MoreMenu({ page, theme, keyboard, onKeyboard }: TopBarProps): JSX.Eleme
       ]}
     />
   );
+}
+
+/**
+ * What the top bar says of the file.
+ *
+ * @param isLive the page hears the kernel, not only the file
+ */
+function saveText(state: SaveState, isLive: boolean): string {
+  switch (state.kind) {
+    case 'loading':
+      return trans.__('Loading…');
+    case 'read-only':
+      return isLive ? trans.__('View only, live') : trans.__('View only, as saved');
+    case 'saved':
+      return state.at === null ? trans.__('Saved') : trans.__('Saved %1', timeText(state.at));
+    case 'dirty':
+      return trans.__('Not saved yet');
+    case 'saving':
+      return trans.__('Saving…');
+    case 'failed':
+      return trans.__('Not saved');
+    case 'old-format':
+      return trans.__('Not changed: nbformat %1', state.version);
+    case 'deleted':
+      return trans.__('Not saved: the file was deleted');
+    case 'unreadable':
+      return trans.__('Not opened');
+    case 'conflict':
+      return trans.__('Not saved: the file has changed');
+  }
 }
