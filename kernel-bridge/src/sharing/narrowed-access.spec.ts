@@ -123,6 +123,27 @@ describe('the view of a kernel that two notebooks use', () => {
   });
 });
 
+describe('the view of one notebook', () => {
+  it('has what other code puts into a display of it, and what has no cell while no other document uses the kernel', async () => {
+    await save('shown.ipynb', 's1', 's2');
+    const kernelId = await sessionOf('shown.ipynb');
+    const token = await share('shown.ipynb');
+    using owner = await bridge.connect(kernelId);
+    using view = await bridge.connect(kernelId, { token });
+    await owner.done(owner.execute("shown = display('FIRST', display_id=True)", {}, inCell('s1')));
+    await owner.done(owner.execute("shown.update('LATER')\nprint('WITHOUT-A-CELL')"));
+    const saw = (text: string): boolean => JSON.stringify(view.messages).includes(text);
+    await view.until(() => saw('FIRST') && saw('LATER') && saw('WITHOUT-A-CELL'));
+    await sessionOf('beside.ipynb', kernelId);
+    await owner.done(owner.execute("shown.update('FROM-BESIDE')\nprint('OF-WHOM')"));
+    await owner.done(owner.execute("print('LAST')", {}, inCell('s2')));
+    await view.until(() => saw('LAST'));
+    const { body } = await bridge.rest('GET', `/bridge/v1/kernels/${kernelId}/outputs`, { token });
+    expect(JSON.stringify(body)).toContain('FROM-BESIDE');
+    expect(JSON.stringify([body, view.messages])).not.toContain('OF-WHOM');
+  });
+});
+
 describe('a link', () => {
   it('ends with its notebook: another one that is later at its path is not shared, one that was saved over it is', async () => {
     const file = path.join(bridge.folder, 'moved.ipynb');
@@ -230,6 +251,10 @@ describe('a token with rights', () => {
     expect(running.printed(id)).toBe('ran\n');
     const refused = await running.ask('control', 'shutdown_request', { restart: false });
     expect(refused.content).toMatchObject({ ename: 'not_permitted' });
+    // Only a token that is for all notebooks may use remotes: there is none of this name.
+    const spends = await made('spends-anywhere', { level: 'spend' });
+    const remote = await bridge.rest('GET', '/remotes/x/api/kernels', { token: spends });
+    expect(remote.body).toMatchObject({ code: 'remote_not_found' });
     // A notebook of somebody else joins the kernel: whoever runs code there would reach it.
     await sessionOf('yours-too.ipynb', mine);
     expect(await allowed('POST', `/api/kernels/${mine}/interrupt`)).toEqual([]);

@@ -18,7 +18,7 @@ export interface Scope {
   readonly sinceMs: number;
 }
 
-/** How long a look at the files is good for while messages pass. */
+/** How long a look at the files is good for while outputs pass; each request has a look of its own. */
 const SCOPE_MS = 1_000;
 /** Requests that are remembered until their outputs have come. */
 const MAX_REQUESTS = 10_000;
@@ -84,13 +84,16 @@ export class NotebookView {
     if (scope === null) return false;
     const known = this.#requests.get(msgId);
     if (known !== undefined) return known;
-    // No execution: a request of a page, such as what a widget says.
-    return scope.others === null || (session !== null && this.#sessions.get(session) === true);
+    // No execution: a request of a page, such as what a widget says. Another document may have come this very moment.
+    return (
+      (scope.others === null && this.#look()?.others === null) ||
+      (session !== null && this.#sessions.get(session) === true)
+    );
   }
 
   #learn(message: JournaledMessage): void {
     if (message.msgType !== 'execute_request' || message.seq <= this.options.until) return;
-    const scope = this.#current();
+    const scope = this.#look();
     const { cellId } = metadataOf(message);
     const isShown = scope !== null && hasCell(scope, typeof cellId === 'string' ? cellId : null);
     remember(this.#requests, message.msgId, isShown);
@@ -98,12 +101,12 @@ export class NotebookView {
   }
 
   #current(): Scope | null {
-    const now = performance.now();
-    if (now - this.#lookedAt > SCOPE_MS) {
-      this.#scope = this.options.scope();
-      this.#lookedAt = now;
-    }
-    return this.#scope;
+    return performance.now() - this.#lookedAt > SCOPE_MS ? this.#look() : this.#scope;
+  }
+
+  #look(): Scope | null {
+    this.#lookedAt = performance.now();
+    return (this.#scope = this.options.scope());
   }
 }
 
