@@ -32,3 +32,135 @@ describe('docs/threats.md', () => {
     if (test !== undefined) expect(readFileSync(spec, 'utf8')).toContain(test);
   });
 });
+
+const SECURITY = readFileSync(new URL('../../docs/security.md', SOURCES), 'utf8');
+const UI = '../../ui-tests/tests/session-outputs.spec.ts';
+const SHARING = 'sharing/narrowed-access.spec.ts';
+const TWO_NOTEBOOKS =
+  'has what the shared one runs, and of the other neither code nor outputs, questions, answers, sessions or steps';
+const LEVELS = 'opens what its level and its notebooks name, and refuses the rest with a reason';
+const FRAMED_WIDGETS = 'code of a widget runs in a frame, and of a strange notebook only once it is trusted';
+
+/** How each sentence of these sections begins, and where it is tested. */
+const SENTENCES: Readonly<
+  Record<string, readonly (readonly [begins: string, file: string, test: string])[]>
+> = {
+  'Notebooks and outputs of others': [
+    [
+      '**Running a cell on a remote trusts',
+      '../../extension/src/reattach/trust.spec.ts',
+      'are trusted where the bridge on this machine has passed the request on, and nowhere else'
+    ],
+    [
+      "A widget's code is also loaded",
+      '../../ui-tests/tests/reattach.spec.ts',
+      'the widgets of a cell that runs are back after a reload, with what they captured, and act'
+    ],
+    [
+      'Open notebooks from machines',
+      '../../ui-tests/tests/reattach.spec.ts',
+      'the widgets of a cell that runs are back after a reload, with what they captured, and act'
+    ],
+    ['In the session page such code runs in frames', UI, FRAMED_WIDGETS],
+    ['**The state of widgets in a notebook file**', UI, FRAMED_WIDGETS],
+    [
+      'JupyterLab loads it when',
+      '../../extension/src/widgets/untrusted-state.spec.ts',
+      'is there for JupyterLab once every cell is trusted'
+    ],
+    ['The session page loads it for outputs', UI, FRAMED_WIDGETS],
+    [
+      '**The token** is out of reach',
+      UI,
+      'run in a frame that reaches nothing, and only where the notebook is trusted'
+    ],
+    [
+      'The session page keeps a key',
+      'http/authentication.spec.ts',
+      'is of no use without it, and the cookie of no use without the key'
+    ],
+    [
+      'In a browser without cookies',
+      '../../extension/session/page/access.spec.ts',
+      'keeps its token in memory where the browser keeps no cookies, and never stores it'
+    ]
+  ],
+  'What a link shows': [
+    ['Limits first', 'sharing/sharing.spec.ts', 'sees what others run, live'],
+    ['The view is cut by cells', SHARING, TWO_NOTEBOOKS],
+    ['A display of the notebook shows', SHARING, 'has what other code puts into a display of it'],
+    ['Executions without a cell id', SHARING, 'what has no cell while no other document uses the kernel'],
+    [
+      'The server makes what',
+      'sharing/sharing.spec.ts',
+      'opens what shows that notebook, and no other route'
+    ],
+    ["the notebook's file", 'sharing/sharing.spec.ts', 'opens what shows that notebook, and no other route'],
+    ['outputs of its cells', SHARING, 'has the whole output of a cell that ran when the link was made'],
+    ['Before that the file', SHARING, TWO_NOTEBOOKS],
+    ['steps, runs', SHARING, TWO_NOTEBOOKS],
+    ['whether the kernel', 'sharing/sharing.spec.ts', 'brings events of its kernel, and nothing of others'],
+    ['Not its journal', SHARING, TWO_NOTEBOOKS],
+    ['A link ends', SHARING, 'ends with its notebook: another one that is later at its path is not shared'],
+    ['A notebook that is saved over', SHARING, 'one that was saved over it is'],
+    ['Holders have', SHARING, 'opens sockets of its own: 16 of them, of 64 KiB a message'],
+    [
+      'Nothing that they send',
+      'sharing/sharing.spec.ts',
+      'gets nothing to the kernel, by no message and no channel'
+    ]
+  ],
+  'Tokens with less than all rights': [
+    ['`tpulab token add NAME', SHARING, LEVELS],
+    ['Each level includes', SHARING, LEVELS],
+    ['`read`: look', SHARING, LEVELS],
+    ['`run`: also', SHARING, LEVELS],
+    ['`steer`: also', SHARING, LEVELS],
+    ['`spend`: also', SHARING, LEVELS],
+    ['`--notebooks`', 'http/token-store.spec.ts', 'names with %s these and no others'],
+    ['From `run` on, every', SHARING, LEVELS],
+    ['Everything else', SHARING, LEVELS],
+    ['**`read` is a real border', SHARING, LEVELS],
+    ['From `run` on, a level', SHARING, LEVELS],
+    [
+      '`tokens.json` has',
+      'http/token-store.spec.ts',
+      'makes the file one that an earlier server refuses whole'
+    ]
+  ],
+  'Origins, cookies and Colab': [
+    [
+      'A page may use',
+      'http/access.spec.ts',
+      'a page that is not allowed is refused, for REST and for upgrades'
+    ],
+    [
+      '`ServerApp.allow_credentials`',
+      'gateway/colab.spec.ts',
+      'without allow_credentials the query is no place for a token, and credentials mode is not allowed'
+    ]
+  ]
+};
+
+describe.each(Object.entries(SENTENCES))('docs/security.md, "%s"', (section, sentences) => {
+  it('has a test for each sentence', () => {
+    const [, text = ''] = new RegExp(`^## ${section}\\n([^]*?)(?=^## |(?![^]))`, 'm').exec(SECURITY) ?? [];
+    const found = text
+      .split(/\n\n|\n(?=- )/)
+      .flatMap(part =>
+        part
+          .replace(/^- /, '')
+          .replaceAll('\n', ' ')
+          .trim()
+          .split(/(?<=[.:])\s+(?=[A-Z_`*])/)
+      )
+      .filter(sentence => sentence !== '');
+    const untested = found.filter(sentence => !sentences.some(([begins]) => sentence.startsWith(begins)));
+    expect(untested).toEqual([]);
+    expect(found).toHaveLength(sentences.length);
+  });
+
+  it.each(sentences)('%s … is tested in %s', (_, file, test) => {
+    expect(readFileSync(new URL(file, SOURCES), 'utf8')).toContain(test);
+  });
+});

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseExpiry } from '../cli/token-command.js';
+import { isNamed } from './rights.js';
 import { MAX_TOKENS, tokenFileIn, TokenStore, writeTokenFile } from './token-store.js';
 
 let folder: string;
@@ -63,6 +64,27 @@ describe('TokenStore', () => {
       Array.from({ length: MAX_TOKENS }, (_, index) => ({ ...record, name: `t${index}` }))
     );
     await expect(store.create('more', null)).rejects.toMatchObject({ code: 'tokens_too_many' });
+  });
+});
+
+describe('a narrowed token', () => {
+  it('makes the file one that an earlier server refuses whole', async () => {
+    const version = (): number =>
+      (JSON.parse(readFileSync(tokenFileIn(folder), 'utf8')) as { version: number }).version;
+    await store.create('all', null);
+    expect(version()).toBe(1);
+    await store.create('some', null, { rights: { level: 'read', notebooks: ['a.ipynb'] } });
+    expect(version()).toBe(3);
+  });
+
+  it.each([
+    ['work/**', ['work/a.ipynb', 'work/deep/er/b.ipynb'], ['work.ipynb', 'other/a.ipynb', '../work/a']],
+    ['work/*', ['work/a.ipynb'], ['work/deep/a.ipynb', 'other/work/a.ipynb']],
+    ['run-?.ipynb', ['run-1.ipynb'], ['run-12.ipynb', 'run-.ipynb', 'run-/.ipynb']],
+    ['a.b+(c).ipynb', ['a.b+(c).ipynb'], ['aXb+(c).ipynb', 'a.bb(c).ipynb']]
+  ])('names with %s these and no others', (pattern, named, others) => {
+    expect(named.filter(name => !isNamed([pattern], name))).toEqual([]);
+    expect(others.filter(name => isNamed([pattern], name))).toEqual([]);
   });
 });
 
