@@ -11,6 +11,13 @@ import { SessionGateway } from '../lab/session-gateway.js';
 import { StockLab } from '../stock-lab/stock-lab.js';
 import { currentKernel, runInKernel } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
+import {
+  farPictures,
+  haveFarPicture,
+  lookAtFarPictures,
+  lookAtOrdinary,
+  ordinaryNotebook
+} from './ordinary-outputs.js';
 import { isReadable, isShown, PACKAGES } from './other-packages.js';
 
 const SHELLS = ['session page', 'session page, dark theme', 'JupyterLab with TPULab', 'JupyterLab'] as const;
@@ -225,6 +232,27 @@ test('code in a strange notebook does not run when JupyterLab opens it', async (
     await hasKernel(page);
     expect(await runInKernel(page, 'print("ready")')).toBe('ready\n');
     expect(await page.evaluate('globalThis.__ran')).toBeUndefined();
+    await page.context().close();
+  } finally {
+    await lab.stop();
+  }
+});
+
+test('JupyterLab with the extension shows ordinary outputs and far pictures', async ({ browser }) => {
+  // Cases W17 and W19; session-outputs.spec.ts tries them in the session page.
+  const lab = await LabServer.start({ galata: false });
+  try {
+    await mkdir(lab.rootDir, { recursive: true });
+    await writeFile(join(lab.rootDir, 'ordinary.ipynb'), ordinaryNotebook('python3'));
+    await writeFile(join(lab.rootDir, 'far.ipynb'), farPictures('python3'));
+    const page = await newPage(browser);
+    await haveFarPicture(page);
+    await page.goto(lab.loginUrl.replace('/lab', '/lab/tree/far.ipynb'));
+    await runAllInLab(page);
+    await lookAtFarPictures(page, page.locator('.jp-CodeCell').nth(1));
+    await page.goto(`${lab.loginUrl.replace('/lab', '/lab/tree/ordinary.ipynb')}&reset`);
+    await runAllInLab(page);
+    await lookAtOrdinary(page);
     await page.context().close();
   } finally {
     await lab.stop();

@@ -6,6 +6,13 @@ import type { FrameLocator, Locator, Page } from '@playwright/test';
 import { OTHER_PACKAGES, OTHERS_PYTHON } from '../lab/paths.js';
 import { SessionGateway } from '../lab/session-gateway.js';
 import { notebookText } from './notebook-file.js';
+import {
+  farPictures,
+  haveFarPicture,
+  lookAtFarPictures,
+  lookAtOrdinary,
+  ordinaryNotebook
+} from './ordinary-outputs.js';
 import { isShown, PACKAGES } from './other-packages.js';
 import { cell, expect, open, run, test } from './session-steps.js';
 
@@ -262,16 +269,8 @@ test('every output has a view, and files and links of the folder work', async ({
   expect((await fetch(new URL('api/kernels', gateway.url), { headers })).status).toBe(403);
 });
 
-/** When it is run for the second time. */
-const CLOSES_LATER = `print("all", "was run")
-if "is_again" in globals(): plt.close("all")
-is_again = True`;
-
-test("packages of other people are shown, even after a reload, with the front ends of the kernel's environment", async ({
-  page
-}) => {
-  // Cases W02, W05, W07, W08. `npm run test:outputs` has more of them, beside JupyterLab.
-  const quick = PACKAGES.filter(({ isQuick }) => isQuick);
+/** A gateway with a kernel of an environment that has packages of other people: `others`. */
+async function withOthers(work: (gateway: SessionGateway) => Promise<void>): Promise<void> {
   const jupyter = await mkdtemp(join(tmpdir(), 'tpulab-jupyter-'));
   await mkdir(join(jupyter, 'kernels', 'others'), { recursive: true });
   await writeFile(
@@ -284,6 +283,24 @@ test("packages of other people are shown, even after a reload, with the front en
   );
   const gateway = await SessionGateway.start({ JUPYTER_PATH: jupyter });
   try {
+    await work(gateway);
+  } finally {
+    await gateway.stop();
+    await rm(jupyter, { recursive: true });
+  }
+}
+
+/** When it is run for the second time. */
+const CLOSES_LATER = `print("all", "was run")
+if "is_again" in globals(): plt.close("all")
+is_again = True`;
+
+test("packages of other people are shown, even after a reload, with the front ends of the kernel's environment", async ({
+  page
+}) => {
+  // Cases W02, W05, W07, W08. `npm run test:outputs` has more of them, beside JupyterLab.
+  const quick = PACKAGES.filter(({ isQuick }) => isQuick);
+  await withOthers(async gateway => {
     await gateway.write(
       'others.ipynb',
       notebookText([...quick.map(({ code }) => code), CLOSES_LATER], 'others')
@@ -309,8 +326,22 @@ test("packages of other people are shown, even after a reload, with the front en
     );
     await expect(figure.locator('.tpl-OutputFrame')).toHaveCount(0);
     await expect(figure.locator('.jp-OutputArea-output img')).toBeVisible();
-  } finally {
-    await gateway.stop();
-    await rm(jupyter, { recursive: true });
-  }
+  });
+});
+
+test('ordinary outputs are shown, and a cell that runs goes on after a reload', async ({ page }) => {
+  await withOthers(async gateway => {
+    await gateway.write('ordinary.ipynb', ordinaryNotebook('others'));
+    await open(page, gateway, 'ordinary.ipynb');
+    await page.getByRole('button', { name: 'Run all' }).click();
+    await lookAtOrdinary(page);
+  });
+});
+
+test('pictures from https are shown alike in Markdown, outputs and frames', async ({ page, gateway }) => {
+  await haveFarPicture(page);
+  await gateway.write('far.ipynb', farPictures('tpulab-jax'));
+  await open(page, gateway, 'far.ipynb');
+  await page.getByRole('button', { name: 'Run all' }).click();
+  await lookAtFarPictures(page, frame(page, 1));
 });
