@@ -29,9 +29,7 @@ export async function chooseFile(): Promise<BrowserFile | null> {
       })) ?? [];
     return handle === undefined ? null : await keep(handle);
   } catch (error) {
-    if (error instanceof DOMException && error.name === 'AbortError') {
-      return null;
-    }
+    if (error instanceof DOMException && error.name === 'AbortError') return null;
     throw error;
   }
 }
@@ -59,9 +57,7 @@ async function keep(handle: FileSystemFileHandle): Promise<BrowserFile> {
   const known = before[same.indexOf(true)];
   const file = { id: known?.id ?? crypto.randomUUID(), handle, openedAt: Date.now() };
   await inStore('readwrite', store => store.put(file));
-  for (const { id } of before.slice(KEPT)) {
-    await inStore('readwrite', store => store.delete(id));
-  }
+  for (const { id } of before.slice(KEPT)) await inStore('readwrite', store => store.delete(id));
   return file;
 }
 

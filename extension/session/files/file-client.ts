@@ -99,9 +99,7 @@ export class FileClient {
       { ...init, method, signal: AbortSignal.timeout(TIMEOUT_MS) },
       this.settings
     );
-    if (response.ok) {
-      return response;
-    }
+    if (response.ok) return response;
     const answer = (await response.json().catch(() => ({}))) as { code?: string; message?: string };
     throw new FileRefusedError(
       response,

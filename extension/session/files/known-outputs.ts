@@ -62,9 +62,7 @@ export class KnownOutputs {
       cell.metadata = withoutTrust(cell.metadata);
     }
     this._digests = digests;
-    if (isChanged) {
-      this.write([...known].slice(-MAX_KNOWN));
-    }
+    if (isChanged) this.write([...known].slice(-MAX_KNOWN));
   }
 
   private read(): Set<string> {
@@ -117,9 +115,7 @@ const modelsOf = (notebook: unknown): SavedModels =>
  * trusted.
  */
 function scriptable({ outputs }: SavedCell, saved: SavedModels): string | null {
-  if (!Array.isArray(outputs)) {
-    return null;
-  }
+  if (!Array.isArray(outputs)) return null;
   const some = (outputs as (SavedOutput | null)[])
     .map(output => output?.data ?? {})
     .filter(data => Object.keys(data).some(isScriptable));

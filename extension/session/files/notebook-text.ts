@@ -31,9 +31,7 @@ export class NotebookTexts {
 
   moved(path: string, to: string): void {
     const text = this._texts.get(keyOf(path));
-    if (text !== undefined) {
-      this._texts.set(keyOf(to), text);
-    }
+    if (text !== undefined) this._texts.set(keyOf(to), text);
   }
 
   /** Whether the file, as it was read last, says the same as this content. */

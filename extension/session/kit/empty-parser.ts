@@ -4,9 +4,7 @@ import { LRParser } from '@lezer/lr';
 const GRAMMAR = '@top Program { }';
 
 export function buildParser(grammar: string): LRParser {
-  if (grammar !== GRAMMAR) {
-    throw new Error(`Only the grammar ${GRAMMAR} is prepared, not ${grammar}.`);
-  }
+  if (grammar !== GRAMMAR) throw new Error(`Only the grammar ${GRAMMAR} is prepared, not ${grammar}.`);
   return LRParser.deserialize({
     version: 14,
     states: 'UQOOOOO',

@@ -21,15 +21,11 @@ const IMPORTANT = /\s*!\s*important\s*$/i;
 /** @param css `NAME {DECLARATIONS}`, as the sanitizer writes it */
 export function parse(css: string): { nodes: [Rule] } {
   const [, selector = '', text = ''] = TEXT.exec(css) ?? [];
-  if (selector === '' || FORBIDDEN.test(text)) {
-    throw new Error('The style is not a list of declarations.');
-  }
+  if (selector === '' || FORBIDDEN.test(text)) throw new Error('The style is not a list of declarations.');
   const nodes = declarations(text).flatMap(declaration => {
     const colon = declaration.indexOf(':');
     const prop = declaration.slice(0, Math.max(0, colon)).trim();
-    if (prop === '') {
-      throw new Error('A declaration has no property.');
-    }
+    if (prop === '') throw new Error('A declaration has no property.');
     const given = declaration.slice(colon + 1).trim();
     return [{ prop, value: given.replace(IMPORTANT, ''), important: IMPORTANT.test(given) }];
   });

@@ -288,9 +288,7 @@ export function addNotebookCommands(
     });
     for (const [selector, ...sequence] of keys) {
       // Colab's begins with what is Escape in JupyterLab's.
-      if (keyboard === 'colab' && sequence[0] === 'Ctrl M') {
-        continue;
-      }
+      if (keyboard === 'colab' && sequence[0] === 'Ctrl M') continue;
       commands.addKeyBinding({ command: id, selector, keys: sequence });
     }
   }

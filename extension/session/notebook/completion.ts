@@ -37,9 +37,7 @@ class SideCompleter extends KernelCompleterProvider {
 
 function aside(context: ICompletionContext): ICompletionContext {
   const kernel = context.session?.kernel;
-  if (!kernel) {
-    return context;
-  }
+  if (!kernel) return context;
   const side = sideShellOf(kernel);
   const asked = {
     requestComplete: side.complete.bind(side),
@@ -67,9 +65,7 @@ export function addCompletion(panel: NotebookPanel, commands: CommandRegistry): 
   panel.content.activeCellChanged.connect((_, cell) => {
     update();
     void cell?.ready.then(() => {
-      if (!panel.isDisposed && panel.content.activeCell === cell) {
-        update();
-      }
+      if (!panel.isDisposed && panel.content.activeCell === cell) update();
     });
   });
   panel.sessionContext.sessionChanged.connect(update);

@@ -12,17 +12,13 @@ import { EditorView } from '@codemirror/view';
 import { trans } from '../text.js';
 
 export const languages = new EditorLanguageRegistry();
-for (const language of EditorLanguageRegistry.getDefaultLanguages()) {
-  languages.addLanguage(language);
-}
+for (const language of EditorLanguageRegistry.getDefaultLanguages()) languages.addLanguage(language);
 
 export const mimeTypes = new CodeMirrorMimeTypeService(languages);
 
 function extensions(): EditorExtensionRegistry {
   const themes = new EditorThemeRegistry();
-  for (const theme of EditorThemeRegistry.getDefaultThemes()) {
-    themes.addTheme(theme);
-  }
+  for (const theme of EditorThemeRegistry.getDefaultThemes()) themes.addTheme(theme);
   const registry = new EditorExtensionRegistry();
   for (const factory of EditorExtensionRegistry.getDefaultExtensions({ themes })) {
     registry.addExtension(factory);

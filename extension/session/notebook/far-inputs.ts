@@ -42,17 +42,13 @@ export function leaveOutFarInputs({ content, context }: NotebookPanel): void {
   );
   const onAttached = (_: Notebook, cell: Cell): void => {
     const { node } = cell;
-    if (seen.has(node) || content.notebookConfig.windowingMode !== 'defer') {
-      return;
-    }
+    if (seen.has(node) || content.notebookConfig.windowingMode !== 'defer') return;
     seen.add(node);
     cell.disposed.connect(() => {
       observer.unobserve(node);
       seen.delete(node);
     });
-    if (seen.size > FIRST_CELLS && cell !== content.activeCell) {
-      leaveOut(node, expectedPx(cell));
-    }
+    if (seen.size > FIRST_CELLS && cell !== content.activeCell) leaveOut(node, expectedPx(cell));
     observer.observe(node);
   };
   const showAround = (cell: Element): void => {
@@ -68,9 +64,7 @@ export function leaveOutFarInputs({ content, context }: NotebookPanel): void {
     const link = target instanceof Element ? target.closest<HTMLAnchorElement>('a[href^="#"]') : null;
     const id = link === null ? '' : CSS.escape(link.hash.slice(1));
     const cell = content.node.querySelector(`[data-jupyter-id="${id}"]`)?.closest('.jp-Cell');
-    if (cell) {
-      showAround(cell);
-    }
+    if (cell) showAround(cell);
   };
   content.node.addEventListener('click', onClick, { capture: true });
   content.cellInViewportChanged.connect(onAttached);
@@ -78,15 +72,11 @@ export function leaveOutFarInputs({ content, context }: NotebookPanel): void {
     const before = active;
     active = cell?.node ?? null;
     // At once, with those around it: it is about to have the focus, and its place in the page, to which one goes, must be the right one.
-    if (active !== null) {
-      showAround(active);
-    }
+    if (active !== null) showAround(active);
     if (before !== null && before !== active && seen.has(before) && !near.has(before)) {
       const heightPx = heightOf(before);
       // Below a folded heading it has none.
-      if (heightPx > 0) {
-        leaveOut(before, heightPx);
-      }
+      if (heightPx > 0) leaveOut(before, heightPx);
     }
   });
   content.disposed.connect(() => observer.disconnect());

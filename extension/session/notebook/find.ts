@@ -29,8 +29,6 @@ export function find(panel: NotebookPanel): void {
     open = view;
   }
   const chosen = window.getSelection()?.toString() ?? '';
-  if (chosen !== '' && !chosen.includes('\n')) {
-    open.setSearchText(chosen);
-  }
+  if (chosen !== '' && !chosen.includes('\n')) open.setSearchText(chosen);
   open.focusSearchInput();
 }

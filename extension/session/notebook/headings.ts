@@ -45,9 +45,7 @@ export function headingsOf(panel: NotebookPanel, timing: Timing): readonly Headi
 export function inMarkdown(source: string): { text: string; level: number }[] {
   let isCode = false;
   return source.split('\n').flatMap(line => {
-    if (FENCE.test(line)) {
-      isCode = !isCode;
-    }
+    if (FENCE.test(line)) isCode = !isCode;
     const [, marks, text] = isCode ? [] : (HEADING.exec(line) ?? []);
     return marks !== undefined && text !== undefined
       ? [{ level: marks.length, text: text.replace(/[*_`]|\[([^\]]*)\]\([^)]*\)/g, '$1') }]

@@ -67,14 +67,10 @@ export class KernelStart {
         return false;
       }
       sessionContext.kernelPreference = { ...sessionContext.kernelPreference, name: choice.name };
-      if (!(await this.whileStarting(start))) {
-        return false;
-      }
+      if (!(await this.whileStarting(start))) return false;
       await wait(RETRY_MS);
       await managers.sessions.refreshRunning().catch(() => undefined);
-      if (this.follow()) {
-        return false;
-      }
+      if (this.follow()) return false;
     }
     this.say(
       trans.__('No kernel could be started. You can read and edit; cells cannot run.'),
@@ -98,9 +94,7 @@ export class KernelStart {
       }
       await managers.kernelspecs.refreshSpecs().catch(() => undefined);
       // A first start: no list will come.
-      if (await this.needsSetUp()) {
-        return choice;
-      }
+      if (await this.needsSetUp()) return choice;
       await wait(RETRY_MS / 3);
     }
   }
@@ -189,9 +183,7 @@ export class KernelStart {
   }
 
   private onKernel(_: unknown, { newValue }: { readonly newValue: unknown }): void {
-    if (newValue !== null) {
-      this.options.notices.clear(NOTICE);
-    }
+    if (newValue !== null) this.options.notices.clear(NOTICE);
   }
 
   private async whileStarting<T>(start: () => Promise<T>): Promise<T> {
@@ -205,9 +197,7 @@ export class KernelStart {
 
   /** A session that this page itself starts is listed before its start has ended: taken then, it would be replaced in mid-cell. */
   private onRunning(): void {
-    if (this._starting === 0) {
-      this.follow();
-    }
+    if (this._starting === 0) this.follow();
   }
 
   /** Takes the kernel that runs for this notebook; whether there is one. */

@@ -11,9 +11,7 @@ export function followLongOutput(notebook: HTMLElement, signal: AbortSignal): vo
   let frame = 0;
   const follow = (): void => {
     frame = 0;
-    for (const text of grown) {
-      text.scrollTop = text.scrollHeight;
-    }
+    for (const text of grown) text.scrollTop = text.scrollHeight;
     grown.clear();
   };
   const observer = new MutationObserver(changes => {

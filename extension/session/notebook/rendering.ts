@@ -24,9 +24,7 @@ const markdownParser: IRenderMime.IMarkdownParser = {
 
 const latexTypesetter: IRenderMime.ILatexTypesetter = {
   typeset: element => {
-    if (MATH.test(element.textContent)) {
-      void import('./math.js').then(({ typeset }) => typeset(element));
-    }
+    if (MATH.test(element.textContent)) void import('./math.js').then(({ typeset }) => typeset(element));
   }
 };
 

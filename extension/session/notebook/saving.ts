@@ -196,9 +196,7 @@ export class Saving implements IDisposable {
       this._isSaving = false;
       this._writeMs = Math.min(performance.now() - begin, LONGEST_MS / 2);
       // What has changed meanwhile; a failure has its own time.
-      if (this._state.kind === 'saved') {
-        this.onModel();
-      }
+      if (this._state.kind === 'saved') this.onModel();
     }
   }
 
@@ -220,9 +218,7 @@ export class Saving implements IDisposable {
     try {
       const known = context.contentsModel?.hash;
       const now = await drive.get(context.path, { content: false });
-      if (known === undefined || now.hash === known) {
-        return false;
-      }
+      if (known === undefined || now.hash === known) return false;
       const theirs = await drive.get(context.path);
       if (drive.notebooks.isSame(context.path, context.model.toJSON())) {
         // Both say the same, so there is nothing to decide.
@@ -240,9 +236,7 @@ export class Saving implements IDisposable {
   private async watch(): Promise<void> {
     const { context, drive } = this;
     const isWaiting = this.needsSave || this._state.kind === 'conflict' || this._state.kind === 'old-format';
-    if (document.hidden || this._isWatching || !context.isReady || this._isDisposed || isWaiting) {
-      return;
-    }
+    if (document.hidden || this._isWatching || !context.isReady || this._isDisposed || isWaiting) return;
     this._isWatching = true;
     const { path } = context;
     try {
@@ -255,9 +249,7 @@ export class Saving implements IDisposable {
     } catch (error) {
       // Else it is being written, or the gateway is away, which the page says elsewhere.
       const isMissing = (error as { code?: string }).code === 'file_not_found' && path === context.path;
-      if (isMissing && !this.isReadOnly) {
-        this.sayFailed(error);
-      }
+      if (isMissing && !this.isReadOnly) this.sayFailed(error);
     } finally {
       this._isWatching = false;
     }
@@ -274,9 +266,7 @@ export class Saving implements IDisposable {
     takeCells(context.model.sharedModel, file.content as INotebookContent, new Set(running));
     context.model.dirty = false;
     this.adopt({ ...file, content: null });
-    if (!this.isReadOnly) {
-      this.say(this.loaded());
-    }
+    if (!this.isReadOnly) this.say(this.loaded());
     this._reloaded.emit();
   }
 
@@ -305,9 +295,7 @@ export class Saving implements IDisposable {
   }
 
   private onModel(): void {
-    if (this._isSaving || this.isHalted) {
-      return;
-    }
+    if (this._isSaving || this.isHalted) return;
     if (!this.isDirty) {
       // What has changed was nothing to save, which is said a moment after it has.
       if (this._state.kind === 'dirty') {
@@ -317,9 +305,7 @@ export class Saving implements IDisposable {
       }
       return;
     }
-    if (this._state.kind !== 'failed') {
-      this.say({ kind: 'dirty' });
-    }
+    if (this._state.kind !== 'failed') this.say({ kind: 'dirty' });
     const now = performance.now();
     this._dirtySince ??= now;
     // A notebook that takes seconds to write would hold up typing again and again.

@@ -22,9 +22,7 @@ export function hasScripts(data: Data): boolean {
 /** What the outputs after this one need; null: nothing. */
 export function libraryOf(data: Data): string | null {
   const script = scriptOf(data);
-  if (script !== null && Object.keys(data).some(mimeType => LOADS.test(mimeType))) {
-    return asElement(script);
-  }
+  if (script !== null && Object.keys(data).some(mimeType => LOADS.test(mimeType))) return asElement(script);
   const html = textOf(data['text/html']) ?? '';
   const isLibrary = html.length > LIBRARY_CHARS || LOADS_ANOTHER.test(html);
   if (!isLibrary || !hasScripts(data)) return null;
@@ -50,9 +48,7 @@ export function librariesOf(
   const found = new Set<string>();
   for (const output of outputs) {
     const library = output !== shown && output.trusted ? libraryOf(output.data) : null;
-    if (library !== null) {
-      found.add(library);
-    }
+    if (library !== null) found.add(library);
   }
   return [...found];
 }
@@ -103,9 +99,7 @@ export function frameStyle(node: Element): string {
 function scriptOf(data: Data): string | null {
   for (const type of SCRIPT_TYPES) {
     const script = textOf(data[type]);
-    if (script !== null) {
-      return script;
-    }
+    if (script !== null) return script;
   }
   return null;
 }
@@ -114,19 +108,13 @@ function scriptOf(data: Data): string | null {
 function isSeen(html: string): boolean {
   let at = 0;
   for (const begin of html.matchAll(UNSEEN)) {
-    if (begin.index < at) {
-      continue;
-    }
-    if (html.slice(at, begin.index).trim() !== '') {
-      return true;
-    }
+    if (begin.index < at) continue;
+    if (html.slice(at, begin.index).trim() !== '') return true;
     const [, element] = begin;
     const end =
       element === undefined ? (begin[0] === '<!--' ? /-->/g : />/g) : new RegExp(`</${element}\\s*>`, 'gi');
     end.lastIndex = begin.index;
-    if (end.exec(html) === null) {
-      return true;
-    }
+    if (end.exec(html) === null) return true;
     at = end.lastIndex;
   }
   return html.slice(at).trim() !== '';

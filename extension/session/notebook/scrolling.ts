@@ -8,9 +8,7 @@ import type { Notebook } from '@jupyterlab/notebook';
 export function scrollInView(notebook: Notebook): void {
   const { outerNode } = notebook;
   const onScroll = (event: Event): void => {
-    if (event.target !== outerNode) {
-      return;
-    }
+    if (event.target !== outerNode) return;
     // Before the listeners of the editors, which are those of this node. JupyterLab's own is among them.
     event.stopImmediatePropagation();
     notebook.handleEvent(event);
@@ -33,9 +31,7 @@ export function scrollInView(notebook: Notebook): void {
 function goAtOnce(event: KeyboardEvent): void {
   const { key, currentTarget, target } = event;
   const isOfCells = target === currentTarget || (target as Element).matches('.jp-Cell, .jp-Notebook');
-  if ((key !== 'Home' && key !== 'End') || !isOfCells || event.defaultPrevented) {
-    return;
-  }
+  if ((key !== 'Home' && key !== 'End') || !isOfCells || event.defaultPrevented) return;
   event.preventDefault();
   const scroller = currentTarget as Element;
   scroller.scrollTop = key === 'Home' ? 0 : scroller.scrollHeight;

@@ -8,9 +8,7 @@ export class SideShell {
   constructor(private readonly kernel: Kernel.IKernelConnection) {
     // A restarted kernel has other shells.
     kernel.statusChanged.connect((_, status) => {
-      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
-        this._id = null;
-      }
+      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') this._id = null;
     });
   }
 

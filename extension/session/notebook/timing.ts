@@ -12,14 +12,10 @@ export class Timing {
   constructor(panel: NotebookPanel) {
     const { content } = panel;
     NotebookActions.executionScheduled.connect((_, { notebook, cell }) => {
-      if (notebook === content) {
-        this.set(cell, { kind: 'queued' });
-      }
+      if (notebook === content) this.set(cell, { kind: 'queued' });
     });
     NotebookActions.executed.connect((_, { notebook, cell, success }) => {
-      if (notebook !== content) {
-        return;
-      }
+      if (notebook !== content) return;
       const since = this._since.get(cell.model.id);
       this._since.delete(cell.model.id);
       if (since === undefined) {

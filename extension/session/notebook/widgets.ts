@@ -62,9 +62,7 @@ export class LazyWidgets {
 
   /** Comms that a kernel opens before the manager is there wait for it, in order. */
   private listen(kernel: Kernel.IKernelConnection | null): void {
-    if (kernel === null || !kernel.handleComms) {
-      return;
-    }
+    if (kernel === null || !kernel.handleComms) return;
     kernel.registerCommTarget(TARGET, async (comm, message) => {
       await (await this.load()).openComm(comm, message);
     });

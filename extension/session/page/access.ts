@@ -40,9 +40,7 @@ export async function enter(
     return { key, access: await askAccess(gateway, key, NO_COOKIES) };
   }
   const access = await askAccess(gateway, token);
-  if (isStorable(token)) {
-    return { access, key: token };
-  }
+  if (isStorable(token)) return { access, key: token };
   try {
     const key = await keyFor(gateway, token);
     await askAccess(gateway, key);
@@ -94,8 +92,6 @@ async function ask(
       trans.__('The server cannot be reached. Check that it runs, then try again.')
     );
   }
-  if (response.status === 403 || response.status === 401) {
-    throw new AccessError('refused', refusal);
-  }
+  if (response.status === 403 || response.status === 401) throw new AccessError('refused', refusal);
   return response;
 }

@@ -21,9 +21,7 @@ export function readAddress(page: Window): PageAddress {
   const base = new URL(page.document.baseURI);
   const fragment = new URLSearchParams(page.location.hash.slice(1));
   const given = fragment.get('code') ?? fragment.get('token');
-  if (given !== null) {
-    page.history.replaceState(null, '', page.location.pathname + page.location.search);
-  }
+  if (given !== null) page.history.replaceState(null, '', page.location.pathname + page.location.search);
   return {
     gateway: new URL('..', base).href,
     notebook: notebookOf(page.location.pathname, base.pathname),
@@ -71,9 +69,7 @@ export function storedToken(page: Window): string | null {
 }
 
 function notebookOf(path: string, base: string): string | null {
-  if (!path.startsWith(base) || path.length === base.length) {
-    return null;
-  }
+  if (!path.startsWith(base) || path.length === base.length) return null;
   try {
     return decodeURIComponent(path.slice(base.length));
   } catch {

@@ -70,9 +70,7 @@ async function make(
     okLabel: trans.__('Create')
   });
   const name = value?.trim() ?? '';
-  if (name === '') {
-    return null;
-  }
+  if (name === '') return null;
   try {
     return (await create(PathExt.join(folder, name))).path;
   } catch (error) {
@@ -92,9 +90,7 @@ export async function deleteFile(page: SessionPage, path: string): Promise<boole
     [trans.__("It is moved to .tpulab-trash in the server's root folder."), stops].join(' ').trim(),
     trans.__('Delete')
   );
-  if (!isSure) {
-    return false;
-  }
+  if (!isSure) return false;
   try {
     const sessions = sessionsBelow(page, path);
     await page.drive.delete(path);

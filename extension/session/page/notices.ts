@@ -26,9 +26,7 @@ export class Notices {
   }
 
   clear(id: string): void {
-    if (this._all.delete(id)) {
-      this._changed.emit();
-    }
+    if (this._all.delete(id)) this._changed.emit();
   }
 
   private readonly _all = new Map<string, Notice>();

@@ -68,9 +68,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
       ),
     onSetUp: () => void import('./connect.js').then(({ setUp }) => setUp(page))
   });
-  if (!isReadOnly) {
-    saving.reloaded.connect(() => notices.say(reloadedNotice(context.path)));
-  }
+  if (!isReadOnly) saving.reloaded.connect(() => notices.say(reloadedNotice(context.path)));
   page.current.follow(context.sessionContext);
   addNotebookCommands(commands, { panel, isReadOnly, keyboard });
   addPageCommands(page, { context, panel, saving });

@@ -135,9 +135,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     label: trans.__('Restart and run all…'),
     isEnabled: hasKernel,
     execute: async () => {
-      if (await restart(panel)) {
-        await runAll(panel.content, sessionContext);
-      }
+      if (await restart(panel)) await runAll(panel.content, sessionContext);
     }
   });
   commands.addCommand(CommandIDs.shutDown, {
@@ -204,16 +202,12 @@ async function remove(page: SessionPage, { context, saving }: Parts): Promise<vo
 /** True when it has been restarted. */
 async function restart({ sessionContext }: NotebookPanel): Promise<boolean> {
   const kernel = sessionContext.session?.kernel;
-  if (!kernel) {
-    return false;
-  }
+  if (!kernel) return false;
   const agreed = await sure(
     trans.__('Restart the kernel?'),
     trans.__('Its variables are lost. Outputs stay in the notebook.'),
     trans.__('Restart')
   );
-  if (agreed) {
-    await sessionContext.restartKernel();
-  }
+  if (agreed) await sessionContext.restartKernel();
   return agreed;
 }

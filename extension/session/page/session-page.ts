@@ -64,9 +64,7 @@ export class SessionPage {
     document.addEventListener('visibilitychange', look);
     window.addEventListener('online', () => this.reconnectNow());
     window.addEventListener('pagehide', event => {
-      if (!event.persisted) {
-        this.events.dispose();
-      }
+      if (!event.persisted) this.events.dispose();
     });
     // While typing in a field of the page itself, letters are letters.
     document.addEventListener('keydown', event => this.commands.processKeydownEvent(event), true);
@@ -74,9 +72,7 @@ export class SessionPage {
 
   reconnectNow(): void {
     this.events.reconnectNow();
-    for (const gateway of this.backends.gateways) {
-      gateway.reconnectNow();
-    }
+    for (const gateway of this.backends.gateways) gateway.reconnectNow();
   }
 }
 

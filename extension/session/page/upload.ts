@@ -25,9 +25,7 @@ export async function upload(
           const limit = sizeText(MAX_FILE_BYTES);
           throw new Error(trans.__('it is larger than %1. Use tpulab copy push or scp.', limit));
         }
-        if (replaces) {
-          await files.trash(path);
-        }
+        if (replaces) await files.trash(path);
         await files.write(path, await file.arrayBuffer(), null);
         done += 1;
       } catch (error) {
@@ -44,8 +42,6 @@ export async function upload(
   const names = existing.map(({ name }) => name).join(', ');
   const title = trans._n('Replace %1 file?', 'Replace %1 files?', existing.length);
   const body = trans.__('%1: what is there now is moved to the trash.', names);
-  if (existing.length > 0 && (await sure(title, body, trans.__('Replace')))) {
-    await put(existing, true);
-  }
+  if (existing.length > 0 && (await sure(title, body, trans.__('Replace')))) await put(existing, true);
   say([trans._n('%1 file was uploaded.', '%1 files were uploaded.', done), ...problems].join(' '));
 }

@@ -27,9 +27,7 @@ export function runtimeOf(
   isRunning: boolean
 ): Runtime {
   const { current: kernel } = current;
-  if (kernel.kind !== 'bridge') {
-    return { name: null, kernelName: '', tone: 'none', detail: '', gauges: [] };
-  }
+  if (kernel.kind !== 'bridge') return { name: null, kernelName: '', tone: 'none', detail: '', gauges: [] };
   const machine = events.machineOf(kernel.backend.id);
   const { connection } = status;
   // A page that comes in mid-cell hears it from the gateway only.
@@ -62,9 +60,7 @@ export function runtimeOf(
 
 function gaugesOf(machine: ReturnType<SessionPage['events']['machineOf']>): Gauge[] {
   const sample = machine?.sample ?? null;
-  if (sample === null) {
-    return [];
-  }
+  if (sample === null) return [];
   const gauges: Gauge[] = [];
   if (sample.devices.length > 0) {
     const { dutyPercent } = summaryOf(tilesOf(sample, null, machine?.page ?? null));

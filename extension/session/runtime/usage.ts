@@ -31,9 +31,7 @@ export class Prices {
 export function connectedSince(storage: Storage | null, kernelId: string, now: number): number {
   const known = storedJson(storage, SINCE_KEY);
   const since = known[kernelId];
-  if (typeof since === 'number') {
-    return since;
-  }
+  if (typeof since === 'number') return since;
   const newest = Object.entries({ ...known, [kernelId]: now })
     .sort(([, a], [, b]) => Number(b) - Number(a))
     .slice(0, KEPT);

@@ -47,9 +47,7 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
       }
     };
     const onHide = (): void => {
-      if (document.visibilityState === 'hidden') {
-        void saving.save();
-      }
+      if (document.visibilityState === 'hidden') void saving.save();
     };
     window.addEventListener('beforeunload', onLeave);
     document.addEventListener('visibilitychange', onHide);
@@ -166,9 +164,7 @@ function NotebookHost({ panel }: { readonly panel: NotebookPanel }): JSX.Element
   // Before React takes the node away: a widget must be in the document when it is detached.
   useLayoutEffect(() => {
     const node = host.current;
-    if (!node) {
-      return;
-    }
+    if (!node) return;
     Widget.attach(panel, node);
     const observer = new ResizeObserver(() =>
       MessageLoop.sendMessage(panel, Widget.ResizeMessage.UnknownSize)
@@ -179,9 +175,7 @@ function NotebookHost({ panel }: { readonly panel: NotebookPanel }): JSX.Element
     return () => {
       gone.abort();
       observer.disconnect();
-      if (panel.isAttached) {
-        Widget.detach(panel);
-      }
+      if (panel.isAttached) Widget.detach(panel);
     };
   }, [panel]);
   return <main className="tpl-Notebook" ref={host} aria-label={trans.__('Notebook')} />;

@@ -77,9 +77,7 @@ const wasLive = new Set<string>();
 function connectionNotices({ status, current, trans, backends, commands }: SessionPage): Notice[] {
   const { connection } = status;
   const kernel = current.current;
-  if (connection.kind === 'live' && kernel.kind === 'bridge') {
-    wasLive.add(kernel.kernelId);
-  }
+  if (connection.kind === 'live' && kernel.kind === 'bridge') wasLive.add(kernel.kernelId);
   const reconnect = {
     label: trans.__('Reconnect now'),
     onClick: () => void commands.execute('tpulab:reconnect')

@@ -56,9 +56,7 @@ export function Drawer({ page, session, onClose }: DrawerProps): JSX.Element {
                 aria-current={index === at ? 'location' : undefined}
                 onClick={() => {
                   // Over the notebook it would hide what was asked for.
-                  if (!window.matchMedia(WIDE).matches) {
-                    onClose();
-                  }
+                  if (!window.matchMedia(WIDE).matches) onClose();
                   void goToHeading(panel, cell);
                 }}
               >

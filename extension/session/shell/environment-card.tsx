@@ -43,9 +43,7 @@ export function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Elem
       .catch(() => undefined);
     return () => end.abort();
   }, [page, settings, specName]);
-  if (added === null) {
-    return null;
-  }
+  if (added === null) return null;
   // Those that were opened last come first.
   const others = [...page.managers.sessions.running()]
     .filter(session => session.kernel?.name === kernelName && session.path !== path)

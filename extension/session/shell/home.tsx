@@ -60,9 +60,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
     }
   };
   const uploadAll = async (chosen: readonly File[]): Promise<void> => {
-    if (chosen.length === 0) {
-      return;
-    }
+    if (chosen.length === 0) return;
     try {
       const { upload } = await import('../page/upload.js');
       await upload(page, folder, chosen, setSaid);
@@ -74,9 +72,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
   const openFile = async (): Promise<void> => {
     const { chooseFile, pathOf } = await import('../files/browser-files.js');
     const file = await chooseFile();
-    if (file) {
-      go(pathOf(file));
-    }
+    if (file) go(pathOf(file));
   };
   const lessons = async (): Promise<void> => {
     const settings = page.drive.serverSettings;

@@ -21,9 +21,7 @@ export function Menu({ label, button, items }: MenuProps): JSX.Element {
   const opener = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    if (!isOpen) {
-      return;
-    }
+    if (!isOpen) return;
     list.current?.querySelector<HTMLElement>('[role^=menuitem]:not(:disabled)')?.focus();
     // Of the last row of a list it may be below the page.
     list.current?.scrollIntoView({ block: 'nearest' });

@@ -44,9 +44,7 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
   const run = (entry: Entry | undefined): void => {
     onClose();
     // After the focus is back where it was.
-    if (entry) {
-      setTimeout(entry.run);
-    }
+    if (entry) setTimeout(entry.run);
   };
   const onKey = (event: KeyboardEvent): void => {
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: found.length - 1 }[event.key];
@@ -114,9 +112,7 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
 
 function entriesOf({ commands }: SessionPage, { panel, timing }: OpenSession): Entry[] {
   const command = (group: string, id: string): Entry[] => {
-    if (!commands.hasCommand(id) || !commands.isEnabled(id) || !commands.isVisible(id)) {
-      return [];
-    }
+    if (!commands.hasCommand(id) || !commands.isEnabled(id) || !commands.isVisible(id)) return [];
     const keys = commands.keyBindings.find(binding => binding.command === id)?.keys ?? [];
     const shown = keys.map(each => CommandRegistry.formatKeystroke(each)).join(', ');
     return [{ group, label: commands.label(id), keys: shown, run: () => void commands.execute(id) }];

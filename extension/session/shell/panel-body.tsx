@@ -15,9 +15,7 @@ export function PanelBody({
   useEffect(() => {
     const look = (): void => {
       panelState.paused = document.hidden;
-      if (!document.hidden) {
-        loop.wake();
-      }
+      if (!document.hidden) loop.wake();
     };
     showNotebook(panel);
     look();

@@ -43,9 +43,7 @@ export function RuntimeChip({ page, session }: RuntimeChipProps): JSX.Element {
   const place = kernel.kind === 'bridge' ? kernel.backend.id : 'bridge';
   const kernelId = kernel.kind === 'bridge' ? kernel.kernelId : null;
   useEffect(() => {
-    if (kernelId !== null) {
-      connectedSince(pageStorage(), kernelId, Date.now());
-    }
+    if (kernelId !== null) connectedSince(pageStorage(), kernelId, Date.now());
   }, [kernelId]);
   useChanges(events.machineOf(place), false, 1_000);
   const roundTrip = useRoundTrip(
@@ -54,14 +52,10 @@ export function RuntimeChip({ page, session }: RuntimeChipProps): JSX.Element {
   );
   const runtime = runtimeOf(page, roundTrip, session.timing.isRunning);
   useEffect(() => {
-    if (!isOpen) {
-      return;
-    }
+    if (!isOpen) return;
     const onDown = (event: PointerEvent): void => {
       const target = event.target as Element;
-      if (!chip.current?.contains(target) && target.closest('.jp-Dialog') === null) {
-        setOpen(false);
-      }
+      if (!chip.current?.contains(target) && target.closest('.jp-Dialog') === null) setOpen(false);
     };
     const onKey = (event: KeyboardEvent): void => {
       if (event.key === 'Escape') {
@@ -136,17 +130,13 @@ function useRoundTrip(settings: () => ServerConnection.ISettings | null, place: 
     setMs(null);
     const ask = async (): Promise<void> => {
       const reached = settings();
-      if (document.visibilityState === 'hidden' || reached === null) {
-        return;
-      }
+      if (document.visibilityState === 'hidden' || reached === null) return;
       const url = URLExt.join(reached.baseUrl, 'bridge/v1/health');
       const since = performance.now();
       try {
         await ServerConnection.makeRequest(url, { signal: AbortSignal.timeout(10_000) }, reached);
         last.push(performance.now() - since);
-        if (!isOver) {
-          setMs(Math.min(...last.slice(-3)));
-        }
+        if (!isOver) setMs(Math.min(...last.slice(-3)));
       } catch {
         // The state of the connection says that.
       }

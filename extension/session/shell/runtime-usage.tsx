@@ -26,9 +26,7 @@ export function RuntimeUsage({ page, isBusy }: UsageProps): JSX.Element | null {
     const timer = setInterval(look, REFRESH_MS);
     return () => clearInterval(timer);
   }, [managers]);
-  if (kernel.kind !== 'bridge') {
-    return null;
-  }
+  if (kernel.kind !== 'bridge') return null;
   const now = Date.now();
   const storage = pageStorage();
   const since = connectedSince(storage, kernel.kernelId, now);
@@ -110,9 +108,7 @@ function idleOf(running: Iterable<Kernel.IModel>, kernelId: string, now: number)
 function machineOf({ backends, events }: SessionPage, place: string): string | null {
   const name = remoteOfPlace(place);
   const remote = backends.remotes.all.find(other => other.name === name);
-  if (remote) {
-    return remote.accelerator?.type ?? remote.name;
-  }
+  if (remote) return remote.accelerator?.type ?? remote.name;
   const chips = events.machineOf(place)?.page?.chips ?? [];
   return chips[0] === undefined ? null : `${chips.length} × ${chips[0].name}`;
 }

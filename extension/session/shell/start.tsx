@@ -34,9 +34,7 @@ export function Start({ address, theme }: StartProps): JSX.Element {
   );
   const asked = state.kind === 'asking' ? state.token : null;
   useEffect(() => {
-    if (asked === null) {
-      return;
-    }
+    if (asked === null) return;
     let isOver = false;
     const open = ({ access, key }: Awaited<ReturnType<typeof enter>>): void => {
       if (!isOver) {
@@ -49,14 +47,10 @@ export function Start({ address, theme }: StartProps): JSX.Element {
       }
     };
     enter(address.gateway, asked).then(open, (error: unknown) => {
-      if (isOver) {
-        return;
-      }
+      if (isOver) return;
       const isRefused = error instanceof AccessError && error.kind === 'refused';
       const why = error instanceof Error ? error.message : String(error);
-      if (isRefused) {
-        forgetToken(window);
-      }
+      if (isRefused) forgetToken(window);
       setState(isRefused ? { kind: 'no-token', why } : { kind: 'unreachable', token: asked, why });
     });
     return () => {
@@ -112,9 +106,7 @@ function TokenForm({
   const [token, setToken] = useState('');
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (token.trim() !== '') {
-      onToken(token.trim());
-    }
+    if (token.trim() !== '') onToken(token.trim());
   };
   return (
     <Plain>

@@ -14,14 +14,10 @@ export function useSignals(...signals: readonly (ISignal<unknown, unknown> | nul
     };
     // What changed between drawing and listening.
     onSignal();
-    for (const signal of signals) {
-      signal?.connect(onSignal);
-    }
+    for (const signal of signals) signal?.connect(onSignal);
     return () => {
       cancelAnimationFrame(frame);
-      for (const signal of signals) {
-        signal?.disconnect(onSignal);
-      }
+      for (const signal of signals) signal?.disconnect(onSignal);
     };
     // The signals themselves are the dependencies.
     // eslint-disable-next-line react-hooks/exhaustive-deps

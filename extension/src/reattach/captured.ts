@@ -68,9 +68,7 @@ export async function modelsListen(
   signal: AbortSignal
 ): Promise<void> {
   for (let waited = 0; waited < MODELS_WAIT_MS && !signal.aborted; waited += LOOK_MS) {
-    if (commIds.every(id => listens(kernel, id))) {
-      return;
-    }
+    if (commIds.every(id => listens(kernel, id))) return;
     await wait(LOOK_MS, signal);
   }
 }

@@ -28,22 +28,16 @@ export function decide(
     return execution.cellId !== null && isNews && execution.outputs.length > 0 ? 'gone' : 'leave';
   }
   const isShown = cell.shownRun === undefined ? cell.isRunHere : cell.shownRun === execution.msgId;
-  if (isShown || execution.codeHash === null) {
-    return 'leave';
-  }
+  if (isShown || execution.codeHash === null) return 'leave';
   const shown = cell.read();
   if (sha256Hex(shown.source) !== execution.codeHash) {
     return isNews && execution.outputs.length > 0 ? 'changed' : 'leave';
   }
-  if (!isOver) {
-    return 'attach';
-  }
+  if (!isOver) return 'attach';
   const hasSameCount = shown.executionCount === execution.executionCount;
   // What is very long is shown in part, by the page and by the bridge's answer, in different words.
   const hasCut = execution.cutBytes > 0 && shown.outputs.length > 0;
-  if (hasSameCount && hasCut && (!isNews || showsFlood(shown, execution))) {
-    return 'leave';
-  }
+  if (hasSameCount && hasCut && (!isNews || showsFlood(shown, execution))) return 'leave';
   if (hasSameCount && showsSame(shown, execution)) {
     return execution.outputs.some(({ displayId }) => displayId !== null) ? 'follow' : 'leave';
   }

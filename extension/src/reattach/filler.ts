@@ -50,9 +50,7 @@ export class Filler implements IDisposable {
   }
 
   dispose(): void {
-    if (this._isDisposed) {
-      return;
-    }
+    if (this._isDisposed) return;
     this._isDisposed = true;
     this.awareness.off('change', this.look);
     this.say(null);
@@ -95,9 +93,7 @@ export class Filler implements IDisposable {
 export async function takeTurn(awareness: IAwareness, what: string, signal: AbortSignal): Promise<void> {
   const isOver = (): boolean => signal.aborted;
   await wait(OTHERS_WAIT_MS, signal);
-  if (isOver()) {
-    return;
-  }
+  if (isOver()) return;
   const filler = new Filler(awareness, what);
   signal.addEventListener('abort', () => filler.dispose(), { once: true });
   do {

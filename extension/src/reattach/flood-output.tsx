@@ -86,9 +86,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
     await this.text.renderModel(
       new MimeModel({ data: { [TEXT]: Array.isArray(text) ? text.join('') : (text ?? '') } })
     );
-    if (isAtEnd) {
-      node.scrollTop = node.scrollHeight;
-    }
+    if (isAtEnd) node.scrollTop = node.scrollHeight;
   }
 
   override dispose(): void {
@@ -107,9 +105,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
     button.textContent = label;
     button.addEventListener('click', () => {
       const { note } = this;
-      if (note === null) {
-        return;
-      }
+      if (note === null) return;
       button.disabled = true;
       this.problem.textContent = '';
       act(note)
@@ -146,9 +142,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
       );
     }
     const answer = await ServerConnection.makeRequest(URLExt.join(settings.baseUrl, route), init, settings);
-    if (!answer.ok) {
-      throw await ServerConnection.ResponseError.create(answer);
-    }
+    if (!answer.ok) throw await ServerConnection.ResponseError.create(answer);
     return answer;
   }
 

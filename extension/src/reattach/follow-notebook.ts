@@ -86,15 +86,11 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
   ): void => {
     abort.abort();
     abort = new AbortController();
-    if (newValue) {
-      void attachTo(newValue);
-    }
+    if (newValue) void attachTo(newValue);
   };
   sessionContext.kernelChanged.connect(onKernel);
   const kernel = sessionContext.session?.kernel;
-  if (kernel) {
-    void attachTo(kernel);
-  }
+  if (kernel) void attachTo(kernel);
   void fill(panel, { mark, notice, trustNotice }, parts, closed.signal);
   panel.disposed.connect(() => {
     abort.abort();
@@ -107,9 +103,7 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
 async function turn(panel: NotebookPanel, what: string, signal: AbortSignal): Promise<void> {
   await panel.context.ready;
   const { collaborative, sharedModel } = panel.context.model;
-  if (collaborative !== true || signal.aborted) {
-    return;
-  }
+  if (collaborative !== true || signal.aborted) return;
   await takeTurn(sharedModel.awareness, what, signal);
 }
 
@@ -121,9 +115,7 @@ async function hasLeft(
   signal: AbortSignal
 ): Promise<boolean> {
   const telemetry = events?.telemetryOf(kernelId);
-  if (sessions.length === 0 || !telemetry) {
-    return false;
-  }
+  if (sessions.length === 0 || !telemetry) return false;
   const isGone = (): boolean => sessions.some(session => telemetry.client(session) === null);
   return whenever([telemetry.changed], isGone, signal).then(
     () => true,
@@ -147,9 +139,7 @@ async function fill(
   const { backends } = parts;
   await Promise.all([panel.context.ready, panel.revealed]);
   const remote = remoteOfPlace(splitSpecName(panel.context.model.defaultKernelName).place);
-  if (remote === null) {
-    return;
-  }
+  if (remote === null) return;
   await turn(panel, remote, signal);
   for (let attempt = 1; attempt <= MAX_ATTEMPTS && !signal.aborted; attempt += 1) {
     await backends.remotes.settled(BRIDGE_WAIT_MS);
@@ -200,9 +190,7 @@ function sayUntrusted(
   untrusted: readonly string[],
   { trans, trust }: IFollowParts
 ): void {
-  if (untrusted.length === 0) {
-    return;
-  }
+  if (untrusted.length === 0) return;
   notice.say({
     text: trans._n(
       'One cell shows output that was not requested from this computer. It is shown without scripts until you run the cell or trust the notebook.',
@@ -225,9 +213,7 @@ function sayUntrusted(
 }
 
 function unfinishedText(count: number, all: number, trans: TranslationBundle): string {
-  if (count === 0) {
-    return '';
-  }
+  if (count === 0) return '';
   const text =
     all === 1
       ? trans.__('It was still running then.')
@@ -311,9 +297,7 @@ function connectedAgain(kernel: Kernel.IKernelConnection, signal: AbortSignal): 
       resolve();
     };
     const look = (_: unknown, status: Kernel.ConnectionStatus): void => {
-      if (status === 'connected') {
-        done();
-      }
+      if (status === 'connected') done();
     };
     const timer = setTimeout(done, 10_000);
     kernel.connectionStatusChanged.connect(look);
@@ -323,9 +307,7 @@ function connectedAgain(kernel: Kernel.IKernelConnection, signal: AbortSignal): 
 
 function report(panel: NotebookPanel, shown: IShownUnplaced, { tellUnplaced, trans }: IFollowParts): void {
   const { unplaced } = shown;
-  if (unplaced.length === 0) {
-    return;
-  }
+  if (unplaced.length === 0) return;
   const document = panel.context.localPath;
   const message = unplaced.every(({ why }) => why === 'ambiguous')
     ? trans._n(

@@ -23,9 +23,7 @@ export class KeptApi {
       timeoutMs: TIMEOUT_MS,
       signals: [signal]
     });
-    if (answer.response.status === 404) {
-      return [];
-    }
+    if (answer.response.status === 404) return [];
     return (readable(answer) as MirroredKernels).kernels;
   }
 

@@ -16,9 +16,7 @@ export function whenever(
       done();
     };
     const look = (): void => {
-      if (test()) {
-        finish(resolve);
-      }
+      if (test()) finish(resolve);
     };
     const onAbort = (): void => finish(() => reject(abort.reason as Error));
     if (abort.aborted) {
@@ -50,9 +48,7 @@ export async function attached(
 export function handled(kernel: Kernel.IKernelConnection, id: string, abort: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const look = (_: unknown, message: KernelMessage.IIOPubMessage): void => {
-      if (message.header.msg_id === id) {
-        end(resolve);
-      }
+      if (message.header.msg_id === id) end(resolve);
     };
     const onAbort = (): void => end(() => reject(abort.reason as Error));
     const end = (done: () => void): void => {

@@ -56,9 +56,7 @@ class LateStates {
     const { header, content } = serializer.deserialize(data, V1) as KernelMessage.ICommMsgMsg;
     const { states, buffer_paths: paths = [] } = this._message.content.data as IStates;
     const known = states?.[content.comm_id];
-    if (known === undefined || (content.data as { method?: unknown }).method !== ONE) {
-      return false;
-    }
+    if (known === undefined || (content.data as { method?: unknown }).method !== ONE) return false;
     const buffers = this._message.buffers ?? [];
     const own = paths.flatMap(([id, ...path], at) => (id === content.comm_id ? [{ path, at }] : []));
     const answer = KernelMessage.createMessage<KernelMessage.ICommMsgMsg<'iopub'>>({
@@ -87,15 +85,11 @@ export function withoutKnownWidgets(
 ): (data: ArrayBuffer) => ArrayBuffer {
   return data => {
     const start = messageStart(data);
-    if (start?.header.includes('"comm_msg"') !== true || !start.content.includes(METHOD)) {
-      return data;
-    }
+    if (start?.header.includes('"comm_msg"') !== true || !start.content.includes(METHOD)) return data;
     const { serializer } = kernel.serverSettings;
     const message = serializer.deserialize(data, V1) as KernelMessage.ICommMsgMsg;
     const answer = message.content.data as { method?: unknown; states?: Record<string, unknown> };
-    if (answer.method !== METHOD || answer.states === undefined) {
-      return data;
-    }
+    if (answer.method !== METHOD || answer.states === undefined) return data;
     came({ ...message, content: { ...message.content, data: { ...message.content.data } } });
     const lacking = Object.entries(answer.states).filter(([id]) => !kernel.hasComm(id));
     answer.states = Object.fromEntries(lacking);

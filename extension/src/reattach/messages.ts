@@ -17,9 +17,7 @@ type IOPub = KernelMessage.IIOPubMessage;
 export function outputMessages(execution: CellExecution, speaker: ISpeaker): IOPub[] {
   const make = maker(execution, speaker);
   const messages = execution.outputs.flatMap(entry => entryMessages(entry, make));
-  if (execution.clearPending) {
-    messages.push(make('clear_output', { wait: true }));
-  }
+  if (execution.clearPending) messages.push(make('clear_output', { wait: true }));
   return messages;
 }
 

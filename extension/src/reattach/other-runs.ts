@@ -11,9 +11,7 @@ export class OtherRuns {
     private readonly signal: AbortSignal
   ) {
     const onMessage = (_: unknown, { header }: KernelMessage.IIOPubMessage): void => {
-      if (header.msg_type === 'execute_input') {
-        this.note();
-      }
+      if (header.msg_type === 'execute_input') this.note();
     };
     const onChange = (): void => this.note();
     kernel.iopubMessage.connect(onMessage);

@@ -43,9 +43,7 @@ export class OutputsApi {
 
   /** One execution, with as much of its outputs as the bridge gives. */
   async whole(execution: CellExecution, signal: AbortSignal): Promise<CellExecution> {
-    if (execution.cellId === null) {
-      return execution;
-    }
+    if (execution.cellId === null) return execution;
     const query = new URLSearchParams({ cell: execution.cellId, maxBytes: String(MAX_OUTPUT_BYTES) });
     const page = await this.ask<OutputsPage>(`outputs?${query}`, signal);
     return page.executions.find(({ msgId }) => msgId === execution.msgId) ?? execution;
@@ -70,9 +68,7 @@ export class OutputsApi {
           pending = isQuestion ? entry : null;
         }
       }
-      if (page.next <= next) {
-        break;
-      }
+      if (page.next <= next) break;
       next = page.next;
     }
     return pending;
@@ -86,20 +82,14 @@ export class OutputsApi {
     let count = 0;
     for (let after: number | null = null; ;) {
       const query = new URLSearchParams();
-      if (since !== null) {
-        query.set('since', String(since));
-      }
-      if (after !== null) {
-        query.set('after', String(after));
-      }
+      if (since !== null) query.set('since', String(since));
+      if (after !== null) query.set('after', String(after));
       const page: OutputsPage = await this.ask<OutputsPage>(`outputs?${query}`, signal);
       count += 1;
       // What the first page did not take into account is asked for again, so its `until` counts.
       outputs = outputs === null ? page : { ...merged(outputs, page), until: outputs.until };
       after = page.nextAfter;
-      if (after === null) {
-        return { outputs, count };
-      }
+      if (after === null) return { outputs, count };
     }
   }
 

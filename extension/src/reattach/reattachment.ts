@@ -83,9 +83,7 @@ class Reattachment {
   async run(): Promise<IReattached> {
     const { api, kernel, link, notebook, signal, trust } = this.options;
     const first = await api.read(null, signal);
-    if (first.executions.length === 0 || notebook.isDisposed) {
-      return { ...NOTHING, until: first.until };
-    }
+    if (first.executions.length === 0 || notebook.isDisposed) return { ...NOTHING, until: first.until };
     void this.restoreWidgets(first).catch(() => undefined);
     await trust.learn(first.executions, signal);
     if (this.plans(first.executions).length === 0) {
@@ -99,15 +97,11 @@ class Reattachment {
     const kernelSession = await attached(kernel, link, signal);
     await this.widgetsListen(first);
     const hold = link.hold();
-    if (hold === null) {
-      throw new Error('The connection to the kernel was lost while its outputs were read.');
-    }
+    if (hold === null) throw new Error('The connection to the kernel was lost while its outputs were read.');
     try {
       const latest = merged(first, await api.read(first.until, signal));
       await trust.learn(latest.executions, signal);
-      if (hold.isOver) {
-        throw new Error('The connection to the kernel was lost while its outputs were read.');
-      }
+      if (hold.isOver) throw new Error('The connection to the kernel was lost while its outputs were read.');
       return await this.place(latest, kernelSession, (frames, drop) => hold.finish(frames, drop));
     } finally {
       hold.finish();
@@ -140,9 +134,7 @@ class Reattachment {
     const { kernel, link, loadWidgets, looksOn, signal } = this.options;
     const open = new Set(executions.flatMap(each => (isFinished(each) ? [] : each.msgId)));
     const over = widgets.filter(({ msgIds }) => msgIds.length > 0 && !msgIds.some(id => open.has(id)));
-    if (over.length === 0 || looksOn === true) {
-      return;
-    }
+    if (over.length === 0 || looksOn === true) return;
     await attached(kernel, link, signal);
     await loadWidgets?.();
     await restoreCaptured(kernel, link, over, signal);
@@ -181,13 +173,9 @@ class Reattachment {
     const { api, kernel, link, notebook, signal } = this.options;
     let isNew = false;
     for (const { execution, decision } of this.plans(executions)) {
-      if (decision !== 'attach' || this.options.looksOn === true) {
-        continue;
-      }
+      if (decision !== 'attach' || this.options.looksOn === true) continue;
       const session = sessionOf(await api.record(execution.requestSeq, signal));
-      if (session !== '') {
-        this._sessions.set(execution.msgId, session);
-      }
+      if (session !== '') this._sessions.set(execution.msgId, session);
       if (notebook.isShared && this.options.isAttachedElsewhere(session)) {
         this._elsewhere.add(session);
         continue;
@@ -197,9 +185,7 @@ class Reattachment {
         isNew = true;
       }
     }
-    if (isNew && kernel.connectionStatus === 'connected') {
-      await kernel.reconnect();
-    }
+    if (isNew && kernel.connectionStatus === 'connected') await kernel.reconnect();
   }
 
   private async place(
@@ -222,9 +208,7 @@ class Reattachment {
       cell.begin(trust.has(execution));
       cell.attach(future);
       messages.push(...outputMessages(execution, speaker(execution)));
-      if (decision === 'attach') {
-        this.follow(future, execution, cell, kernelSession);
-      }
+      if (decision === 'attach') this.follow(future, execution, cell, kernelSession);
     }
     for (const widget of capturedOf(outputs.widgets, this.running(plans))) {
       messages.push(...captureMessages(widget, kernelSession));
@@ -240,14 +224,10 @@ class Reattachment {
       await shown;
     } finally {
       for (const { execution, cell, decision } of plans) {
-        if (decision !== 'attach' && !notebook.isDisposed) {
-          cell.end(execution.executionCount);
-        }
+        if (decision !== 'attach' && !notebook.isDisposed) cell.end(execution.executionCount);
       }
     }
-    if (!wasDirty && saysTheSame(notebook.content(), before)) {
-      notebook.isDirty = false;
-    }
+    if (!wasDirty && saysTheSame(notebook.content(), before)) notebook.isDirty = false;
     await this.ask(plans, kernelSession);
     const idsOf = (wanted: (plan: IPlan) => boolean): string[] =>
       plans.filter(wanted).map(({ cell }) => cell.read().id);
@@ -292,9 +272,7 @@ class Reattachment {
       },
       // The kernel has ended or was restarted; or the cell was run again, which is another story.
       () => {
-        if (!notebook.isDisposed && cell.shows(future)) {
-          cell.end(null);
-        }
+        if (!notebook.isDisposed && cell.shows(future)) cell.end(null);
       }
     );
     void this.replyAfterIdle(future, execution, session).catch(() => undefined);
@@ -324,9 +302,7 @@ class Reattachment {
       future.done.then(() => true),
       new Promise<false>(resolve => setTimeout(() => resolve(false), REPLY_GRACE_MS))
     ]);
-    if (isDone) {
-      return;
-    }
+    if (isDone) return;
     const { executions } = await api.read(execution.requestSeq - 1, signal);
     const ended = executions.find(({ msgId }) => msgId === execution.msgId);
     if (ended && isFinished(ended)) {

@@ -58,9 +58,7 @@ export class SavedMark {
       // A message has been handed over by then, and waits for those before it.
       const { _msgChain: handled } = kernel as { readonly _msgChain?: Promise<void> };
       void Promise.resolve(handled).then(() => {
-        if (!signal.aborted) {
-          this._shown = shown;
-        }
+        if (!signal.aborted) this._shown = shown;
       });
     };
     kernel.anyMessage.connect(onMessage);

@@ -43,9 +43,7 @@ export class UnplacedOutputs extends Panel {
       const model = new OutputAreaModel({ values, trusted: isTrusted });
       const area = new OutputArea({ model, rendermime });
       area.disposed.connect(() => model.dispose());
-      if (!isTrusted && hasScriptable(execution)) {
-        this.addWidget(untrustedNote(model, trans));
-      }
+      if (!isTrusted && hasScriptable(execution)) this.addWidget(untrustedNote(model, trans));
       this.addWidget(area);
     }
   }

@@ -37,9 +37,7 @@ export function keepCharactersWhole(prototype = OutputAreaModel.prototype): void
     }
     const text = new StreamText(Infinity);
     text.write(line);
-    if (shown !== undefined) {
-      text.write(`\r${line.slice(0, this._streamIndex - start)}`);
-    }
+    if (shown !== undefined) text.write(`\r${line.slice(0, this._streamIndex - start)}`);
     text.write(added);
     const after = before.slice(0, start) + text.toString(() => '');
     if (shown === undefined) {
