@@ -243,7 +243,7 @@ test('JupyterLab with the extension shows ordinary outputs and far pictures', as
   const lab = await LabServer.start({ galata: false });
   try {
     await mkdir(lab.rootDir, { recursive: true });
-    await writeFile(join(lab.rootDir, 'ordinary.ipynb'), ordinaryNotebook('python3'));
+    await writeFile(join(lab.rootDir, 'ordinary.ipynb'), ordinaryNotebook('bridge/python3'));
     await writeFile(join(lab.rootDir, 'far.ipynb'), farPictures('python3'));
     const page = await newPage(browser);
     await haveFarPicture(page);

@@ -3,6 +3,7 @@
  * file says of itself is not asked: anybody can write `"trusted": true` into one.
  */
 import { savedModels, type SavedModels, shownModels, together } from '../notebook/widget-state.js';
+import { isScriptable } from '../../src/reattach/trust.js';
 import { sha256Hex } from '../../src/platform/sha256.js';
 import { pageStorage } from '../../src/platform/page-storage.js';
 
@@ -135,7 +136,3 @@ const withSortedKeys = (data: Readonly<Record<string, unknown>>): unknown =>
   Object.entries(data)
     .map(([mimeType, value]) => [mimeType, Array.isArray(value) ? value.join('') : value] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1));
-
-function isScriptable(mimeType: string): boolean {
-  return mimeType !== 'text/plain' && !(mimeType.startsWith('image/') && mimeType !== 'image/svg+xml');
-}

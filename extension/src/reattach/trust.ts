@@ -73,6 +73,6 @@ export function hasScriptable({ outputs }: CellExecution): boolean {
   return outputs.some(({ output }) => 'data' in output && Object.keys(output.data).some(isScriptable));
 }
 
-function isScriptable(mimeType: string): boolean {
+export function isScriptable(mimeType: string): boolean {
   return mimeType !== 'text/plain' && !(mimeType.startsWith('image/') && mimeType !== 'image/svg+xml');
 }
