@@ -329,7 +329,7 @@ test("packages of other people are shown, even after a reload, with the front en
   });
 });
 
-test('ordinary outputs are shown, and a cell that runs goes on after a reload', async ({ page }) => {
+test('ordinary outputs are shown, and a running cell continues after a reload', async ({ page }) => {
   await withOthers(async gateway => {
     await gateway.write('ordinary.ipynb', ordinaryNotebook('others'));
     await open(page, gateway, 'ordinary.ipynb');

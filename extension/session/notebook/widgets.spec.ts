@@ -140,7 +140,7 @@ it('asks a busy kernel again only once it is not busy', async () => {
   expect(kernel.sent.length).toBeGreaterThan(1);
 });
 
-it('says that the machine of a kernel did not answer for a package, and asks it no longer than its time', async () => {
+it('names a server that does not answer for a package, and waits no longer than its time', async () => {
   vi.spyOn(AbortSignal, 'timeout').mockImplementation(ms => {
     const control = new AbortController();
     setTimeout(() => control.abort(new Error('no answer in time')), ms);

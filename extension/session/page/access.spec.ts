@@ -29,7 +29,7 @@ const answers = (with_: (request: Request) => Promise<Response>): void => {
 };
 
 describe('the session page', () => {
-  it('goes on with a key in place of its token, and stores nothing else', async () => {
+  it('takes a key in place of its token, and may store that', async () => {
     answers(server(true));
     expect((await enter('http://gateway.invalid/', TOKEN)).key).toBe(KEY);
     expect(isStorable(KEY)).toBe(true);
