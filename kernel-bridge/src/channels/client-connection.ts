@@ -5,7 +5,7 @@ import type { RawData } from 'ws';
 import type { GapRecord, JournalRecord } from '../journal/record.js';
 import { BridgeError } from '../platform/bridge-error.js';
 import type { Kernel } from '../kernels/kernel.js';
-import { decodeLegacy, decodeV1, encodeV1, parseHeader, PART, WireError } from '../jupyter/index.js';
+import { decodeLegacy, decodeV1, encodeV1, headerOf, WireError } from '../jupyter/index.js';
 import { ClientFeed, type FeedLimits, type FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from '../http/upgrades.js';
 import { type ConfirmationOptions, Confirmations } from './confirmations.js';
@@ -274,7 +274,7 @@ export class ClientConnection {
     const isV1 = this.#framing !== 'legacy' && isBinary;
     const message = isV1 ? decodeV1(bytes) : decodeLegacy(isBinary ? bytes : bytes.toString('utf8'));
     if (message.channel === 'iopub') throw new WireError('channel_unknown', 'Clients cannot write to iopub.');
-    const header = parseHeader(message.parts[PART.header] ?? Buffer.alloc(0));
+    const header = headerOf(message);
     this.#learnSession(header.session);
     return { frame: isV1 ? bytes : encodeV1(message), request: { message, header, bytes: bytes.length } };
   }

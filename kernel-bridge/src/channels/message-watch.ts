@@ -3,17 +3,7 @@
  * taking them apart costs nothing that matters; shell and iopub are left alone.
  */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
-import {
-  decodeV1,
-  type MessageHeader,
-  parseHeader,
-  parseObject,
-  parseParentHeader,
-  PART,
-  WireError
-} from '../jupyter/index.js';
-
-const NO_PART = Buffer.alloc(0);
+import { contentOf, decodeV1, headerOf, ifMessage, type MessageHeader, parentOf } from '../jupyter/index.js';
 
 export interface WatchedMessage {
   readonly channel: 'control' | 'stdin';
@@ -33,17 +23,14 @@ export function isWatched(channel: number): boolean {
 export function watchedMessage(record: JournalRecord): WatchedMessage | null {
   if (!isWatched(record.channel)) return null;
   const number = record.channel & ~FROM_CLIENT;
-  try {
-    const { parts } = decodeV1(record.payload);
+  return ifMessage(() => {
+    const message = decodeV1(record.payload);
     return {
       channel: number === RecordChannel.control ? 'control' : 'stdin',
       fromClient: number !== record.channel,
-      header: parseHeader(parts[PART.header] ?? NO_PART),
-      parent: parseParentHeader(parts[PART.parentHeader] ?? NO_PART),
-      content: parseObject(parts[PART.content] ?? NO_PART, 'content')
+      header: headerOf(message),
+      parent: parentOf(message),
+      content: contentOf(message)
     };
-  } catch (error) {
-    if (error instanceof WireError) return null;
-    throw error;
-  }
+  });
 }

@@ -1,6 +1,6 @@
 /** A journal record on its way to clients. What is worked out once (framing, addressee) serves every client. */
-import { FROM_CLIENT, type GapRecord, gapOf, type JournalRecord, RecordChannel } from '../journal/record.js';
-import { decodeV1, encodeLegacy, PART, parseParentHeader, WireError } from '../jupyter/index.js';
+import { FROM_CLIENT, gapOf, type GapRecord, type JournalRecord, RecordChannel } from '../journal/record.js';
+import { decodeV1, encodeLegacy, ifMessage, parentOf, parseParentHeader, PART } from '../jupyter/index.js';
 
 /** `everyone`: iopub. `nobody`: what clients said, and notes of the bridge. Otherwise one client's session. */
 export type Addressee = { to: 'everyone' } | { to: 'nobody' } | { to: 'session'; session: string };
@@ -47,13 +47,10 @@ export class OutgoingMessage {
   /** Header (JSON) of the request that an output belongs to; null for other messages, and where there is none. */
   get outputOf(): Buffer | null {
     if (this.channel !== RecordChannel.iopub) return null;
-    try {
+    return ifMessage(() => {
       const parent = decodeV1(this.v1).parts[PART.parentHeader];
       return parent && parseParentHeader(parent) ? parent : null;
-    } catch (error) {
-      if (error instanceof WireError) return null;
-      throw error;
-    }
+    });
   }
 
   get addressee(): Addressee {
@@ -63,15 +60,12 @@ export class OutgoingMessage {
 
 /** One odd message must not end what comes after it. */
 function legacyOf(frame: Buffer): LegacyFrame | null {
-  try {
+  return ifMessage(() => {
     const encoded = encodeLegacy(decodeV1(frame));
     return typeof encoded === 'string'
       ? { isText: true, bytes: Buffer.from(encoded) }
       : { isText: false, bytes: encoded };
-  } catch (error) {
-    if (error instanceof WireError) return null;
-    throw error;
-  }
+  });
 }
 
 /** An answer without a readable parent belongs to nobody: sending it to all would end other clients' requests. */
@@ -79,8 +73,7 @@ function addresseeOf(channel: number, frame: Buffer): Addressee {
   if (channel === RecordChannel.iopub) return EVERYONE;
   if (!isForClients(channel)) return NOBODY;
   try {
-    const part = decodeV1(frame).parts[PART.parentHeader];
-    const session = part && parseParentHeader(part)?.session;
+    const session = parentOf(decodeV1(frame))?.session;
     return typeof session === 'string' ? { to: 'session', session } : NOBODY;
   } catch {
     return NOBODY;

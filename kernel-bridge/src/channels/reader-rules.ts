@@ -1,6 +1,6 @@
 /** What a client gets, and may say, that only looks on. */
 import type { JournalRecord } from '../journal/index.js';
-import { encodeV1, PART } from '../jupyter/index.js';
+import { encodeV1, PART, partOf } from '../jupyter/index.js';
 import { newMessage } from '../jupyter/kernel-message.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { type ClientRequest, debugCommand, type Refusal } from './refusal.js';
@@ -44,7 +44,7 @@ export async function kernelInfoFor(kernel: Kernel, { message }: ClientRequest):
   const content = await kernel.kernelInfo();
   const session = kernel.snapshot.kernelSession;
   if (content === null || session === null) return null;
-  const parent = message.parts[PART.header] ?? Buffer.alloc(0);
+  const parent = partOf(message, PART.header);
   const made = (msgType: string, about: object): Buffer[] =>
     newMessage({ msgType, session, parent, content: about });
   return [

@@ -2,11 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import {
   type ChannelName,
+  contentOf,
   encodeV1,
   type KernelMessage,
   type MessageHeader,
-  parseObject,
-  PART
+  PART,
+  partOf
 } from '../jupyter/index.js';
 import { newMessage } from '../jupyter/kernel-message.js';
 
@@ -26,8 +27,6 @@ export interface Refusal {
   readonly message: string;
 }
 
-const NO_PART = Buffer.alloc(0);
-
 /**
  * The answer as v1 frames: for `execute_request` an `error` output first, so that the cell shows it; then the reply and the idle
  * that ends the request at the client. Empty for a message that expects no answer.
@@ -41,7 +40,7 @@ export function refusalFrames(
   const session = kernelSession ?? randomUUID();
   const frame = (channel: ChannelName, msgType: string, content: object): Buffer => {
     const metadata = { tpulab: { code: refusal.code } };
-    const parent = message.parts[PART.header] ?? NO_PART;
+    const parent = partOf(message, PART.header);
     return encodeV1({ channel, parts: newMessage({ msgType, session, parent, metadata, content }) });
   };
   if (!header.msg_type.endsWith('_request')) return [];
@@ -73,9 +72,9 @@ function debugResponse({ message }: ClientRequest, refusal: Refusal): object {
 }
 
 /** What a `debug_request` asks for; an empty command when that cannot be read. */
-export function debugCommand({ parts }: KernelMessage): { seq: number; command: string } {
+export function debugCommand(message: KernelMessage): { seq: number; command: string } {
   try {
-    const { seq, command } = parseObject(parts[PART.content] ?? NO_PART, 'content');
+    const { seq, command } = contentOf(message);
     return {
       seq: typeof seq === 'number' ? seq : 0,
       command: typeof command === 'string' ? command : ''

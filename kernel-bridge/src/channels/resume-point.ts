@@ -5,7 +5,7 @@
  * keeps its order.
  */
 import { type JournalRecord, RecordChannel } from '../journal/record.js';
-import { type ChannelName, decodeV1, parseHeader, PART } from '../jupyter/index.js';
+import { type ChannelName, decodeV1, headerOf } from '../jupyter/index.js';
 
 /** By channel, the `msg_id` of the last message that the client has. */
 export type LastMessages = ReadonlyMap<ChannelName, string>;
@@ -61,7 +61,7 @@ async function isAt(
 
 function messageId({ payload }: JournalRecord): string | null {
   try {
-    return parseHeader(decodeV1(payload).parts[PART.header] ?? Buffer.alloc(0)).msg_id;
+    return headerOf(decodeV1(payload)).msg_id;
   } catch {
     return null;
   }

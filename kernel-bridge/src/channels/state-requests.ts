@@ -6,18 +6,17 @@
  * no others, go to a subshell of the gateway's own: the kernel itself answers, to any client, with the state that its widgets have
  * at that moment. Kernels without subshells are asked as before.
  */
-import type { JournalRecord } from '../journal/record.js';
-import { RecordChannel } from '../journal/record.js';
+import { type JournalRecord, RecordChannel } from '../journal/record.js';
 import { guarded } from '../platform/guard.js';
 import {
+  contentOf,
   decodeV1,
   encodeV1,
+  headerOf,
+  ifMessage,
   type KernelMessage,
-  parseHeader,
-  parseObject,
-  parseParentHeader,
-  PART,
-  WireError
+  parentOf,
+  PART
 } from '../jupyter/index.js';
 import type { WatchedMessage } from './message-watch.js';
 import type { ClientRequest } from './refusal.js';
@@ -30,7 +29,6 @@ const ABOUT_THE_KERNEL: ReadonlySet<string> = new Set(['kernel_info_request', 'c
 const SUBSHELL_TIMEOUT_MS = 5_000;
 /** Pages that ask at the same time, and then some. */
 const MAX_KEPT = 1_000;
-const NO_PART = Buffer.alloc(0);
 
 export interface StateRequestActions {
   /** Whether the kernel works on a request now. */
@@ -115,10 +113,7 @@ export class StateRequests implements Disposable {
     if (ABOUT_THE_KERNEL.has(msgType)) return this.actions.isBusy();
     if (msgType !== 'comm_open' && msgType !== 'comm_msg' && msgType !== 'comm_close') return false;
     if (msgType === 'comm_open' ? !this.actions.isBusy() : this.#comms.size === 0) return false;
-    const { comm_id: commId, target_name: target } = parseObject(
-      message.parts[PART.content] ?? NO_PART,
-      'content'
-    );
+    const { comm_id: commId, target_name: target } = contentOf(message);
     if (typeof commId !== 'string') return false;
     if (msgType === 'comm_close') return this.#comms.delete(commId);
     if (msgType === 'comm_open' && target === CONTROL_TARGET) remember(this.#comms, commId);
@@ -155,12 +150,12 @@ export class StateRequests implements Disposable {
   }
 
   #send({ msgId, message }: Waiting): void {
-    const [header = NO_PART, ...rest] = message.parts;
-    const directed =
-      this.#subshell === null
-        ? header
-        : Buffer.from(JSON.stringify({ ...parseObject(header, 'header'), subshell_id: this.#subshell }));
-    this.actions.send(msgId, encodeV1({ ...message, parts: [directed, ...rest] }));
+    let { parts } = message;
+    if (this.#subshell !== null) {
+      const directed = JSON.stringify({ ...headerOf(message), subshell_id: this.#subshell });
+      parts = parts.with(PART.header, Buffer.from(directed));
+    }
+    this.actions.send(msgId, encodeV1({ ...message, parts }));
   }
 
   #stopTimer(): void {
@@ -176,13 +171,10 @@ function remember(set: Set<string>, value: string): void {
 }
 
 function parentOfIdle(payload: Buffer): string | null {
-  try {
-    const { parts } = decodeV1(payload);
-    if (parseHeader(parts[PART.header] ?? NO_PART).msg_type !== 'status') return null;
-    const { execution_state: state } = parseObject(parts[PART.content] ?? NO_PART, 'content');
-    return state === 'idle' ? (parseParentHeader(parts[PART.parentHeader] ?? NO_PART)?.msg_id ?? null) : null;
-  } catch (error) {
-    if (error instanceof WireError) return null;
-    throw error;
-  }
+  return ifMessage(() => {
+    const message = decodeV1(payload);
+    const isIdle =
+      headerOf(message).msg_type === 'status' && contentOf(message)['execution_state'] === 'idle';
+    return isIdle ? (parentOf(message)?.msg_id ?? null) : null;
+  });
 }

@@ -1,5 +1,4 @@
 export * from './kernel-message.js';
 export * from './legacy-frame.js';
 export * from './v1-frame.js';
-export * from './kernel-message.js';
 export * from './zmq-signing.js';

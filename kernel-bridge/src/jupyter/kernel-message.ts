@@ -47,6 +47,39 @@ export function parseParentHeader(bytes: Buffer): MessageHeader | null {
   return typeof parent['msg_id'] === 'string' ? (parent as unknown as MessageHeader) : null;
 }
 
+type Parts = Pick<KernelMessage, 'parts'>;
+
+/** The bytes of `PART.header` and so on. */
+export function partOf({ parts }: Parts, index: number): Buffer {
+  return parts[index] ?? Buffer.alloc(0);
+}
+
+export const headerOf = (message: Parts): MessageHeader => parseHeader(partOf(message, PART.header));
+
+export const parentOf = (message: Parts): MessageHeader | null =>
+  parseParentHeader(partOf(message, PART.parentHeader));
+
+/** Throws `header_invalid` unless it is an object. */
+export const contentOf = (message: Parts): Record<string, unknown> =>
+  parseObject(partOf(message, PART.content), 'content');
+
+/** As `contentOf`. */
+export const metadataOf = (message: Parts): Record<string, unknown> =>
+  parseObject(partOf(message, PART.metadata), 'metadata');
+
+/** A JSON part as it came. */
+export const textOf = (message: Parts, index: number): string => partOf(message, index).toString('utf8');
+
+/** What `read` makes of bytes; null where they are not a message. */
+export function ifMessage<T>(read: () => T): T | null {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof WireError) return null;
+    throw error;
+  }
+}
+
 /** A JSON part that must be an object. `what` names the part in the error. */
 export function parseObject(bytes: Buffer, what: string): Record<string, unknown> {
   let value: unknown;

@@ -4,11 +4,14 @@ import type { JournalWriter } from '../journal/journal-writer.js';
 import { FROM_CLIENT, type GapRecord, RecordChannel, type RestartRecord } from '../journal/record.js';
 import {
   type ChannelName,
+  contentOf,
+  ifMessage,
   JSON_PARTS,
   type KernelMessage,
   type MessageHeader,
-  parseObject,
-  PART
+  metadataOf,
+  PART,
+  partOf
 } from '../jupyter/kernel-message.js';
 import { encodeV1, v1Pieces } from '../jupyter/v1-frame.js';
 
@@ -62,15 +65,12 @@ export function ownRecord(record: RestartRecord | GapRecord): JournalEntry {
 export function statusOf(msgType: string, message: KernelMessage): string | null {
   if (msgType !== 'status') return null;
   try {
-    const content = JSON.parse((message.parts[PART.content] ?? Buffer.alloc(0)).toString('utf8')) as unknown;
-    const state = (content as { execution_state?: unknown } | null)?.execution_state;
+    const { execution_state: state } = contentOf(message);
     return typeof state === 'string' ? state : null;
   } catch {
     return null; // signed, but not JSON: it is passed on as it is and changes no state
   }
 }
-
-const NO_PART = Buffer.alloc(0);
 
 /**
  * What somebody types into a password prompt is sent to the kernel, and is not kept: the journal gets the answer without
@@ -86,21 +86,20 @@ export class SecretInput {
   /** A message of the kernel on stdin. */
   asked(message: KernelMessage, header: MessageHeader): void {
     if (header.msg_type === 'input_request') {
-      this.#secret = objectOf(message.parts[PART.content])['password'] === true;
+      this.#secret = objectOf(() => contentOf(message))['password'] === true;
     }
   }
 
   /** The frame to be kept instead of this message of a client; null when it may be kept as it is. */
   withoutSecret(message: KernelMessage, header: MessageHeader): Buffer | null {
     if (!this.#secret || message.channel !== 'stdin' || header.msg_type !== 'input_reply') return null;
-    const { parts } = message;
-    const metadata = { ...objectOf(parts[PART.metadata]), tpulab: { redacted: true } };
-    const content = { ...objectOf(parts[PART.content]), value: '' };
+    const metadata = { ...objectOf(() => metadataOf(message)), tpulab: { redacted: true } };
+    const content = { ...objectOf(() => contentOf(message)), value: '' };
     return encodeV1({
       channel: 'stdin',
       parts: [
-        parts[PART.header] ?? NO_PART,
-        parts[PART.parentHeader] ?? NO_PART,
+        partOf(message, PART.header),
+        partOf(message, PART.parentHeader),
         Buffer.from(JSON.stringify(metadata)),
         Buffer.from(JSON.stringify(content))
       ]
@@ -109,10 +108,6 @@ export class SecretInput {
 }
 
 /** What cannot be read is treated as empty: nothing of it is kept then. */
-function objectOf(part: Buffer | undefined): Record<string, unknown> {
-  try {
-    return parseObject(part ?? NO_PART, 'part');
-  } catch {
-    return {};
-  }
+function objectOf(read: () => Record<string, unknown>): Record<string, unknown> {
+  return ifMessage(read) ?? {};
 }

@@ -6,20 +6,19 @@ import type { JournalReader } from '../journal/journal-reader.js';
 import { FROM_CLIENT, isRestart, type JournalRecord, RecordChannel } from '../journal/record.js';
 import {
   type ChannelName,
+  headerOf,
   type KernelMessage,
   type MessageHeader,
+  metadataOf,
   newMessage,
-  parseHeader,
-  parseObject,
-  parseParentHeader,
-  PART
+  parentOf,
+  PART,
+  textOf
 } from '../jupyter/kernel-message.js';
 import { decodeV1 } from '../jupyter/v1-frame.js';
 import type { RestorableState } from './checkpoint.js';
 import { statusOf } from './journal-entries.js';
 import { KernelState } from './kernel-state.js';
-
-const NO_PART = Buffer.alloc(0);
 
 export interface JournalTail {
   readonly state: RestorableState;
@@ -84,7 +83,7 @@ export async function lastExecutions(journal: JournalReader, lastSeq: number): P
 function executionIn({ channel, payload }: JournalRecord): string | null {
   if (channel !== (RecordChannel.shell | FROM_CLIENT)) return null;
   try {
-    const header = parseHeader(decodeV1(payload).parts[PART.header] ?? NO_PART);
+    const header = headerOf(decodeV1(payload));
     return header.msg_type === 'execute_request' ? header.msg_id : null;
   } catch {
     return null; // nothing that this keeper would run
@@ -125,7 +124,7 @@ class TailReader {
     }
     try {
       const message = decodeV1(payload);
-      const header = parseHeader(message.parts[PART.header] ?? NO_PART);
+      const header = headerOf(message);
       if ((channel & FROM_CLIENT) === 0) this.#said(message, header);
       else this.#wasAsked(message, header);
     } catch {
@@ -139,7 +138,7 @@ class TailReader {
     const parts = message.parts.map(part => Buffer.from(part));
     this.#asked.set(header.msg_id, { channel: message.channel, parts });
     if (message.channel === 'shell' && header.msg_type.endsWith('_request') && header.subshell_id == null) {
-      this.#open.set(header.msg_id, { header, text: (parts[PART.header] ?? NO_PART).toString('utf8') });
+      this.#open.set(header.msg_id, { header, text: textOf(message, PART.header) });
     }
   }
 
@@ -158,7 +157,7 @@ class TailReader {
     this.#state.spoke(header.session);
     this.#last[message.channel] = header.msg_id;
     if (message.channel !== 'iopub') this.#answers.add(header.msg_id);
-    const parent = parseParentHeader(message.parts[PART.parentHeader] ?? NO_PART);
+    const parent = parentOf(message);
     if (parent !== null) {
       this.#ready = true; // requests are passed on to kernels that are
       this.#asked.delete(parent.msg_id);
@@ -170,7 +169,7 @@ class TailReader {
       this.#forgetAsked();
     }
     if (status !== null && message.channel === 'iopub') {
-      this.#state.status(status, parent, message.parts[PART.parentHeader]?.toString('utf8') ?? '{}');
+      this.#state.status(status, parent, textOf(message, PART.parentHeader));
     }
   }
 }
@@ -184,9 +183,7 @@ function restored(state: RestorableState): KernelState {
 
 /** A password was not kept, and so cannot be sent again. */
 function isRedacted(message: KernelMessage): boolean {
-  const { tpulab } = parseObject(message.parts[PART.metadata] ?? NO_PART, 'metadata') as {
-    tpulab?: { redacted?: unknown };
-  };
+  const { tpulab } = metadataOf(message) as { tpulab?: { redacted?: unknown } };
   return tpulab?.redacted === true;
 }
 

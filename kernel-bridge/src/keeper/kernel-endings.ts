@@ -1,6 +1,6 @@
 /** How a kernel process is ended, and what its end means: a crash, one too many, or what a client asked for. */
 import { STABLE_MS } from '../keeper-protocol/contract.js';
-import { type KernelMessage, type MessageHeader, parseObject, PART } from '../jupyter/kernel-message.js';
+import { contentOf, type KernelMessage, type MessageHeader } from '../jupyter/kernel-message.js';
 import type { KernelLife } from './kernel-life.js';
 
 export interface LadderOptions {
@@ -93,7 +93,7 @@ export class AskedEnd {
 /** Whether a client's `shutdown_request` asks for another process. */
 function wantsRestart(message: KernelMessage): boolean {
   try {
-    return parseObject(message.parts[PART.content] ?? Buffer.alloc(0), 'content')['restart'] === true;
+    return contentOf(message)['restart'] === true;
   } catch {
     return false; // the kernel will not understand it either
   }

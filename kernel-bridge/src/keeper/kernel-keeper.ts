@@ -5,10 +5,11 @@
 import path from 'node:path';
 import {
   type ChannelName,
+  headerOf,
   type KernelMessage,
   type MessageHeader,
-  parseHeader,
-  PART
+  PART,
+  textOf
 } from '../jupyter/kernel-message.js';
 import { decodeV1 } from '../jupyter/v1-frame.js';
 import { JournalReader } from '../journal/journal-reader.js';
@@ -200,7 +201,7 @@ export class KernelKeeper {
   /** A v1 frame of a client: checked, journaled, sent. Throws `WireError`; dropped when there is no kernel to send it to. */
   send(frame: Buffer): void {
     const message = decodeV1(frame);
-    const header = parseHeader(message.parts[PART.header] ?? Buffer.alloc(0));
+    const header = headerOf(message);
     if (message.channel === 'iopub' || this.#stopping !== null || this.#state.executionState === 'dead') {
       this.parts.log.warn(
         { channel: message.channel, state: this.#state.executionState },
@@ -220,8 +221,7 @@ export class KernelKeeper {
       this.#askedToEnd.sent(message, header);
       if (life !== null && life !== this.#life) return;
       if (header.msg_type === 'execute_request') {
-        const text = message.parts[PART.header]?.toString('utf8') ?? '{}';
-        this.#open.set(header.msg_id, { header, text });
+        this.#open.set(header.msg_id, { header, text: textOf(message, PART.header) });
       }
       this.#requests.add(message);
     };
@@ -354,9 +354,7 @@ export class KernelKeeper {
       {
         spoke: session => this.#state.spoke(session),
         message: (message, header, parent) => this.#received(message, header, parent),
-        kernelInfo: content => {
-          this.#kernelInfo = content.toString('utf8');
-        },
+        kernelInfo: content => (this.#kernelInfo = content),
         gap: gap => this.#journal.append(...ownRecord(gap))
       },
       log,
@@ -496,7 +494,7 @@ export class KernelKeeper {
       this.#lost?.heard(parent);
     }
     if (status !== null && message.channel === 'iopub') {
-      this.#state.status(status, parent, message.parts[PART.parentHeader]?.toString('utf8') ?? '{}');
+      this.#state.status(status, parent, textOf(message, PART.parentHeader));
     }
   }
 

@@ -4,11 +4,12 @@
  */
 import {
   type ChannelName,
+  headerOf,
   type KernelMessage,
   type MessageHeader,
-  parseHeader,
-  parseParentHeader,
-  PART
+  parentOf,
+  PART,
+  textOf
 } from '../jupyter/kernel-message.js';
 import { createSigner, type MessageSigner } from '../jupyter/zmq-signing.js';
 import type { GapRecord } from '../journal/record.js';
@@ -22,7 +23,6 @@ import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 import type { KeeperLog } from './keeper-log.js';
 import { aborted, pause } from '../platform/waiting.js';
 
-const NO_PART = Buffer.alloc(0);
 /** They begin and end executions. Whoever runs cells one after another waits for them. */
 const BOUNDS: ReadonlySet<string> = new Set(['status', 'execute_input']);
 
@@ -32,7 +32,7 @@ export interface LifeEvents {
   /** A message for clients. `parent` was parsed only for statuses and replies, the rest is null. */
   message(message: KernelMessage, header: MessageHeader, parent: MessageHeader | null): void;
   /** Content of the answer to `kernel_info_request`. */
-  kernelInfo(content: Buffer): void;
+  kernelInfo(content: string): void;
   /** Messages are missing at this place. */
   gap(gap: GapRecord): void;
 }
@@ -260,9 +260,9 @@ export class KernelLife {
       // Of iopub there is most, and only the owner of the run folder, who can read the key as well, could write to its socket.
       message =
         channel === 'iopub' ? this.#signer.accept(channel, frames) : this.#signer.verify(channel, frames);
-      header = parseHeader(message.parts[PART.header] ?? NO_PART);
+      header = headerOf(message);
       if (header.msg_type === 'status' || header.msg_type.endsWith('_reply')) {
-        parent = parseParentHeader(message.parts[PART.parentHeader] ?? NO_PART);
+        parent = parentOf(message);
       }
     } catch (error) {
       this.#reject(channel, error);
@@ -279,7 +279,7 @@ export class KernelLife {
 
   #answered(header: MessageHeader, parent: MessageHeader | null, message: KernelMessage): void {
     if (header.msg_type === 'kernel_info_reply') {
-      this.events.kernelInfo(message.parts[PART.content] ?? NO_PART);
+      this.events.kernelInfo(textOf(message, PART.content));
       // At its start a kernel answers on control before it reads shell; a subshell that is asked for in that moment
       // blocks ipykernel's control thread for ever (seen with 7.4.0). One that was taken over may be busy on shell.
       if (message.channel === 'shell' || this.#takeover !== null) this.#readiness.answered();
@@ -343,8 +343,4 @@ export class RequestQueue {
   clear(): void {
     this.#waiting = [];
   }
-}
-
-function headerOf({ parts }: KernelMessage): MessageHeader {
-  return parseHeader(parts[PART.header] ?? Buffer.alloc(0));
 }

@@ -3,7 +3,7 @@
  * wait here, and what it was handed and has not written down when it was killed, its successor gets again.
  */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
-import { parseHeader, PART, v1Part, WireError } from '../jupyter/index.js';
+import { ifMessage, parseHeader, PART, v1Part } from '../jupyter/index.js';
 
 /** A keeper that lives journals within milliseconds. What is older was dropped by it, for example because the kernel is dead. */
 const FORGET_MS = 30_000;
@@ -61,10 +61,5 @@ export class Outbox {
 }
 
 function messageId(frame: Buffer): string | null {
-  try {
-    return parseHeader(v1Part(frame, PART.header) ?? Buffer.alloc(0)).msg_id;
-  } catch (error) {
-    if (error instanceof WireError) return null;
-    throw error;
-  }
+  return ifMessage(() => parseHeader(v1Part(frame, PART.header) ?? Buffer.alloc(0)).msg_id);
 }
