@@ -3,7 +3,7 @@ import { realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import { EnvironmentCreation, EnvironmentInfo, LessonsCopied } from '@tpulab/protocol';
-import { failure } from '../http/api-description.js';
+import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { bridgeError } from '../platform/bridge-error.js';
 import { copyLessons, type EnvironmentCreations, lessonsFolder } from './index.js';
@@ -20,43 +20,37 @@ export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations)
 
   app.get(
     '/bridge/v1/environments',
-    { schema: { summary: 'Kernel environments', response: { 200: Type.Array(EnvironmentInfo) } } },
+    route('Kernel environments', { 200: Type.Array(EnvironmentInfo) }),
     async () => creations.list()
   );
 
   app.post(
     PATH,
-    {
-      schema: {
-        summary: 'Starts creating an environment, or joins the running creation',
-        params: Params,
-        response: { 202: EnvironmentCreation, 404: UNKNOWN }
-      }
-    },
+    route(
+      'Starts creating an environment, or joins the running creation',
+      { 202: EnvironmentCreation, 404: UNKNOWN },
+      { params: Params }
+    ),
     async (request, reply) => reply.code(202).send(creations.start(await known(request.params.name)))
   );
 
   app.get(
     PATH,
-    {
-      schema: {
-        summary: 'State of the current or last creation',
-        params: Params,
-        response: { 200: EnvironmentCreation, 404: UNKNOWN }
-      }
-    },
+    route(
+      'State of the current or last creation',
+      { 200: EnvironmentCreation, 404: UNKNOWN },
+      { params: Params }
+    ),
     async request => creations.status(await known(request.params.name))
   );
 
   app.delete(
     PATH,
-    {
-      schema: {
-        summary: 'Ends the running creation, which leaves nothing behind',
-        params: Params,
-        response: { 200: EnvironmentCreation, 404: UNKNOWN }
-      }
-    },
+    route(
+      'Ends the running creation, which leaves nothing behind',
+      { 200: EnvironmentCreation, 404: UNKNOWN },
+      { params: Params }
+    ),
     async request => {
       const name = await known(request.params.name);
       await creations.cancel(name);
@@ -71,13 +65,10 @@ const FOLDER = 'tpulab-lessons';
 export function addLessonsRoutes(app: App, rootDir: string): void {
   app.post(
     '/bridge/v1/lessons',
-    {
-      schema: {
-        summary:
-          'Copies the lessons to a folder below the root folder, unless the root folder has them; existing notebooks are kept',
-        response: { 200: LessonsCopied, 500: failure('They cannot be copied; the message says why.') }
-      }
-    },
+    route(
+      'Copies the lessons to a folder below the root folder, unless the root folder has them; existing notebooks are kept',
+      { 200: LessonsCopied, 500: failure('They cannot be copied; the message says why.') }
+    ),
     async (): Promise<LessonsCopied> => {
       try {
         const from = lessonsFolder();

@@ -13,7 +13,7 @@ import {
 import type { FastifyError, FastifyReply } from 'fastify';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Resource } from '../http/rights.js';
-import { failure, notJson } from '../http/api-description.js';
+import { failure, notJson, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { bridgeError } from '../platform/bridge-error.js';
 import type { Expected, RootFolder } from './root-folder.js';
@@ -34,42 +34,27 @@ function notebookIn(params: Readonly<Record<string, string>>): Resource {
 export async function addFilesRoutes(app: App, files: RootFolder): Promise<void> {
   app.get(
     '/bridge/v1/folders/*',
-    {
-      schema: {
-        summary: 'What is in a folder',
-        params: Params,
-        response: { 200: FolderPage, 404: NOT_FOUND, 409: WRONG_KIND }
-      }
-    },
+    route('What is in a folder', { 200: FolderPage, 404: NOT_FOUND, 409: WRONG_KIND }, { params: Params }),
     async ({ params }): Promise<FolderPage> => files.list(folderPath(params['*']))
   );
   app.post(
     '/bridge/v1/folders/*',
-    {
-      schema: {
-        summary: 'Creates a folder',
-        params: Params,
-        response: { 201: FileEntry, 404: NOT_FOUND, 409: WRONG_KIND }
-      }
-    },
+    route('Creates a folder', { 201: FileEntry, 404: NOT_FOUND, 409: WRONG_KIND }, { params: Params }),
     async ({ params }, reply) => reply.code(201).send(await files.makeFolder(folderPath(params['*'])))
   );
   app.get(
     '/bridge/v1/files/*',
-    {
-      config: { access: ['read', notebookIn] },
-      schema: {
-        summary: 'The bytes of a file; its version is in ETag',
-        params: Params,
-        response: {
-          200: notJson('the file', 'application/octet-stream'),
-          304: Type.Null({ description: 'The client has this version (If-None-Match).' }),
-          404: NOT_FOUND,
-          409: WRONG_KIND,
-          413: failure('The file is too large.')
-        }
-      }
-    },
+    route(
+      'The bytes of a file; its version is in ETag',
+      {
+        200: notJson('the file', 'application/octet-stream'),
+        304: Type.Null({ description: 'The client has this version (If-None-Match).' }),
+        404: NOT_FOUND,
+        409: WRONG_KIND,
+        413: failure('The file is too large.')
+      },
+      { access: ['read', notebookIn], params: Params }
+    ),
     async ({ params, headers }, reply) => {
       const { bytes, entry } = await files.read(params['*']);
       versionHeaders(reply, entry);
@@ -86,51 +71,39 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
   );
   app.patch(
     '/bridge/v1/files/*',
-    {
-      schema: {
-        summary: 'Renames a file or a folder',
-        params: Params,
-        body: FileMove,
-        response: { 200: FileEntry, 404: NOT_FOUND, 409: WRONG_KIND }
-      }
-    },
+    route(
+      'Renames a file or a folder',
+      { 200: FileEntry, 404: NOT_FOUND, 409: WRONG_KIND },
+      { params: Params, body: FileMove }
+    ),
     async ({ params, body }): Promise<FileEntry> => files.move(params['*'], body.to)
   );
   app.delete(
     '/bridge/v1/files/*',
-    {
-      schema: {
-        summary: 'Moves a file or a folder into the trash below the root folder',
-        params: Params,
-        response: { 200: FileTrashed, 404: NOT_FOUND }
-      }
-    },
+    route(
+      'Moves a file or a folder into the trash below the root folder',
+      { 200: FileTrashed, 404: NOT_FOUND },
+      { params: Params }
+    ),
     async ({ params }): Promise<FileTrashed> => files.trash(params['*'])
   );
   app.get(
     '/bridge/v1/trash',
-    { schema: { summary: 'What is in the trash below the root folder', response: { 200: TrashPage } } },
+    route('What is in the trash below the root folder', { 200: TrashPage }),
     async (): Promise<TrashPage> => files.listTrash()
   );
   app.delete(
     '/bridge/v1/trash',
-    {
-      schema: {
-        summary: 'Deletes what is in the trash permanently',
-        response: { 200: TrashEmptied }
-      }
-    },
+    route('Deletes what is in the trash permanently', { 200: TrashEmptied }),
     async (): Promise<TrashEmptied> => ({ deleted: await files.emptyTrash() })
   );
   app.delete(
     '/bridge/v1/trash/:id',
-    {
-      schema: {
-        summary: 'Deletes one file or folder in the trash permanently',
-        params: Type.Object({ id: Type.String() }),
-        response: { 204: Type.Null(), 404: NOT_FOUND }
-      }
-    },
+    route(
+      'Deletes one file or folder in the trash permanently',
+      { 204: Type.Null(), 404: NOT_FOUND },
+      { params: Type.Object({ id: Type.String() }) }
+    ),
     async ({ params }, reply) => {
       await files.removeFromTrash(params.id);
       return reply.code(204).send(null);
@@ -138,13 +111,11 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
   );
   app.post(
     '/bridge/v1/trash/restore',
-    {
-      schema: {
-        summary: 'Moves a file or a folder from the trash to its old path',
-        body: TrashRestore,
-        response: { 200: FileEntry, 404: NOT_FOUND, 409: WRONG_KIND }
-      }
-    },
+    route(
+      'Moves a file or a folder from the trash to its old path',
+      { 200: FileEntry, 404: NOT_FOUND, 409: WRONG_KIND },
+      { body: TrashRestore }
+    ),
     async ({ body }): Promise<FileEntry> => files.restore(body.id)
   );
   await app.register(async scope => {

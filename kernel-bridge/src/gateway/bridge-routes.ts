@@ -9,7 +9,7 @@ import {
   type RemoteNotice
 } from '@tpulab/protocol';
 import { actorOf, kernelIn } from '../http/access-hooks.js';
-import { failure } from '../http/api-description.js';
+import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { bridgeError } from '../platform/bridge-error.js';
 import { IDENTITY, proofOf } from '../http/gateway-proof.js';
@@ -29,10 +29,7 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
 
   app.get(
     '/bridge/v1/health',
-    {
-      config: { access: ['read'] },
-      schema: { summary: 'Whether the server is ready', response: { 200: Health } }
-    },
+    route('Whether the server is ready', { 200: Health }, { access: ['read'] }),
     async (request): Promise<Health> => ({
       status: options.ready() ? 'ok' : 'starting',
       version: BRIDGE_VERSION,
@@ -50,13 +47,11 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
 
   app.get(
     '/bridge/v1/events',
-    {
-      config: { access: ['read'] },
-      schema: {
-        summary: 'WebSocket: events of all kernels',
-        response: { 426: failure('This path is a WebSocket.') }
-      }
-    },
+    route(
+      'WebSocket: events of all kernels',
+      { 426: failure('This path is a WebSocket.') },
+      { access: ['read'] }
+    ),
     async () => {
       throw bridgeError('upgrade_required', '/bridge/v1/events');
     }
@@ -64,12 +59,7 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
 
   app.get(
     '/bridge/v1/openapi.json',
-    {
-      schema: {
-        summary: 'Description of this API',
-        response: { 200: Type.Unknown({ description: 'an OpenAPI document' }) }
-      }
-    },
+    route('Description of this API', { 200: Type.Unknown({ description: 'an OpenAPI document' }) }),
     async () => app.swagger()
   );
 }
@@ -79,14 +69,11 @@ const CHALLENGE = '^[0-9a-f]{32,64}$';
 export function addIdentityRoute(app: App, key: string): void {
   app.get(
     IDENTITY,
-    {
-      schema: {
-        summary: 'Proves that this is the server whose `proofKey` the client knows. Needs no token',
-        security: [],
-        querystring: Type.Object({ challenge: Type.String({ pattern: CHALLENGE }) }),
-        response: { 200: GatewayIdentity }
-      }
-    },
+    route(
+      'Proves that this is the server whose `proofKey` the client knows. Needs no token',
+      { 200: GatewayIdentity },
+      { security: [], querystring: Type.Object({ challenge: Type.String({ pattern: CHALLENGE }) }) }
+    ),
     async ({ query }): Promise<GatewayIdentity> => ({ proof: proofOf(key, query.challenge) })
   );
 }
@@ -95,22 +82,22 @@ export function addIdentityRoute(app: App, key: string): void {
 function addControlRoutes(app: App, registry: KernelRegistry): void {
   app.post(
     '/bridge/v1/kernels/:kernelId/control',
-    {
-      config: { access: ['steer', kernelIn] },
-      schema: {
-        summary: 'Control a run of a kernel while its cell is busy',
+    route(
+      'Control a run of a kernel while its cell is busy',
+      {
+        200: ControlAnswer,
+        404: failure('No kernel has this id.'),
+        409: failure('This kernel accepts no commands for runs.'),
+        504: failure('The kernel did not answer; send the command again with the same id.')
+      },
+      {
+        access: ['steer', kernelIn],
         description:
           'Pause, resume, stop after this step, set a hyperparameter, checkpoint, evaluate, sample, or free memory. The answer says whether the command was accepted or refused; it is applied at the end of the running step, and reported as a `control` message on the events socket. A command is applied once, however often it is sent with the same id.',
         params: Type.Object({ kernelId: Type.String() }),
-        body: ControlCommand,
-        response: {
-          200: ControlAnswer,
-          404: failure('No kernel has this id.'),
-          409: failure('This kernel accepts no commands for runs.'),
-          504: failure('The kernel did not answer; send the command again with the same id.')
-        }
+        body: ControlCommand
       }
-    },
+    ),
     async request => registry.get(request.params.kernelId).control(request.body)
   );
 }

@@ -6,7 +6,7 @@ import { bridgeError } from '../platform/bridge-error.js';
 import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import { RootFolder } from '../files/root-folder.js';
-import { failure, notJson } from '../http/api-description.js';
+import { failure, notJson, route } from '../http/api-description.js';
 import { kernelIn } from '../http/access-hooks.js';
 import type { App } from '../http/app.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
@@ -19,18 +19,14 @@ const FOLDERS = /^(nbextensions|labextensions)\/./;
 export function addFrontendRoutes(app: App, registry: KernelRegistry, specs: KernelSpecCatalog): void {
   app.get(
     '/bridge/v1/kernels/:kernelId/frontend/*',
-    {
-      config: { access: ['run', kernelIn] },
-      schema: {
-        summary: 'A file that a package of the environment of a kernel has installed for browsers',
-        operationId: 'get_kernel_frontend',
-        params: Params,
-        response: {
-          200: notJson('the file', 'application/octet-stream'),
-          404: failure('No kernel has this id, or its environment has no such file.')
-        }
-      }
-    },
+    route(
+      'A file that a package of the environment of a kernel has installed for browsers',
+      {
+        200: notJson('the file', 'application/octet-stream'),
+        404: failure('No kernel has this id, or its environment has no such file.')
+      },
+      { access: ['run', kernelIn], operationId: 'get_kernel_frontend', params: Params }
+    ),
     async ({ params }, reply) => {
       const { '*': asked } = params;
       const spec = await specs.find(registry.get(params.kernelId).snapshot.specName);

@@ -5,7 +5,7 @@ import type { ChipHolders, FoundHolder } from '../devices/index.js';
 import { bridgeError } from '../platform/bridge-error.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import type { SessionStore } from '../sessions/session-store.js';
-import { failure } from '../http/api-description.js';
+import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 
 export interface HoldersOptions {
@@ -21,12 +21,7 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
 
   app.get(
     '/bridge/v1/devices/holders',
-    {
-      schema: {
-        summary: 'Processes that hold the chips, with their kernel and notebook',
-        response: { 200: HoldersPage }
-      }
-    },
+    route('Processes that hold the chips, with their kernel and notebook', { 200: HoldersPage }),
     async (): Promise<HoldersPage> => {
       const found = await holders.find();
       return { ...found, holders: found.holders.map(holder => withKernel(holder, options)) };
@@ -35,18 +30,18 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
 
   app.post(
     '/bridge/v1/devices/holders/:pid/end',
-    {
-      schema: {
-        summary: 'Shut down the kernel that holds the chips',
+    route(
+      'Shut down the kernel that holds the chips',
+      {
+        204: Type.Null(),
+        404: failure('This process holds no chip.'),
+        409: failure('It is not a kernel of this server.')
+      },
+      {
         description: 'Only kernels of this server; for any other process the response names its owner.',
-        params: Params,
-        response: {
-          204: Type.Null(),
-          404: failure('This process holds no chip.'),
-          409: failure('It is not a kernel of this server.')
-        }
+        params: Params
       }
-    },
+    ),
     async (request, reply) => {
       const { pid } = request.params;
       const holder = (await holders.find()).holders.find(each => each.pid === pid);
@@ -60,12 +55,10 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
 
   app.delete(
     '/bridge/v1/devices/lock',
-    {
-      schema: {
-        summary: 'Remove the lock file of libtpu if its owner has ended',
-        response: { 200: LibtpuLock, 409: failure('A process holds it, or this user may not remove it.') }
-      }
-    },
+    route('Remove the lock file of libtpu if its owner has ended', {
+      200: LibtpuLock,
+      409: failure('A process holds it, or this user may not remove it.')
+    }),
     async (): Promise<LibtpuLock> => {
       const lock = await holders.lock();
       if (lock.state === 'none') return lock;

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox';
 import { bridgeError } from '../platform/bridge-error.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { failure, notJson } from '../http/api-description.js';
+import { failure, notJson, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
 import { BRIDGE_VERSION } from './bridge-version.js';
@@ -42,44 +42,36 @@ const Identity = Type.Object({
 export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: Date, base: BaseUrl): void {
   app.get(
     '/',
-    {
-      schema: {
-        summary: 'What this is; the URL that people paste, with ?token=',
-        querystring: Type.Object({ token: Type.Optional(Type.String()) }),
-        response: { 200: Type.Object({ name: Type.String(), version: Type.String(), api: Type.String() }) }
-      }
-    },
+    route(
+      'What this is; the URL that people paste, with ?token=',
+      { 200: Type.Object({ name: Type.String(), version: Type.String(), api: Type.String() }) },
+      { querystring: Type.Object({ token: Type.Optional(Type.String()) }) }
+    ),
     async () => ({ name: 'TPULab server', version: BRIDGE_VERSION, api: base.full('/api') })
   );
 
-  app.get('/api', { schema: { summary: 'Version', response: { 200: Version } } }, async () => ({
+  app.get('/api', route('Version', { 200: Version }), async () => ({
     version: BRIDGE_VERSION
   }));
 
-  app.get(
-    '/api/status',
-    { schema: { summary: 'Activity of the whole server', response: { 200: Status } } },
-    async () => {
-      const kernels = registry.list();
-      const activity = Math.max(startedAt.getTime(), ...kernels.map(kernel => kernel.snapshot.lastActivity));
-      return {
-        started: startedAt.toISOString(),
-        last_activity: new Date(activity).toISOString(),
-        kernels: kernels.length,
-        connections: kernels.reduce((sum, kernel) => sum + kernel.connections, 0)
-      };
-    }
-  );
+  app.get('/api/status', route('Activity of the whole server', { 200: Status }), async () => {
+    const kernels = registry.list();
+    const activity = Math.max(startedAt.getTime(), ...kernels.map(kernel => kernel.snapshot.lastActivity));
+    return {
+      started: startedAt.toISOString(),
+      last_activity: new Date(activity).toISOString(),
+      kernels: kernels.length,
+      connections: kernels.reduce((sum, kernel) => sum + kernel.connections, 0)
+    };
+  });
 
   app.get(
     '/api/me',
-    {
-      schema: {
-        summary: 'Who the token belongs to',
-        querystring: Type.Object({ permissions: Type.Optional(Type.String()) }),
-        response: { 200: Identity, 400: failure('`permissions` is not what it should be.') }
-      }
-    },
+    route(
+      'Who the token belongs to',
+      { 200: Identity, 400: failure('`permissions` is not what it should be.') },
+      { querystring: Type.Object({ permissions: Type.Optional(Type.String()) }) }
+    ),
     async request => ({
       identity: IDENTITY,
       permissions: { ...permissionsOf(request.query.permissions), updatable_fields: [] }
@@ -88,12 +80,7 @@ export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: 
 
   app.get(
     '/api/spec.yaml',
-    {
-      schema: {
-        summary: 'This description as YAML',
-        response: { 200: notJson('the description', 'text/x-yaml') }
-      }
-    },
+    route('This description as YAML', { 200: notJson('the description', 'text/x-yaml') }),
     // JSON is YAML, and a second notation would be a second thing to get wrong.
     async (_request, reply) =>
       reply.type('text/x-yaml; charset=utf-8').send(JSON.stringify(app.swagger(), null, 2))

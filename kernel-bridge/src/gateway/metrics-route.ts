@@ -1,6 +1,6 @@
 /** `GET /metrics`: kernels, runs, chips, host and journals in the text format of Prometheus. */
 import type { KeptRunSummary, MachineSample } from '@tpulab/protocol';
-import { notJson } from '../http/api-description.js';
+import { notJson, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 
 /** Running runs, of which each metric is a line: a server of time series should not have to take more. */
@@ -21,12 +21,7 @@ type Sample = readonly [labels: Labels, value: number | null];
 export function addMetricsRoute(app: App, sources: MetricsSources): void {
   app.get(
     '/metrics',
-    {
-      schema: {
-        summary: 'Kernels, runs, chips and journals, for Prometheus',
-        response: { 200: notJson('the metrics', 'text/plain') }
-      }
-    },
+    route('Kernels, runs, chips and journals, for Prometheus', { 200: notJson('the metrics', 'text/plain') }),
     async (_request, reply) =>
       reply.type('text/plain; version=0.0.4; charset=utf-8').send(await metricsText(sources))
   );

@@ -3,6 +3,7 @@ import swagger from '@fastify/swagger';
 import { type TSchema, Type } from '@sinclair/typebox';
 import { ErrorBody, PROTOCOL_VERSION } from '@tpulab/protocol';
 import type { FastifyInstance, FastifySchema } from 'fastify';
+import type { RouteAccess } from './access-hooks.js';
 import type { BaseUrl } from './base-url.js';
 
 /** The rules of access, malformed requests, limits, and what was not foreseen. */
@@ -33,6 +34,30 @@ export function failure(description: string): typeof ErrorBody {
 /** An answer of a type that is not JSON. */
 export function notJson(description: string, mediaType: string): TSchema {
   return Type.Unknown({ description, content: { [mediaType]: { schema: {} } } });
+}
+
+interface Taken {
+  /** Absent: for holders of unrestricted tokens alone. */
+  readonly access?: RouteAccess;
+  readonly params?: TSchema;
+  readonly querystring?: TSchema;
+  readonly body?: TSchema;
+  readonly description?: string;
+  /** `[]`: no token is needed. */
+  readonly security?: [];
+}
+
+/** Options of a route: for whom it is, what it takes, and what it answers by status. */
+export function route<const R extends Readonly<Record<number, TSchema>>, const T extends Taken = object>(
+  summary: string,
+  response: R,
+  taken?: T
+): {
+  config: { access?: RouteAccess };
+  schema: { summary: string; response: R } & Omit<T, 'access'>;
+} {
+  const { access, ...schema } = { ...taken } as T;
+  return { config: access === undefined ? {} : { access }, schema: { summary, response, ...schema } };
 }
 
 /** Registers the maker of the document; it sees every route that is added afterwards. */

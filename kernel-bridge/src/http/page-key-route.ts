@@ -5,18 +5,16 @@ import type { Authenticator } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
 import { bridgeError } from '../platform/bridge-error.js';
 import { cookieName, newNonce, PAGE_KEY, pageCookie } from './page-key.js';
+import { route } from './api-description.js';
 
 export function addPageKeyRoute(app: App, authenticator: Authenticator, base: BaseUrl): void {
   app.get(
     PAGE_KEY,
-    {
-      config: { access: ['read'] },
-      schema: {
-        summary:
-          'A key for the page that shows a token or the code of a link, which works with the cookie that is set here',
-        response: { 200: Type.Object({ key: Type.String() }) }
-      }
-    },
+    route(
+      'A key for the page that shows a token or the code of a link, which works with the cookie that is set here',
+      { 200: Type.Object({ key: Type.String() }) },
+      { access: ['read'] }
+    ),
     async (request, reply) => {
       const gateway = authenticator.cookieOf;
       const identity = authenticator.identifyPage(request.raw);
@@ -31,13 +29,9 @@ export function addPageKeyRoute(app: App, authenticator: Authenticator, base: Ba
   );
   app.post(
     '/bridge/v1/page-code',
-    {
-      schema: {
-        summary:
-          'A code for a link to the session page: it works once, for ten minutes, in place of the token',
-        response: { 201: Type.Object({ code: Type.String() }) }
-      }
-    },
+    route('A code for a link to the session page: it works once, for ten minutes, in place of the token', {
+      201: Type.Object({ code: Type.String() })
+    }),
     async (request, reply) => {
       const identity = authenticator.identify(request.raw, false) ?? { client: null };
       return reply.code(201).send({ code: authenticator.codes.make(identity) });

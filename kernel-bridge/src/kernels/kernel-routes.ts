@@ -4,7 +4,7 @@ import { bridgeError } from '../platform/bridge-error.js';
 import { isKernelId, type KernelRegistry } from './kernel-registry.js';
 import { KernelModel, kernelModel } from './kernel-model.js';
 import { actorOf, kernelIn, may } from '../http/access-hooks.js';
-import { failure } from '../http/api-description.js';
+import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { pathOf } from '../http/authentication.js';
 import type { BaseUrl } from '../http/base-url.js';
@@ -28,10 +28,7 @@ const FAILED = failure('The kernel could not be started, interrupted, restarted 
 export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUrl): void {
   app.get(
     '/api/kernels',
-    {
-      config: { access: ['read'] },
-      schema: { summary: 'Running kernels', response: { 200: Type.Array(KernelModel) } }
-    },
+    route('Running kernels', { 200: Type.Array(KernelModel) }, { access: ['read'] }),
     async ({ raw }) =>
       registry
         .list()
@@ -41,19 +38,16 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
 
   app.post(
     '/api/kernels',
-    {
-      config: { access: ['run'] },
-      schema: {
-        summary: 'Start a kernel',
-        body: Type.Optional(Type.Union([KernelRequest, Type.Null()])),
-        response: {
-          201: KernelModel,
-          409: failure('The chosen id is in use.'),
-          500: FAILED,
-          501: failure('No kernelspec has this name.')
-        }
-      }
-    },
+    route(
+      'Start a kernel',
+      {
+        201: KernelModel,
+        409: failure('The chosen id is in use.'),
+        500: FAILED,
+        501: failure('No kernelspec has this name.')
+      },
+      { access: ['run'], body: Type.Optional(Type.Union([KernelRequest, Type.Null()])) }
+    ),
     async (request, reply) => {
       const body = request.body ?? {};
       const kernelId = body.kernel_id ?? null;
@@ -70,23 +64,21 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
 
   app.get(
     '/api/kernels/:kernelId',
-    {
-      config: { access: ['read', kernelIn] },
-      schema: { summary: 'One kernel', params: KernelParams, response: { 200: KernelModel, 404: NO_KERNEL } }
-    },
+    route(
+      'One kernel',
+      { 200: KernelModel, 404: NO_KERNEL },
+      { access: ['read', kernelIn], params: KernelParams }
+    ),
     async request => kernelModel(registry.get(request.params.kernelId))
   );
 
   app.delete(
     '/api/kernels/:kernelId',
-    {
-      config: { access: ['steer', kernelIn] },
-      schema: {
-        summary: 'Shut a kernel down',
-        params: KernelParams,
-        response: { 204: Done, 404: NO_KERNEL, 500: FAILED }
-      }
-    },
+    route(
+      'Shut a kernel down',
+      { 204: Done, 404: NO_KERNEL, 500: FAILED },
+      { access: ['steer', kernelIn], params: KernelParams }
+    ),
     async (request, reply) => {
       await registry.remove(request.params.kernelId);
       return reply.code(204).send(null);
@@ -95,19 +87,16 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
 
   app.post(
     '/api/kernels/:kernelId/interrupt',
-    {
-      config: { access: ['steer', kernelIn] },
-      schema: {
-        summary: 'Interrupt a kernel',
-        params: KernelParams,
-        response: {
-          204: Done,
-          404: NO_KERNEL,
-          409: failure('The kernel is being restarted.'),
-          500: FAILED
-        }
-      }
-    },
+    route(
+      'Interrupt a kernel',
+      {
+        204: Done,
+        404: NO_KERNEL,
+        409: failure('The kernel is being restarted.'),
+        500: FAILED
+      },
+      { access: ['steer', kernelIn], params: KernelParams }
+    ),
     async (request, reply) => {
       await registry.get(request.params.kernelId).interrupt();
       return reply.code(204).send(null);
@@ -116,27 +105,21 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
 
   app.post(
     '/api/kernels/:kernelId/restart',
-    {
-      config: { access: ['steer', kernelIn] },
-      schema: {
-        summary: 'Restart a kernel',
-        params: KernelParams,
-        response: { 200: KernelModel, 404: NO_KERNEL, 500: FAILED }
-      }
-    },
+    route(
+      'Restart a kernel',
+      { 200: KernelModel, 404: NO_KERNEL, 500: FAILED },
+      { access: ['steer', kernelIn], params: KernelParams }
+    ),
     async request => kernelModel(await registry.restart(request.params.kernelId))
   );
 
   app.get(
     '/api/kernels/:kernelId/channels',
-    {
-      config: { access: ['read', kernelIn] },
-      schema: {
-        summary: 'WebSocket of a kernel',
-        params: KernelParams,
-        response: { 404: NO_KERNEL, 426: failure('This path is a WebSocket.') }
-      }
-    },
+    route(
+      'WebSocket of a kernel',
+      { 404: NO_KERNEL, 426: failure('This path is a WebSocket.') },
+      { access: ['read', kernelIn], params: KernelParams }
+    ),
     async request => {
       registry.get(request.params.kernelId);
       throw bridgeError('upgrade_required', pathOf(request.url));

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { bridgeError } from '../platform/bridge-error.js';
 import type { KernelSpec, KernelSpecCatalog } from './kernelspec-catalog.js';
-import { failure, notJson } from '../http/api-description.js';
+import { failure, notJson, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
 
@@ -36,30 +36,21 @@ const SpecList = Type.Object({
 });
 
 export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: BaseUrl): void {
-  app.get(
-    '/api/kernelspecs',
-    {
-      config: { access: ['read'] },
-      schema: { summary: 'All kernelspecs', response: { 200: SpecList } }
-    },
-    async () => {
-      const all = await specs.list();
-      return {
-        default: specs.defaultOf(all),
-        kernelspecs: Object.fromEntries([...all.values()].map(spec => [spec.name, specModel(spec, base)]))
-      };
-    }
-  );
+  app.get('/api/kernelspecs', route('All kernelspecs', { 200: SpecList }, { access: ['read'] }), async () => {
+    const all = await specs.list();
+    return {
+      default: specs.defaultOf(all),
+      kernelspecs: Object.fromEntries([...all.values()].map(spec => [spec.name, specModel(spec, base)]))
+    };
+  });
 
   app.get(
     '/api/kernelspecs/:name',
-    {
-      schema: {
-        summary: 'One kernelspec',
-        params: Type.Object({ name: Type.String() }),
-        response: { 200: SpecModel, 404: failure('No kernelspec has this name.') }
-      }
-    },
+    route(
+      'One kernelspec',
+      { 200: SpecModel, 404: failure('No kernelspec has this name.') },
+      { params: Type.Object({ name: Type.String() }) }
+    ),
     async request => {
       const spec = await specs.find(request.params.name);
       if (!spec) throw bridgeError('kernelspec_not_found', request.params.name);
@@ -69,17 +60,17 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
 
   app.get(
     '/kernelspecs/:name/:file',
-    {
-      schema: {
-        summary: 'A file of a kernelspec',
+    route(
+      'A file of a kernelspec',
+      {
+        200: notJson('the file', '*/*'),
+        404: failure('The kernelspec, or the file, does not exist.')
+      },
+      {
         params: Type.Object({ name: Type.String(), file: Type.String() }),
-        querystring: Type.Object({ token: Type.Optional(Type.String()) }),
-        response: {
-          200: notJson('the file', '*/*'),
-          404: failure('The kernelspec, or the file, does not exist.')
-        }
+        querystring: Type.Object({ token: Type.Optional(Type.String()) })
       }
-    },
+    ),
     async (request, reply) => {
       const { name, file } = request.params;
       const spec = await specs.find(name);

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import type { App } from '../http/app.js';
 import type { KernelRegistry } from './kernel-registry.js';
+import { route } from '../http/api-description.js';
 
 const Scope = Type.Union([Type.Literal('server'), Type.Literal('kernel')]);
 
@@ -16,13 +17,11 @@ const Resolution = Type.Object({
 export function addResolvePathRoutes(app: App, registry: KernelRegistry, rootDir: string): void {
   app.get(
     '/api/resolvePath',
-    {
-      schema: {
-        summary: 'Where a file is, for the server and for a kernel',
-        querystring: Type.Object({ path: Type.String(), kernel: Type.Optional(Type.String()) }),
-        response: { 200: Resolution }
-      }
-    },
+    route(
+      'Where a file is, for the server and for a kernel',
+      { 200: Resolution },
+      { querystring: Type.Object({ path: Type.String(), kernel: Type.Optional(Type.String()) }) }
+    ),
     async request => {
       const { path, kernel: kernelId } = request.query;
       const below = await resolveBelowRoot(rootDir, path);

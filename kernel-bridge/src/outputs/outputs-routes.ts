@@ -18,7 +18,7 @@ import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { actorOf, kernelIn } from '../http/access-hooks.js';
 import type { ClientToken } from '../http/client-tokens.js';
 import type { Execution } from './execution.js';
-import { failure, notJson } from '../http/api-description.js';
+import { failure, notJson, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { executionText, readJournalPage } from './journal-page.js';
 import { journalStream } from './journal-stream.js';
@@ -34,21 +34,21 @@ export function addOutputsRoutes(
 ): void {
   app.get(
     '/bridge/v1/kernels/:kernelId/outputs',
-    {
-      config: { access: ['read', kernelIn] },
-      schema: {
-        summary: 'Outputs by cell, as a notebook would show them',
+    route(
+      'Outputs by cell, as a notebook would show them',
+      {
+        200: OutputsPage,
+        304: Type.Null({ description: 'nothing has changed since the response with this ETag' }),
+        404: NO_JOURNAL
+      },
+      {
+        access: ['read', kernelIn],
         description:
           'Reads the journal of a running or ended kernel. Continue live with `resume=<until>` on the channels socket, or request again with `since=<until>`.',
         params: Type.Object({ kernelId: Type.String() }),
-        querystring: OutputsQuery,
-        response: {
-          200: OutputsPage,
-          304: Type.Null({ description: 'nothing has changed since the response with this ETag' }),
-          404: NO_JOURNAL
-        }
+        querystring: OutputsQuery
       }
-    },
+    ),
     async (request, reply) => {
       const { kernelId } = request.params;
       const actor = actorOf(request.raw);
@@ -78,17 +78,17 @@ export function addOutputsRoutes(
 
   app.get(
     '/bridge/v1/kernels/:kernelId/outputs/text',
-    {
-      schema: {
-        summary: 'All text of one execution, however long',
+    route(
+      'All text of one execution, however long',
+      { 200: notJson('text', 'text/plain; charset=utf-8'), 404: NO_JOURNAL },
+      {
         params: Type.Object({ kernelId: Type.String() }),
         querystring: Type.Object({
           msgId: Type.String({ description: 'of its execute_request' }),
           from: Type.Optional(Type.Integer({ minimum: 1, description: 'record where it begins' }))
-        }),
-        response: { 200: notJson('text', 'text/plain; charset=utf-8'), 404: NO_JOURNAL }
+        })
       }
-    },
+    ),
     async (request, reply) => {
       const { kernelId } = request.params;
       const { until } = await outputs.extent(kernelId);
@@ -100,15 +100,15 @@ export function addOutputsRoutes(
 
   app.get(
     '/bridge/v1/kernels/:kernelId/journal',
-    {
-      config: { access: ['run', kernelIn] },
-      schema: {
-        summary: "A range of a kernel's journal",
+    route(
+      "A range of a kernel's journal",
+      { 200: JournalPage, 404: NO_JOURNAL },
+      {
+        access: ['run', kernelIn],
         params: Type.Object({ kernelId: Type.String() }),
-        querystring: JournalQuery,
-        response: { 200: JournalPage, 404: NO_JOURNAL }
+        querystring: JournalQuery
       }
-    },
+    ),
     async request => {
       const { kernelId } = request.params;
       const { from = 1, limit = 1000 } = request.query;
@@ -121,17 +121,14 @@ export function addOutputsRoutes(
 
   app.get(
     '/bridge/v1/kernels/:kernelId/journal/stream',
-    {
-      schema: {
-        summary: "A kernel's journal as it grows, for a server that keeps a mirror of it",
-        params: Type.Object({ kernelId: Type.String() }),
-        querystring: JournalStreamQuery,
-        response: {
-          200: notJson('frames as `protocol/src/mirror.ts` describes them', JOURNAL_STREAM_TYPE),
-          404: NO_JOURNAL
-        }
-      }
-    },
+    route(
+      "A kernel's journal as it grows, for a server that keeps a mirror of it",
+      {
+        200: notJson('frames as `protocol/src/mirror.ts` describes them', JOURNAL_STREAM_TYPE),
+        404: NO_JOURNAL
+      },
+      { params: Type.Object({ kernelId: Type.String() }), querystring: JournalStreamQuery }
+    ),
     async (request, reply) => {
       const { kernelId } = request.params;
       const { from = 1, checksum } = request.query;

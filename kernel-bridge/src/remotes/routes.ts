@@ -18,7 +18,7 @@ import {
 } from '@tpulab/protocol';
 import { BridgeError, bridgeError } from '../platform/bridge-error.js';
 import type { Remotes } from './index.js';
-import { failure } from '../http/api-description.js';
+import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { SyncJobs } from './sync/sync-jobs.js';
 
@@ -45,22 +45,17 @@ async function acting(act: () => Promise<void>): Promise<void> {
 export function addRemotesRoutes(app: App, remotes: Remotes): void {
   app.get(
     '/bridge/v1/remotes',
-    {
-      config: { access: ['read'] },
-      schema: { summary: 'The machines and their states', response: { 200: RemoteList } }
-    },
+    route('The machines and their states', { 200: RemoteList }, { access: ['read'] }),
     async () => ({ remotes: remotes.list().map(remote => remote.view()) })
   );
 
   app.post(
     '/bridge/v1/remotes',
-    {
-      schema: {
-        summary: 'Adds a machine and, by default, connects it',
-        body: AddRemote,
-        response: { 201: RemoteSchema, 409: failure('There is a machine of this name.') }
-      }
-    },
+    route(
+      'Adds a machine and, by default, connects it',
+      { 201: RemoteSchema, 409: failure('There is a machine of this name.') },
+      { body: AddRemote }
+    ),
     async (request, reply) => {
       const body = await remotes.place(request.body, AbortSignal.timeout(ZONE_MS));
       return reply.code(201).send(remotes.add(body).view());
@@ -69,13 +64,11 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
 
   app.get(
     '/bridge/v1/remotes/candidates',
-    {
-      schema: {
-        summary: "Possible targets: ssh hosts, and a project's machines",
-        querystring: CandidatesQuery,
-        response: { 200: RemoteCandidates }
-      }
-    },
+    route(
+      "Possible targets: ssh hosts, and a project's machines",
+      { 200: RemoteCandidates },
+      { querystring: CandidatesQuery }
+    ),
     async (request, reply) => {
       const gone = new AbortController();
       reply.raw.once('close', () => gone.abort());
@@ -85,19 +78,17 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
 
   app.get(
     '/bridge/v1/remotes/:name',
-    { schema: { summary: 'One machine', params: Params, response: { 200: RemoteSchema, 404: UNKNOWN } } },
+    route('One machine', { 200: RemoteSchema, 404: UNKNOWN }, { params: Params }),
     async request => remotes.get(request.params.name).view()
   );
 
   app.delete(
     '/bridge/v1/remotes/:name',
-    {
-      schema: {
-        summary: 'Disconnects and forgets a machine; its kernels keep running and TPULab stays installed',
-        params: Params,
-        response: { 204: Nothing, 404: UNKNOWN }
-      }
-    },
+    route(
+      'Disconnects and forgets a machine; its kernels keep running and TPULab stays installed',
+      { 204: Nothing, 404: UNKNOWN },
+      { params: Params }
+    ),
     async (request, reply) => {
       await remotes.remove(request.params.name);
       return reply.code(204).send(null);
@@ -106,14 +97,11 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
 
   app.post(
     '/bridge/v1/remotes/:name/connect',
-    {
-      schema: {
-        summary: 'Connects, or retries at once; the state of the machine shows the progress',
-        params: Params,
-        body: Type.Optional(Type.Union([ConnectRemote, Type.Null()])),
-        response: { 200: RemoteSchema, 404: UNKNOWN }
-      }
-    },
+    route(
+      'Connects, or retries at once; the state of the machine shows the progress',
+      { 200: RemoteSchema, 404: UNKNOWN },
+      { params: Params, body: Type.Optional(Type.Union([ConnectRemote, Type.Null()])) }
+    ),
     async request => {
       const remote = remotes.get(request.params.name);
       remote.connect(request.body ?? {});
@@ -123,14 +111,11 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
 
   app.post(
     '/bridge/v1/remotes/:name/disconnect',
-    {
-      schema: {
-        summary: 'Ends the connection; kernels keep running, unless a Colab runtime is ended',
-        params: Params,
-        body: Type.Optional(Type.Union([DisconnectRemote, Type.Null()])),
-        response: { 200: RemoteSchema, 404: UNKNOWN }
-      }
-    },
+    route(
+      'Ends the connection; kernels keep running, unless a Colab runtime is ended',
+      { 200: RemoteSchema, 404: UNKNOWN },
+      { params: Params, body: Type.Optional(Type.Union([DisconnectRemote, Type.Null()])) }
+    ),
     async request => {
       const remote = remotes.get(request.params.name);
       if (request.body?.stop === true) await acting(() => remote.stop(AbortSignal.timeout(STOP_MS)));
@@ -141,14 +126,11 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
 
   app.post(
     '/bridge/v1/remotes/:name/answer',
-    {
-      schema: {
-        summary: 'Answers a prompt of ssh; false declines',
-        params: Params,
-        body: AnswerPrompt,
-        response: { 200: RemoteSchema, 404: UNKNOWN, 409: failure('No prompt is waiting for this answer.') }
-      }
-    },
+    route(
+      'Answers a prompt of ssh; false declines',
+      { 200: RemoteSchema, 404: UNKNOWN, 409: failure('No prompt is waiting for this answer.') },
+      { params: Params, body: AnswerPrompt }
+    ),
     async request => {
       const remote = remotes.get(request.params.name);
       const { id, value } = request.body;
@@ -159,13 +141,11 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
 
   app.post(
     '/bridge/v1/remotes/:name/clean',
-    {
-      schema: {
-        summary: 'Ends the kernels on a machine and uninstalls TPULab there',
-        params: Params,
-        response: { 200: RemoteSchema, 404: UNKNOWN }
-      }
-    },
+    route(
+      'Ends the kernels on a machine and uninstalls TPULab there',
+      { 200: RemoteSchema, 404: UNKNOWN },
+      { params: Params }
+    ),
     async request => {
       const { name } = request.params;
       await acting(() => remotes.clean(name, AbortSignal.timeout(CLEAN_MS)));
@@ -175,13 +155,11 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
 
   app.get(
     '/bridge/v1/remotes/:name/ssh',
-    {
-      schema: {
-        summary: 'How programs of this user on this machine reach a machine over the open connection',
-        params: Params,
-        response: { 200: RemoteSsh, 404: UNKNOWN, 503: failure('It is not connected now.') }
-      }
-    },
+    route(
+      'How programs of this user on this machine reach a machine over the open connection',
+      { 200: RemoteSsh, 404: UNKNOWN, 503: failure('It is not connected now.') },
+      { params: Params }
+    ),
     async request => {
       const remote = remotes.get(request.params.name);
       if (!remote.ssh) throw bridgeError('remote_unavailable', remote.name, remote.whyAway());
@@ -191,13 +169,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
 
   app.get(
     '/bridge/v1/remotes/:name/log',
-    {
-      schema: {
-        summary: 'Log of a machine, oldest entry first',
-        params: Params,
-        response: { 200: RemoteLogPage, 404: UNKNOWN }
-      }
-    },
+    route('Log of a machine, oldest entry first', { 200: RemoteLogPage, 404: UNKNOWN }, { params: Params }),
     async request => ({ lines: [...remotes.get(request.params.name).log.lines()] })
   );
 }
@@ -206,14 +178,11 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
 export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void {
   app.post(
     '/bridge/v1/remotes/:name/sync',
-    {
-      schema: {
-        summary: 'Copies a folder to or from the machine; a dry run shows what would happen',
-        params: Params,
-        body: SyncRequest,
-        response: { 200: SyncPlan, 202: SyncStatus, 404: UNKNOWN }
-      }
-    },
+    route(
+      'Copies a folder to or from the machine; a dry run shows what would happen',
+      { 200: SyncPlan, 202: SyncStatus, 404: UNKNOWN },
+      { params: Params, body: SyncRequest }
+    ),
     async (request, reply) => {
       const remote = remotes.get(request.params.name);
       try {
@@ -235,25 +204,13 @@ export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void 
 
   app.get(
     '/bridge/v1/remotes/:name/sync',
-    {
-      schema: {
-        summary: 'State of the current or last run',
-        params: Params,
-        response: { 200: SyncStatus, 404: UNKNOWN }
-      }
-    },
+    route('State of the current or last run', { 200: SyncStatus, 404: UNKNOWN }, { params: Params }),
     async request => jobs.status(remotes.get(request.params.name).name)
   );
 
   app.delete(
     '/bridge/v1/remotes/:name/sync',
-    {
-      schema: {
-        summary: 'Ends the current run; copied files stay',
-        params: Params,
-        response: { 200: SyncStatus, 404: UNKNOWN }
-      }
-    },
+    route('Ends the current run; copied files stay', { 200: SyncStatus, 404: UNKNOWN }, { params: Params }),
     async request => {
       const { name } = remotes.get(request.params.name);
       await jobs.cancel(name);

@@ -4,7 +4,7 @@ import { requireField, SessionModel, type SessionStore, unwrapNotebook } from '.
 import type { IncomingMessage } from 'node:http';
 import { actorOf, may, requireMay, type RouteAccess } from '../http/access-hooks.js';
 import type { Action } from '../http/rights.js';
-import { failure } from '../http/api-description.js';
+import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
 
@@ -41,10 +41,7 @@ const NO_SPEC = failure('No kernelspec has this name.');
 export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl): void {
   app.get(
     '/api/sessions',
-    {
-      config: { access: ['read'] },
-      schema: { summary: 'All sessions', response: { 200: Type.Array(SessionModel) } }
-    },
+    route('All sessions', { 200: Type.Array(SessionModel) }, { access: ['read'] }),
     async ({ raw }) =>
       sessions
         .list()
@@ -53,20 +50,17 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
 
   app.post(
     '/api/sessions',
-    {
-      config: { access: LATER },
-      schema: {
-        summary: 'The session of a path, created if there is none',
-        body: NewSessionBody,
-        response: {
-          201: SessionModel,
-          404: failure('No kernel has the chosen id.'),
-          409: failure('The kernel id is in use.'),
-          500: FAILED,
-          501: NO_SPEC
-        }
-      }
-    },
+    route(
+      'The session of a path, created if there is none',
+      {
+        201: SessionModel,
+        404: failure('No kernel has the chosen id.'),
+        409: failure('The kernel id is in use.'),
+        500: FAILED,
+        501: NO_SPEC
+      },
+      { access: LATER, body: NewSessionBody }
+    ),
     async (request, reply) => {
       const body = unwrapNotebook(request.body);
       requireSession(request.raw, 'run', body);
@@ -86,14 +80,7 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
 
   app.get(
     '/api/sessions/:sessionId',
-    {
-      config: { access: LATER },
-      schema: {
-        summary: 'One session',
-        params: SessionParams,
-        response: { 200: SessionModel, 404: NO_SESSION }
-      }
-    },
+    route('One session', { 200: SessionModel, 404: NO_SESSION }, { access: LATER, params: SessionParams }),
     async request => {
       const session = sessions.get(request.params.sessionId);
       requireSession(request.raw, 'run', session);
@@ -103,15 +90,11 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
 
   app.patch(
     '/api/sessions/:sessionId',
-    {
-      config: { access: LATER },
-      schema: {
-        summary: 'Change path, name, type or kernel',
-        params: SessionParams,
-        body: SessionChangeBody,
-        response: { 200: SessionModel, 404: NO_SESSION, 500: FAILED, 501: NO_SPEC }
-      }
-    },
+    route(
+      'Change path, name, type or kernel',
+      { 200: SessionModel, 404: NO_SESSION, 500: FAILED, 501: NO_SPEC },
+      { access: LATER, params: SessionParams, body: SessionChangeBody }
+    ),
     async request => {
       const { path, name, type, kernel } = unwrapNotebook(request.body);
       if (actorOf(request.raw) !== null) {
@@ -127,19 +110,16 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
 
   app.delete(
     '/api/sessions/:sessionId',
-    {
-      config: { access: LATER },
-      schema: {
-        summary: 'Delete a session and its kernel',
-        params: SessionParams,
-        response: {
-          204: Type.Null({ description: 'It is done.' }),
-          404: NO_SESSION,
-          410: failure('Its kernel was already shut down.'),
-          500: FAILED
-        }
-      }
-    },
+    route(
+      'Delete a session and its kernel',
+      {
+        204: Type.Null({ description: 'It is done.' }),
+        404: NO_SESSION,
+        410: failure('Its kernel was already shut down.'),
+        500: FAILED
+      },
+      { access: LATER, params: SessionParams }
+    ),
     async (request, reply) => {
       if (actorOf(request.raw) !== null)
         requireSession(request.raw, 'steer', sessions.get(request.params.sessionId));

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import { NewShare, NewShareRequest, type Share, ShareList } from '@tpulab/protocol';
-import { failure } from '../http/api-description.js';
+import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { bridgeError } from '../platform/bridge-error.js';
 import { hasExpired, TokenError, type TokenRecord, type TokenStore } from '../http/token-store.js';
@@ -22,22 +22,20 @@ export function addShareRoutes(
 ): void {
   app.get(
     '/bridge/v1/shares',
-    { schema: { summary: 'Links for readers, without their tokens', response: { 200: ShareList } } },
+    route('Links for readers, without their tokens', { 200: ShareList }),
     async (): Promise<ShareList> => ({ shares: store.list().flatMap(record => shareOf(record)) })
   );
   app.post(
     '/bridge/v1/shares',
-    {
-      schema: {
-        summary: 'Creates a token that may read one notebook',
-        body: NewShareRequest,
-        response: {
-          201: NewShare,
-          404: failure('There is no such notebook below the root folder.'),
-          409: failure('There are too many tokens, or they cannot be written.')
-        }
-      }
-    },
+    route(
+      'Creates a token that may read one notebook',
+      {
+        201: NewShare,
+        404: failure('There is no such notebook below the root folder.'),
+        409: failure('There are too many tokens, or they cannot be written.')
+      },
+      { body: NewShareRequest }
+    ),
     async ({ body }, reply) => {
       const { path, expiresInHours } = body;
       if (!path.endsWith('.ipynb')) throw bridgeError('invalid_request', 'Only notebooks can be shared.');
@@ -60,13 +58,11 @@ export function addShareRoutes(
   );
   app.delete(
     '/bridge/v1/shares/:name',
-    {
-      schema: {
-        summary: 'Revokes a link at once and disconnects its readers',
-        params: Type.Object({ name: Type.String() }),
-        response: { 204: Type.Null({ description: 'revoked' }), 404: failure('There is no such link.') }
-      }
-    },
+    route(
+      'Revokes a link at once and disconnects its readers',
+      { 204: Type.Null({ description: 'revoked' }), 404: failure('There is no such link.') },
+      { params: Type.Object({ name: Type.String() }) }
+    ),
     async ({ params: { name } }, reply) => {
       // A client's token is not a link: it is revoked where it was made.
       if (!store.list().some(record => record.name === name && record.reads !== undefined))

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox';
 import { KeptRun, KeptRunKey, KeptRuns, KeptRunSummary, RunLabels } from '@tpulab/protocol';
 import type { WebSocket } from 'ws';
 import type { RouteAccess } from '../http/access-hooks.js';
-import { failure } from '../http/api-description.js';
+import { failure, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { ClientToken } from '../http/client-tokens.js';
 import { bridgeError } from '../platform/bridge-error.js';
@@ -47,25 +47,21 @@ interface KeptRunSource {
 export function addRunsRoutes(app: App, runs: KeptRunSource): void {
   app.get(
     '/bridge/v1/runs',
-    {
-      schema: {
-        summary: 'Training runs of this machine, newest first',
-        description: 'Includes runs of ended kernels; the newest 200 are stored.',
-        response: { 200: KeptRuns }
-      }
-    },
+    route(
+      'Training runs of this machine, newest first',
+      { 200: KeptRuns },
+      { description: 'Includes runs of ended kernels; the newest 200 are stored.' }
+    ),
     async () => ({ runs: await runs.list() })
   );
 
   app.get(
     '/bridge/v1/runs/:key',
-    {
-      schema: {
-        summary: 'One run: its metrics, its time split, and the commands it received',
-        params: Type.Object({ key: KeptRunKey }),
-        response: { 200: KeptRun, 404: failure('No such run is stored.') }
-      }
-    },
+    route(
+      'One run: its metrics, its time split, and the commands it received',
+      { 200: KeptRun, 404: failure('No such run is stored.') },
+      { params: Type.Object({ key: KeptRunKey }) }
+    ),
     async request => {
       const kept = await runs.read(request.params.key);
       if (!kept) throw bridgeError('run_not_found', request.params.key);
@@ -75,14 +71,11 @@ export function addRunsRoutes(app: App, runs: KeptRunSource): void {
 
   app.patch(
     '/bridge/v1/runs/:key',
-    {
-      schema: {
-        summary: 'Write tags, a note or a group at a run',
-        params: Type.Object({ key: KeptRunKey }),
-        body: RunLabels,
-        response: { 200: KeptRunSummary, 404: failure('No such run is stored.') }
-      }
-    },
+    route(
+      'Write tags, a note or a group at a run',
+      { 200: KeptRunSummary, 404: failure('No such run is stored.') },
+      { params: Type.Object({ key: KeptRunKey }), body: RunLabels }
+    ),
     async request => {
       const labelled = await runs.label(request.params.key, request.body);
       if (!labelled) throw bridgeError('run_not_found', request.params.key);

@@ -12,6 +12,7 @@ import type { Resource } from '../../http/rights.js';
 import { errorBody, errorHeaders } from '../../http/error-answers.js';
 import type { RequestedHere } from './requested-here.js';
 import type { RelayRoute } from '../../http/upgrades.js';
+import { route } from '../../http/api-description.js';
 
 /** An answer that is opened as a page is nobody's page, and is what it says that it is. */
 const GUEST_HEADERS: Readonly<Record<string, string>> = {
@@ -61,14 +62,11 @@ export async function addForwardingRoutes(app: App, forwarder: Forwarder): Promi
 export function addRequestedRoute(app: App, requested: RequestedHere): void {
   app.post(
     '/bridge/v1/remotes/:name/requested',
-    {
-      schema: {
-        summary: 'Which executions on a machine were requested through this server',
-        params: Type.Object({ name: RemoteName }),
-        body: RequestedQuestion,
-        response: { 200: RequestedAnswer }
-      }
-    },
+    route(
+      'Which executions on a machine were requested through this server',
+      { 200: RequestedAnswer },
+      { params: Type.Object({ name: RemoteName }), body: RequestedQuestion }
+    ),
     async ({ params, body }): Promise<RequestedAnswer> => ({
       requested: await requested.among(params.name, body.kernelId, body.executions)
     })

@@ -11,7 +11,7 @@ import {
 import { bridgeError } from '../../platform/bridge-error.js';
 import type { OutputsOfKernels } from '../../outputs/index.js';
 import type { Mirrors } from './mirrors.js';
-import { failure } from '../../http/api-description.js';
+import { failure, route } from '../../http/api-description.js';
 import type { App } from '../../http/app.js';
 import { readJournalPage } from '../../outputs/journal-page.js';
 import { outputsRequestOf } from '../../outputs/outputs-routes.js';
@@ -29,13 +29,11 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
 
   app.get(
     '/bridge/v1/remotes/:name/mirror',
-    {
-      schema: {
-        summary: 'The kernels of a machine whose journal is on this machine',
-        params: Params,
-        response: { 200: MirroredKernels }
-      }
-    },
+    route(
+      'The kernels of a machine whose journal is on this machine',
+      { 200: MirroredKernels },
+      { params: Params }
+    ),
     async request => {
       const { name } = request.params;
       return { kernels: (await mirrors.has(name)) ? await mirrors.kernels(name) : [] };
@@ -44,14 +42,11 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
 
   app.get(
     '/bridge/v1/remotes/:name/mirror/:kernelId/outputs',
-    {
-      schema: {
-        summary: 'Outputs by cell, from the mirror',
-        params: KernelParams,
-        querystring: OutputsQuery,
-        response: { 200: OutputsPage, 404: NO_JOURNAL }
-      }
-    },
+    route(
+      'Outputs by cell, from the mirror',
+      { 200: OutputsPage, 404: NO_JOURNAL },
+      { params: KernelParams, querystring: OutputsQuery }
+    ),
     async request => {
       const { name, kernelId } = request.params;
       return (await outputsOf(name, kernelId)).read(kernelId, outputsRequestOf(request.query));
@@ -60,14 +55,11 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
 
   app.get(
     '/bridge/v1/remotes/:name/mirror/:kernelId/journal',
-    {
-      schema: {
-        summary: 'A range of the mirror',
-        params: KernelParams,
-        querystring: JournalQuery,
-        response: { 200: JournalPage, 404: NO_JOURNAL }
-      }
-    },
+    route(
+      'A range of the mirror',
+      { 200: JournalPage, 404: NO_JOURNAL },
+      { params: KernelParams, querystring: JournalQuery }
+    ),
     async request => {
       const { name, kernelId } = request.params;
       const { from = 1, limit = 1000 } = request.query;
@@ -82,13 +74,11 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
 
   app.delete(
     '/bridge/v1/remotes/:name/mirror',
-    {
-      schema: {
-        summary: 'Removes what is on this machine of the journals of a machine',
-        params: Params,
-        response: { 204: Type.Null({ description: 'nothing is left' }) }
-      }
-    },
+    route(
+      'Removes what is on this machine of the journals of a machine',
+      { 204: Type.Null({ description: 'nothing is left' }) },
+      { params: Params }
+    ),
     async (request, reply) => {
       const { name } = request.params;
       if (await mirrors.has(name)) await mirrors.remove(name);
