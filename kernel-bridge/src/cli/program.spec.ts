@@ -5,9 +5,9 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { isLingering } from '../keeper-client/index.js';
 import { ENTRY, GatewayProcess } from '../testing/gateway-process.js';
 import { TOKEN } from '../testing/temporary-gateway.js';
+import { isLingering } from '../keeper-client/user-scope.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

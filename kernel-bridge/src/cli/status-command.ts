@@ -1,8 +1,8 @@
 /** `tpulab status`: whether a server runs, and its kernels; `tpulab stop`: ends it, and with `--kernels` its kernels first. */
 import { Command } from 'commander';
-import { isLingering } from '../keeper-client/index.js';
 import { chosenGateway, type StateOptions } from './running-gateway.js';
 import { say, type Streams } from './output.js';
+import { isLingering } from '../keeper-client/user-scope.js';
 
 interface StopOptions extends StateOptions {
   readonly kernels?: true;

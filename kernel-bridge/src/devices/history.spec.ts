@@ -4,9 +4,7 @@ import path from 'node:path';
 import type { MachineSample } from '@tpulab/protocol';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { History } from './history.js';
-import { HistoryFile } from './history-file.js';
-import { type HistoryPoint, HistoryTier } from './history-tier.js';
+import { History, HistoryFile, type HistoryPoint, HistoryTier } from './history.js';
 
 const log = pino({ level: 'silent' });
 let folder: string;

@@ -1,8 +1,8 @@
 /** What the machine did: every sample goes into all tiers, and closed points to disk, so that a new gateway has them too. */
 import type { DevicesHistory, MachineSample } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { HistoryFile } from './history-file.js';
-import { type HistoryPoint, HistoryTier, type Tier, TIERS } from './history-tier.js';
+import { appendFile, mkdir, readFile, rename, stat } from 'node:fs/promises';
+import path from 'node:path';
 
 /** How long closed points may wait for the disk; a gateway that is killed loses no more. */
 const WRITE_MS = 10_000;
@@ -118,4 +118,271 @@ function figuresOf({ host, devices, sdk }: MachineSample): Map<string, number> {
     if (percent !== null) figures.set(`device.${devices[at]?.ordinal ?? at}.tensorCorePercent`, percent);
   });
   return figures;
+}
+
+/** Of each of the two files. */
+const MAX_BYTES = 8 * 1024 * 1024;
+
+/**
+ * The points of one tier on disk, as lines of JSON: `{"names": [...]}` whenever the series change, then for each point
+ * `[time, count, min, mean, max, ...]`. Two files take turns, so that the space is bounded and old points go without rewriting.
+ * Whatever cannot be read is left out: a line that was being written when the machine lost power, for example.
+ */
+export interface HistoryFileOptions {
+  readonly folder: string;
+  readonly stepS: number;
+  /** Points that one file holds before the other takes over; what is kept is between this and twice as many. */
+  readonly points: number;
+  readonly maxBytes?: number;
+}
+
+export class HistoryFile {
+  readonly #file: string;
+  readonly #limits: { readonly points: number; readonly bytes: number };
+  #points = 0;
+  #bytes = 0;
+  /** As the file has them last. */
+  #names: string | null = null;
+  /** A file that ends within a line gets its end first. */
+  #isTorn = false;
+
+  constructor({ folder, stepS, points, maxBytes = MAX_BYTES }: HistoryFileOptions) {
+    this.#file = path.join(folder, `${stepS}s.jsonl`);
+    this.#limits = { points, bytes: maxBytes };
+  }
+
+  get #older(): string {
+    return `${this.#file}.1`;
+  }
+
+  /** Oldest first. */
+  async load(): Promise<HistoryPoint[]> {
+    const older = parse(await textOf(this.#older));
+    const text = await textOf(this.#file);
+    const newer = parse(text);
+    this.#points = newer.length;
+    this.#bytes = Buffer.byteLength(text);
+    this.#isTorn = text !== '' && !text.endsWith('\n');
+    return [...older, ...newer];
+  }
+
+  async append(points: readonly HistoryPoint[]): Promise<void> {
+    if (points.length === 0) return;
+    if (this.#points >= this.#limits.points || this.#bytes >= this.#limits.bytes) await this.#turn();
+    let text = this.#isTorn ? '\n' : '';
+    let names = this.#names;
+    for (const point of points) {
+      const own = JSON.stringify({ names: point.names });
+      if (own !== names) text += `${own}\n`;
+      names = own;
+      text += `${JSON.stringify([point.time, point.count, ...point.values.map(shortened)])}\n`;
+    }
+    await mkdir(path.dirname(this.#file), { recursive: true, mode: 0o700 });
+    try {
+      await appendFile(this.#file, text, { mode: 0o600 });
+    } catch (error) {
+      // A full disk may have taken a part.
+      this.#isTorn = true;
+      this.#names = null;
+      throw error;
+    }
+    this.#isTorn = false;
+    this.#names = names;
+    this.#points += points.length;
+    this.#bytes += Buffer.byteLength(text);
+  }
+
+  async #turn(): Promise<void> {
+    if (await stat(this.#file).catch(() => null)) await rename(this.#file, this.#older);
+    this.#points = 0;
+    this.#bytes = 0;
+    this.#names = null;
+    this.#isTorn = false;
+  }
+}
+
+async function textOf(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
+  }
+}
+
+function parse(text: string): HistoryPoint[] {
+  const points: HistoryPoint[] = [];
+  let names: readonly string[] | null = null;
+  for (const line of text.split('\n')) {
+    if (line === '') continue;
+    const json = jsonOf(line);
+    const found = namesOf(json);
+    if (found) names = found;
+    else if (names && Array.isArray(json) && json.every(isNumber) && json.length === 2 + 3 * names.length) {
+      const [time = 0, count = 0, ...values] = json;
+      points.push({ time, count, names, values });
+    } else if (json === null) {
+      // Perhaps the names of what follows were in it.
+      names = null;
+    }
+  }
+  return points;
+}
+
+function jsonOf(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return null;
+  }
+}
+
+function namesOf(json: unknown): string[] | null {
+  if (typeof json !== 'object' || json === null || !('names' in json) || !Array.isArray(json.names))
+    return null;
+  const names: unknown[] = json.names;
+  return names.every(name => typeof name === 'string') ? names : null;
+}
+
+function isNumber(value: unknown): value is number {
+  return typeof value === 'number';
+}
+
+/** Bytes of memory keep all their digits, percentages lose the noise. */
+function shortened(value: number): number {
+  return Number.isInteger(value) ? value : Number(value.toPrecision(7));
+}
+
+/** One tier of history: min, mean and max of every series, for each so many seconds. Bounded in points and in values. */
+export interface HistoryPoint {
+  /** Unix milliseconds at which it begins. */
+  readonly time: number;
+  /** Samples that it was made of. */
+  readonly count: number;
+  readonly names: readonly string[];
+  /** min, mean, max of each name in turn. */
+  readonly values: readonly number[];
+}
+
+export interface Tier {
+  readonly stepS: 1 | 10 | 60;
+  readonly points: number;
+}
+
+/** Ten minutes, two hours, two days. */
+const TIERS: readonly Tier[] = [
+  { stepS: 1, points: 600 },
+  { stepS: 10, points: 720 },
+  { stepS: 60, points: 2_880 }
+];
+
+/** 16 MiB of numbers: far more than one host's chips need. */
+const MAX_VALUES = 2_000_000;
+
+interface Sum {
+  min: number;
+  max: number;
+  sum: number;
+  count: number;
+}
+
+export class HistoryTier {
+  readonly stepMs: number;
+  readonly #limit: number;
+  #points: HistoryPoint[] = [];
+  #values = 0;
+  #open: { time: number; count: number; sums: Map<string, Sum> } | null = null;
+
+  constructor({ stepS, points }: Tier) {
+    this.stepMs = stepS * 1000;
+    this.#limit = points;
+  }
+
+  /** A closed point, when this sample begins the next one. */
+  add(timeMs: number, figures: ReadonlyMap<string, number>): HistoryPoint | null {
+    const time = Math.floor(timeMs / this.stepMs) * this.stepMs;
+    // A clock that was set back closes the point too.
+    const closed = this.#open && this.#open.time !== time ? this.close() : null;
+    this.#open ??= { time, count: 0, sums: new Map() };
+    this.#open.count++;
+    for (const [name, value] of figures) {
+      const sum = this.#open.sums.get(name);
+      if (!sum) this.#open.sums.set(name, { min: value, max: value, sum: value, count: 1 });
+      else {
+        sum.min = Math.min(sum.min, value);
+        sum.max = Math.max(sum.max, value);
+        sum.sum += value;
+        sum.count++;
+      }
+    }
+    return closed;
+  }
+
+  /** Ends the point that is being made. */
+  close(): HistoryPoint | null {
+    const point = this.#opened();
+    this.#open = null;
+    if (point) this.restore(point);
+    return point;
+  }
+
+  /** A point as it was closed before, by this process or an earlier one. */
+  restore(point: HistoryPoint): void {
+    const last = this.#points.at(-1);
+    // A gateway that was replaced within the step: two halves of one point.
+    if (last?.time === point.time) {
+      this.#points.pop();
+      this.#values -= last.values.length;
+    }
+    const whole = last?.time === point.time ? joined(last, point) : point;
+    this.#points.push(whole);
+    this.#values += whole.values.length;
+    while (this.#points.length > this.#limit || this.#values > MAX_VALUES) {
+      this.#values -= this.#points.shift()?.values.length ?? 0;
+    }
+  }
+
+  /** Oldest first, the unfinished point last. */
+  points(fromMs = 0): HistoryPoint[] {
+    const open = this.#opened();
+    return [...this.#points, ...(open ? [open] : [])]
+      .filter(({ time }) => time >= fromMs)
+      .sort((a, b) => a.time - b.time)
+      .reduce<HistoryPoint[]>((list, point) => {
+        const last = list.at(-1);
+        if (last?.time === point.time) list[list.length - 1] = joined(last, point);
+        else list.push(point);
+        return list;
+      }, []);
+  }
+
+  #opened(): HistoryPoint | null {
+    if (!this.#open) return null;
+    const { time, count, sums } = this.#open;
+    const entries = [...sums];
+    return {
+      time,
+      count,
+      names: entries.map(([name]) => name),
+      values: entries.flatMap(([, { min, max, sum, count: of }]) => [min, sum / of, max])
+    };
+  }
+}
+
+function joined(a: HistoryPoint, b: HistoryPoint): HistoryPoint {
+  const count = a.count + b.count;
+  const names = [...new Set([...a.names, ...b.names])];
+  const values = names.flatMap(name => {
+    const [one, other] = [seriesOf(a, name), seriesOf(b, name)];
+    if (!one || !other) return one ?? other ?? [];
+    const mean = (one[1] * a.count + other[1] * b.count) / count;
+    return [Math.min(one[0], other[0]), mean, Math.max(one[2], other[2])];
+  });
+  return { time: a.time, count, names, values };
+}
+
+function seriesOf({ names, values }: HistoryPoint, name: string): [number, number, number] | null {
+  const at = names.indexOf(name) * 3;
+  const [min, mean, max] = values.slice(at, at + 3);
+  return at < 0 || min === undefined || mean === undefined || max === undefined ? null : [min, mean, max];
 }

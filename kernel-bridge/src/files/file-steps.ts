@@ -147,7 +147,7 @@ const FORBIDDEN = /[\u0000-\u001f\u007f\\]/;
  * link leads out.
  *
  * @param path decoded
- * @throws FilePathError
+ * @throws BridgeError `file_path_invalid`
  */
 export function namesOf(path: string): readonly string[] {
   if (path === '') return [];
@@ -166,7 +166,7 @@ export function namesOf(path: string): readonly string[] {
   return names;
 }
 
-/** Of a file itself: the root folder is none. @throws FilePathError */
+/** Of a file itself: the root folder is none. @throws BridgeError `file_path_invalid` */
 export function fileNamesOf(path: string): readonly [folder: readonly string[], name: string] {
   const names = namesOf(path);
   const name = names.at(-1);

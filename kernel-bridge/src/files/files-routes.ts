@@ -175,7 +175,7 @@ function versionHeaders(reply: FastifyReply, { etag, modifiedAt, createdAt, isWr
   });
 }
 
-/** @throws InvalidRequestError for a condition that is none, or two at once */
+/** @throws BridgeError `invalid_request` for a condition that is none, or two at once */
 export function expectedOf(headers: IncomingHttpHeaders): Expected {
   const match = headers['if-match'];
   const noneMatch = headers['if-none-match'];

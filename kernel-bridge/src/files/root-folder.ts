@@ -44,6 +44,7 @@ import {
   tidyTrash,
   TRASH
 } from './trash.js';
+import { InTurn } from '../platform/waiting.js';
 
 const MAX_LISTED = 2_000;
 const LOOKED_AT_ONCE = 16;
@@ -128,7 +129,7 @@ export class RootFolder {
         requireExpected(asked, now, expected);
         // A large draft on a slow disk holds up no other save: only the last step is one at a time.
         await replaceFile(file, bytes, now, replace =>
-          this.#inTurn(async () => {
+          this.#changes.run(async () => {
             const latest = await looked(file);
             requireExpected(asked, latest, expected);
             if (now !== null && (latest === null || etagOf(latest) !== etagOf(now)))
@@ -155,7 +156,7 @@ export class RootFolder {
 
   /** Never onto something that exists. */
   async move(asked: string, to: string): Promise<FileEntry> {
-    return this.#inTurn(() =>
+    return this.#changes.run(() =>
       guarded(asked, async () => {
         const [folder, name] = fileNamesOf(asked);
         const [newFolder, newName] = fileNamesOf(to);
@@ -177,7 +178,7 @@ export class RootFolder {
 
   /** Into a hidden folder of the root: nothing is lost by a wrong click. */
   async trash(asked: string, now = new Date()): Promise<FileTrashed> {
-    return this.#inTurn(() =>
+    return this.#changes.run(() =>
       guarded(asked, async () => {
         const [folder, name] = fileNamesOf(asked);
         return this.#in(await this.#folder(folder, asked), asked, async there => {
@@ -199,7 +200,7 @@ export class RootFolder {
 
   /** To its old path, whose folders are made again where they are gone. Never onto something that exists. */
   async restore(id: string): Promise<FileEntry> {
-    return this.#inTurn(() =>
+    return this.#changes.run(() =>
       guarded(id, async () => {
         const bin = await this.#bin();
         const { at, path: asked } = await findInTrash(bin, id);
@@ -218,12 +219,12 @@ export class RootFolder {
 
   /** Cannot be undone. */
   async removeFromTrash(id: string): Promise<void> {
-    return this.#inTurn(() => guarded(id, async () => removeFromTrash(await this.#bin(), id)));
+    return this.#changes.run(() => guarded(id, async () => removeFromTrash(await this.#bin(), id)));
   }
 
   /** Cannot be undone. @returns how many deletions were in it */
   async emptyTrash(): Promise<number> {
-    return this.#inTurn(() => guarded(TRASH, async () => emptyTrash(await this.#bin())));
+    return this.#changes.run(() => guarded(TRASH, async () => emptyTrash(await this.#bin())));
   }
 
   async #bin(): Promise<string> {
@@ -318,13 +319,7 @@ export class RootFolder {
     return saved;
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(work);
-    this.#last = done.catch(() => undefined);
-    return done;
-  }
-
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #changes = new InTurn();
   readonly #saves = new Map<string, Promise<unknown>>();
   readonly #tidied = new Set<string>();
 }

@@ -53,7 +53,7 @@ export async function listTrash(bin: string, limit: number): Promise<{ items: Tr
   return { items, isCut: ids.length > limit };
 }
 
-/** @throws FileNotFoundError also for an id that is none */
+/** @throws BridgeError `file_not_found` also for an id that is none */
 export async function findInTrash(bin: string, id: string): Promise<Trashed> {
   const depth = Number(ID.exec(id)?.[4] ?? Number.NaN);
   if (Number.isNaN(depth)) throw bridgeError('file_not_found', id);
@@ -85,7 +85,7 @@ export async function tidyTrash(bin: string, at: string): Promise<void> {
   }
 }
 
-/** Deletes one deletion permanently. @throws FileNotFoundError also for an id that is none */
+/** Deletes one deletion permanently. @throws BridgeError `file_not_found` also for an id that is none */
 export async function removeFromTrash(bin: string, id: string): Promise<void> {
   if (!ID.test(id)) throw bridgeError('file_not_found', id);
   await requireFolder(bin);

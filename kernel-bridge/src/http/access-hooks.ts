@@ -49,12 +49,12 @@ export function may(request: IncomingMessage, action: Action, resource: Resource
   return sender !== undefined && (sender.client === null || sender.mayDo(sender.client, action, resource));
 }
 
-/** @throws ReadOnlyError */
+/** @throws BridgeError `read_only` */
 export function requireMay(request: IncomingMessage, action: Action, resource: Resource): void {
   if (!may(request, action, resource)) throw refusalOf(actorOf(request));
 }
 
-/** @throws ReadOnlyError, NotPermittedError */
+/** @throws BridgeError `read_only`, BridgeError `not_permitted` */
 export function requireAccess(
   request: IncomingMessage,
   access: RouteAccess | undefined,

@@ -1,27 +1,26 @@
 /** How the gateway reaches keepers: those of this machine, as `../keeper` starts and finds them. */
-import { stat } from 'node:fs/promises';
+import { mkdir, stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { measureSegments } from '../journal/index.js';
 import {
-  type AdoptOptions,
-  attachOrAdopt,
-  KeeperError,
-  type KeeperEvents,
-  KeeperGoneError,
-  type KeeperHandle,
-  type KernelSnapshot,
-  type LaunchDescription,
-  type SpareKeeper,
-  startKeeper
-} from './index.js';
-import {
   kernelPaths,
-  type KernelPresence,
   presenceOfKernel,
   readKeeperRecord,
   readLaunch
 } from '../keeper-protocol/keeper-file.js';
 import { isSameProcess } from '../platform/process-identity.js';
+import { KeeperError, KeeperGoneError } from '../keeper-protocol/keeper-error.js';
+import type {
+  KeeperEvents,
+  KeeperHandle,
+  KernelSnapshot,
+  LaunchDescription
+} from '../keeper-protocol/contract.js';
+import type { SpareKeeper } from './spare-keeper.js';
+import { attachKeeper } from './attach.js';
+import type { KeeperClient } from './client.js';
+import { writeForThisBoot } from '../platform/write-atomically.js';
+import { launchKeeper, type LaunchOptions } from './launch.js';
 
 export interface KeeperOptions {
   /** A new kernel gets the keeper that waits there, if one does. */
@@ -50,24 +49,12 @@ export function localKeepers({ spare, helloMs }: KeeperOptions = {}) {
      * Rejects with `keeper_timeout` when the keeper runs but does not answer.
      */
     attach: (kernelDir: string, events: KeeperEvents, signal?: AbortSignal): Promise<KeeperHandle | null> =>
-      attach(kernelDir, events, {
-        ...(signal === undefined ? {} : { signal }),
-        ...(helloMs === undefined ? {} : { helloMs })
-      }),
-
-    /** Whether the folder describes a keeper or a kernel that runs, and where. */
-    presence: (kernelDir: string): Promise<KernelPresence> => presenceOfKernel(kernelDir),
-
-    /** What the keeper of this folder was started with. */
-    launchOf: (kernelDir: string): Promise<LaunchDescription> => readLaunch(kernelDir),
-    presumed,
-    endOrphan,
-    endSilent
+      attach(kernelDir, events, { signal, helloMs })
   };
 }
 
 /** What the files say of a kernel whose keeper does not: `unknown`, without a newest record. */
-async function presumed(kernelDir: string): Promise<KernelSnapshot> {
+export async function presumed(kernelDir: string): Promise<KernelSnapshot> {
   const [record, launch] = await Promise.all([readKeeperRecord(kernelDir), readLaunch(kernelDir)]);
   const startedAt = Date.parse(record?.startedAt ?? '') || Date.now();
   return {
@@ -86,7 +73,7 @@ async function presumed(kernelDir: string): Promise<KernelSnapshot> {
 }
 
 /** Ends a keeper that does not answer, and its kernel. Nothing that is written is lost; it cannot be asked any more. */
-async function endSilent(kernelDir: string): Promise<void> {
+export async function endSilent(kernelDir: string): Promise<void> {
   const { record, presence } = await presenceOfKernel(kernelDir);
   if (record === null || presence !== 'here') return;
   const runs = (): Promise<boolean> => isSameProcess(record.pid, record.processStart);
@@ -102,7 +89,7 @@ async function endSilent(kernelDir: string): Promise<void> {
 }
 
 /** Ends the kernel process that a keeper has left behind, if there is one. */
-async function endOrphan(kernelDir: string): Promise<void> {
+export async function endOrphan(kernelDir: string): Promise<void> {
   const { record, presence } = await presenceOfKernel(kernelDir);
   if (presence !== 'here' || record?.kernelPid == null) return;
   if (!(await isSameProcess(record.kernelPid, record.kernelProcessStart))) return;
@@ -147,4 +134,90 @@ function kill(pid: number): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
+}
+
+/** Starts a kernel with a keeper of its own. */
+export interface KeeperDirs {
+  /** `<state>/kernels/<id>`: made if it does not exist. */
+  readonly kernelDir: string;
+}
+
+export interface StartOptions extends LaunchOptions {
+  /** Where a keeper may wait that can be had at once. */
+  readonly spare?: SpareKeeper;
+}
+
+/**
+ * Resolves with a connected client once the keeper listens and the kernel process runs; the kernel itself may still be
+ * starting. Rejects with `kernel_start_failed` when there is no such program, and leaves no process behind when it rejects.
+ */
+export async function startKeeper(
+  launch: LaunchDescription,
+  { kernelDir }: KeeperDirs,
+  events: KeeperEvents,
+  options: StartOptions = {}
+): Promise<KeeperClient> {
+  await mkdir(kernelDir, { recursive: true, mode: 0o700 });
+  await mkdir(launch.runDir, { recursive: true, mode: 0o700 });
+  await writeForThisBoot(kernelPaths(kernelDir).launch, launch);
+  const child = await (options.spare?.take(kernelDir, options) ?? launchKeeper('start', kernelDir, options));
+  try {
+    return await attachKeeper(kernelDir, events, { signal: options.signal });
+  } catch (error) {
+    // SIGTERM: the keeper ends its kernel in order before it ends itself.
+    child.kill('SIGTERM');
+    throw error;
+  }
+}
+
+/** A killed process loses its sockets a moment before it is gone, and a new keeper has its lock before it listens. */
+const UNSETTLED_MS = 60_000;
+const AGAIN_MS = 50;
+
+/**
+ * Connects to a kernel's keeper, and gives a kernel that has lost its keeper another one. Several may try at once: keepers
+ * lock the folder of their kernel, so one of them takes over and the others attach to it.
+ */
+export interface AdoptOptions extends LaunchOptions {
+  /** How long a keeper that accepts may take to say hello. */
+  readonly helloMs?: number | undefined;
+}
+
+/**
+ * Rejects with `KeeperGoneError` when keeper and kernel have both ended, and with `KeeperError` when a keeper runs but does not
+ * answer, or none could be started.
+ */
+export async function attachOrAdopt(
+  kernelDir: string,
+  events: KeeperEvents,
+  options: AdoptOptions = {}
+): Promise<KeeperClient> {
+  const attach = { signal: options.signal, timeoutMs: options.helloMs };
+  for (const deadline = performance.now() + UNSETTLED_MS; ;) {
+    try {
+      return await attachKeeper(kernelDir, events, attach);
+    } catch (error) {
+      const isGone = error instanceof KeeperGoneError;
+      const goesOn = isGone ? error.keeper.orphanPid !== null : isRefusal(error);
+      if (!goesOn || performance.now() > deadline) throw error;
+      if (isGone) await adopt(kernelDir, options);
+    }
+    await delay(AGAIN_MS, undefined, { signal: options.signal });
+  }
+}
+
+/** Somebody else may be quicker, and the kernel may have ended meanwhile: the next look finds what has become of it. */
+async function adopt(kernelDir: string, options: LaunchOptions): Promise<void> {
+  try {
+    await launchKeeper('adopt', kernelDir, options);
+  } catch (error) {
+    const { code } = error as KeeperError;
+    if (code !== 'keeper_exists' && code !== 'kernel_dead') throw error;
+  }
+}
+
+/** The socket is closed although the process seems to run: it is ending, or has only begun. A hanging one accepts. */
+function isRefusal(error: unknown): boolean {
+  const code = (error as { cause?: { code?: unknown } }).cause?.code;
+  return error instanceof KeeperError && ['ECONNREFUSED', 'ECONNRESET', 'ENOENT'].includes(String(code));
 }

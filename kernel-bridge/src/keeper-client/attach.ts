@@ -15,8 +15,8 @@ const HELLO_MS = 10_000;
 
 export interface AttachOptions {
   /** For the connection and the keeper's first frame. */
-  readonly timeoutMs?: number;
-  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**

@@ -3,7 +3,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { KeeperClient } from './client.js';
-import { startKeeper } from './start.js';
+import { startKeeper } from './access.js';
 import { GatewayView, KeeperFixture } from '../keeper/testing/keeper-fixture.js';
 import { findUserScope, isLingering } from './user-scope.js';
 

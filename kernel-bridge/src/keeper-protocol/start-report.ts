@@ -14,7 +14,7 @@ export type StartReport =
 
 export interface ReportOptions {
   readonly timeoutMs?: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** How systemd-run ends that could not run anything, and Node that could not load a program. A keeper reports why it ends. */

@@ -10,6 +10,7 @@ import { segmentFileName } from '../journal/segment-file.js';
 import { decodeV1, encodeV1 } from '../jupyter/v1-frame.js';
 import { PART } from '../jupyter/kernel-message.js';
 import type { LargeRecordRef } from './messages.js';
+import { InTurn } from '../platform/waiting.js';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 const EMPTY = Buffer.from('{}');
@@ -40,21 +41,19 @@ export function recordOf(
 /** Reads payloads. The newest segment stays open, because what comes next lies there too. */
 export class StoredPayloads implements AsyncDisposable {
   #open: { readonly segment: number; readonly handle: FileHandle } | null = null;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #reading = new InTurn();
   #isDisposed = false;
 
   constructor(private readonly journalDir: string) {}
 
   /** Null when it is not there any more. Only for notes of a keeper that lives: the checksum is not computed again. */
   read(note: LargeRecordRef): Promise<Buffer | null> {
-    const reading = this.#turn.then(() => this.#read(note)).catch(() => null);
-    this.#turn = reading;
-    return reading;
+    return this.#reading.run(() => this.#read(note)).catch(() => null);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isDisposed = true;
-    await this.#turn;
+    await this.#reading.settled;
     await this.#close();
   }
 

@@ -7,10 +7,9 @@ import { createServer, type Server } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { JournalError } from '../journal/journal-error.js';
 import type { StoredRecord, WrittenBatch } from '../journal/record-batch.js';
-import type { KernelSnapshot, TelemetryRecord } from '../keeper-protocol/contract.js';
+import type { KernelSnapshot, LaunchDescription, TelemetryRecord } from '../keeper-protocol/contract.js';
 import { largeRecordRef } from '../keeper-protocol/stored-record.js';
 import { GatewayLink, prepareBatch, type TelemetrySource } from './gateway-link.js';
-import type { KeeperListener } from './keeper-parts.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
   type Command,
@@ -20,6 +19,8 @@ import {
 } from '../keeper-protocol/messages.js';
 import { listenPrivately } from './telemetry-socket.js';
 import type { KeeperLog } from './keeper-log.js';
+import type { ConnectionInfo } from './connection-file.js';
+import type { KernelFiles } from './kernel-process.js';
 
 /** More than two means that something connects in a loop. */
 const MAX_GATEWAYS = 16;
@@ -39,7 +40,7 @@ export interface GatewayRequests {
   readonly message: (frame: Buffer) => void;
 }
 
-export class GatewayServer implements AsyncDisposable, Omit<KeeperListener, 'processChanged'> {
+export class GatewayServer implements AsyncDisposable, KeeperListener {
   readonly #links = new Set<GatewayLink>();
   readonly #server: Server;
   #journalFault: { readonly code: string; readonly message: string } | null = null;
@@ -154,4 +155,34 @@ export class GatewayServer implements AsyncDisposable, Omit<KeeperListener, 'pro
     this.#links.delete(link);
     this.log.info({ err: error ?? undefined }, 'a gateway has disconnected');
   }
+}
+
+/** What a `KernelKeeper` is made of, and whom it tells. */
+export interface KeeperListener {
+  /** Records are in the file. */
+  written(batch: WrittenBatch): void;
+  /** The same of a large one. */
+  stored(record: StoredRecord): void;
+  /** Something in `snapshot` other than the last activity and the last record has changed. */
+  changed(): void;
+  journalFault(fault: JournalError | null): void;
+}
+
+/** A kernel process whose keeper has ended. */
+export interface Orphan {
+  readonly pid: number;
+  /** Its `processStart`. */
+  readonly start: string;
+}
+
+export interface KeeperParts {
+  readonly kernelDir: string;
+  readonly launch: LaunchDescription;
+  readonly connection: ConnectionInfo;
+  readonly files: KernelFiles;
+  readonly journalDir: string;
+  readonly listener: KeeperListener;
+  /** Another process is the kernel now. */
+  readonly processChanged: (pid: number | null) => void;
+  readonly log: KeeperLog;
 }

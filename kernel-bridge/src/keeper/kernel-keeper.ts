@@ -26,7 +26,7 @@ import {
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { FRAME_HEADER_BYTES } from '../keeper-protocol/frames.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import type { KeeperParts, Orphan } from './keeper-parts.js';
+import type { KeeperParts, Orphan } from './gateway-server.js';
 import { fromClient, fromKernel, ownRecord, ownStatus, SecretInput, statusOf } from './journal-entries.js';
 import {
   ABORTED,
@@ -45,6 +45,7 @@ import { OwnMessages } from './own-messages.js';
 import { ResendLink } from './resend-link.js';
 import { AskedEnd, CrashCount, endProcess, Executed } from './kernel-endings.js';
 import type { TakeoverParts } from './takeover.js';
+import { InTurn } from '../platform/waiting.js';
 
 /** Nobody sees so short a delay, and only output of a flood has it; what ends or begins something is written at once. */
 const COALESCE_MS = 8;
@@ -82,7 +83,7 @@ export class KernelKeeper {
   readonly #executed = new Executed();
   #stopping: Promise<void> | null = null;
   /** Restarts, crashes and the shutdown follow one another. */
-  #queue: Promise<unknown> = Promise.resolve();
+  readonly #queue = new InTurn();
 
   private constructor(private readonly parts: KeeperParts) {
     this.#crashes = new CrashCount(parts.launch.restartLimit);
@@ -271,7 +272,7 @@ export class KernelKeeper {
 
   /** Ends the kernel, then the journal. Idempotent. */
   shutdown(): Promise<void> {
-    this.#stopping ??= this.#queue.then(async () => {
+    this.#stopping ??= this.#queue.settled.then(async () => {
       try {
         await this.#endLife(false);
         this.#state.dead('shut down');
@@ -379,7 +380,7 @@ export class KernelKeeper {
       this.#isSettled = true;
       listener.changed();
     });
-    listener.processChanged(kernelProcess.pid);
+    this.parts.processChanged(kernelProcess.pid);
     listener.changed();
     if (takeover?.tail.state.ready === true) {
       void life.settled.then(() => confirmer.begin(takeover.link));
@@ -421,12 +422,12 @@ export class KernelKeeper {
     if (life !== this.#life) {
       return; // ended by us
     }
-    const { log, listener } = this.parts;
+    const { log } = this.parts;
     const { readyForMs } = life;
     await life.end();
     await this.#confirmer?.close();
     this.#life = null;
-    listener.processChanged(null);
+    this.parts.processChanged(null);
     const asked = this.#askedToEnd.meaning();
     const reason = asked === null ? describeExit(exit) : `${asked} by a client`;
     if (asked === 'shutdown' || (asked === null && !this.#crashes.mayRestart(readyForMs))) {
@@ -476,7 +477,7 @@ export class KernelKeeper {
     } finally {
       await life.end();
       await this.#confirmer?.close();
-      this.parts.listener.processChanged(null);
+      this.parts.processChanged(null);
     }
   }
 
@@ -500,12 +501,10 @@ export class KernelKeeper {
 
   /** Works one after the other. What comes after the shutdown was asked for is refused. */
   #inTurn(work: () => Promise<void>): Promise<void> {
-    const turn = this.#queue.then(() => {
+    return this.#queue.run(() => {
       if (this.#stopping !== null) throw new KeeperError('keeper_stopping', 'The kernel is being shut down.');
       return work();
     });
-    this.#queue = turn.catch(() => undefined);
-    return turn;
   }
 }
 

@@ -7,7 +7,7 @@ import { checkpointFile } from './checkpoint.js';
 import { ControlLine } from './control-line.js';
 import { isControlMessage, KEEPER_FEATURES, KEEPER_PROTOCOL_VERSION } from '../keeper-protocol/messages.js';
 import { readConnectionFile, runPaths, writeConnectionFile } from './connection-file.js';
-import { GatewayServer } from './gateway-server.js';
+import { GatewayServer, type Orphan } from './gateway-server.js';
 import { keeperElsewhere, KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
   type KeeperRecord,
@@ -17,7 +17,6 @@ import {
   writeKeeperRecord
 } from '../keeper-protocol/keeper-file.js';
 import { type KeeperLog, LogBound } from './keeper-log.js';
-import type { KeeperListener, Orphan } from './keeper-parts.js';
 import { KernelKeeper } from './kernel-keeper.js';
 import { isSameProcess, processStart, thisHost } from '../platform/process-identity.js';
 import {
@@ -136,17 +135,11 @@ async function keep(
   const agent = await TelemetrySocket.listen(sockets.agentSocket, hear, log, connection =>
     control.use(connection)
   );
-  const listener: KeeperListener = {
-    written: batch => gateways.written(batch),
-    stored: stored => gateways.stored(stored),
-    changed: () => gateways.changed(),
-    journalFault: fault => gateways.journalFault(fault),
-    processChanged: pid => {
-      if (pid === null) control.processEnded();
-      void record
-        .setKernel(pid)
-        .catch((error: unknown) => log.error({ err: error }, 'keeper.json cannot be written'));
-    }
+  const processChanged = (pid: number | null): void => {
+    if (pid === null) control.processEnded();
+    void record
+      .setKernel(pid)
+      .catch((error: unknown) => log.error({ err: error }, 'keeper.json cannot be written'));
   };
   try {
     const parts = {
@@ -159,7 +152,8 @@ async function keep(
         agentSocket: sockets.agentSocket
       },
       journalDir: paths.journal,
-      listener,
+      listener: gateways,
+      processChanged,
       log
     };
     keeper = await (orphan !== null && task === 'adopt'

@@ -15,13 +15,14 @@ import {
   SHUT_DOWN
 } from './journal-folders.js';
 import { bridgeError } from '../platform/bridge-error.js';
-import type { KeeperAccess } from '../keeper-client/access.js';
+import { endOrphan, endSilent, type KeeperAccess, presumed } from '../keeper-client/access.js';
 import { kernelEnv } from './kernel-env.js';
 import type { KeeperSearch } from '../keeper-client/search.js';
 import { Kernel, type Reattach } from './kernel.js';
 import type { KernelSpecCatalog } from './kernelspec-catalog.js';
 import { socketFolder } from '../platform/socket-folder.js';
 import { WORKING_DIR, workingDirectory } from './working-directory.js';
+import { presenceOfKernel, readLaunch } from '../keeper-protocol/keeper-file.js';
 
 export interface KernelRegistryOptions {
   readonly stateDir: string;
@@ -85,7 +86,7 @@ export class KernelRegistry {
 
   /** The folder in which the kernel was started. */
   async workingDirectoryOf(kernel: Kernel): Promise<string> {
-    return (await this.options.keepers.launchOf(kernel.directory)).cwd;
+    return (await readLaunch(kernel.directory)).cwd;
   }
 
   async start(request: StartKernelRequest): Promise<Kernel> {
@@ -104,7 +105,7 @@ export class KernelRegistry {
     const spec = await specs.get(request.name);
     const directory = this.#directory(id);
     // A keeper that no gateway knows may have this id: one that was started by a gateway that was killed, or was silent.
-    const { presence, elsewhere } = await keepers.presence(directory);
+    const { presence, elsewhere } = await presenceOfKernel(directory);
     if (elsewhere !== null) {
       const { message } = keeperElsewhere(id, elsewhere);
       throw bridgeError('kernel_start_failed', message, undefined);
@@ -168,7 +169,7 @@ export class KernelRegistry {
   ): Promise<void> {
     const directory = this.#directory(id);
     try {
-      await this.options.keepers.endSilent(directory);
+      await endSilent(directory);
     } catch (error) {
       // It may hold the accelerator: it is listed, so that it can be ended later.
       this.options.log.error({ kernelId: id, err: error }, 'a kernel that did not start cannot be ended');
@@ -197,8 +198,8 @@ export class KernelRegistry {
     const isNew = kernel.isPresumed;
     try {
       await kernel.giveUp();
-      await keepers.endSilent(kernel.directory);
-      const launch = await keepers.launchOf(kernel.directory);
+      await endSilent(kernel.directory);
+      const launch = await readLaunch(kernel.directory);
       await this.#bind(kernel, await keepers.start(kernel.directory, launch, kernel.events));
       if (isNew) this.#add(kernel);
       log.info({ kernelId: kernel.id }, 'kernel restarted under a new keeper');
@@ -234,9 +235,9 @@ export class KernelRegistry {
   }
 
   async #adopt(id: string): Promise<void> {
-    const { keepers, log } = this.options;
+    const { log } = this.options;
     if (await readEnded(this.#directory(id))) return;
-    const { elsewhere } = await keepers.presence(this.#directory(id));
+    const { elsewhere } = await presenceOfKernel(this.#directory(id));
     if (elsewhere !== null) {
       log.warn({ kernelId: id, host: elsewhere }, 'a kernel of another machine or container is left alone');
       return;
@@ -250,7 +251,7 @@ export class KernelRegistry {
     }
     try {
       const lastSeq = await new JournalReader(kernel.journalDir).lastSeq().catch(() => 0);
-      kernel.presume(await keepers.presumed(kernel.directory), lastSeq);
+      kernel.presume(await presumed(kernel.directory), lastSeq);
     } catch (error) {
       await kernel.detach();
       throw error;
@@ -294,7 +295,7 @@ export class KernelRegistry {
 
   /** Whether the kernel is of another machine or container that shares the state folder. */
   async isElsewhere(id: string): Promise<boolean> {
-    return isKernelId(id) && (await this.options.keepers.presence(this.#directory(id))).elsewhere !== null;
+    return isKernelId(id) && (await presenceOfKernel(this.#directory(id))).elsewhere !== null;
   }
 
   /** Running, being started or being ended: its journal is in use. */
@@ -314,12 +315,12 @@ export class KernelRegistry {
   }
 
   async #remove(kernel: Kernel): Promise<void> {
-    const { keepers, log } = this.options;
+    const { log } = this.options;
     // Read before the keeper goes; without it only an empty folder would stay.
-    const launch = await keepers.launchOf(kernel.directory).catch(() => null);
+    const launch = await readLaunch(kernel.directory).catch(() => null);
     await kernel.shutdown();
-    if (kernel.isSilent) await keepers.endSilent(kernel.directory);
-    else await keepers.endOrphan(kernel.directory);
+    if (kernel.isSilent) await endSilent(kernel.directory);
+    else await endOrphan(kernel.directory);
     this.#kernels.delete(kernel.id);
     for (const listener of this.#listeners) listener.removed?.(kernel);
     try {

@@ -13,7 +13,7 @@ import {
   type Witness,
   witnessOf
 } from './index-file.js';
-import { Turns } from '../platform/waiting.js';
+import { InTurn, Turns } from '../platform/waiting.js';
 import { type Outputs, type OutputsRequest, readOutputs } from './read-outputs.js';
 
 export interface KernelOutputsOptions {
@@ -43,7 +43,7 @@ export class KernelOutputs implements AsyncDisposable {
   #index: ExecutionsIndex | null = null;
   #savedSeq = 0;
   #witness: Witness | null = null;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #work = new InTurn();
   readonly #disposed = new AbortController();
   readonly #turns = new Turns();
   #abandoned = false;
@@ -98,17 +98,15 @@ export class KernelOutputs implements AsyncDisposable {
   /** Stops what goes on and saves the index. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#disposed.abort(new OutputsLetGoError());
-    await this.#turn.catch(() => undefined);
+    await this.#work.settled;
     await this.#save(1);
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(() => {
+    return this.#work.run(() => {
       this.#disposed.signal.throwIfAborted();
       return work();
     });
-    this.#turn = result.catch(() => undefined);
-    return result;
   }
 
   async #catchUp(to: number, signal: AbortSignal): Promise<ExecutionsIndex> {

@@ -45,6 +45,22 @@ export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promi
   }
 }
 
+/** Work, a piece after the other. A piece that fails is nothing to the next. */
+export class InTurn {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Resolves when all that was given so far is done. */
+  get settled(): Promise<unknown> {
+    return this.#last;
+  }
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => undefined);
+    return done;
+  }
+}
+
 /** Long enough to get on, and short enough that others on the event loop do not notice. */
 const TURN_MS = 15;
 

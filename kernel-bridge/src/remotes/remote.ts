@@ -151,7 +151,7 @@ export class Remote implements ConnectionOwner {
   /**
    * Disconnects, and ends the machine with all that runs there; resolves when it is certain that it has ended.
    *
-   * @throws InvalidRequestError where it is not ours to end; RemoteProblem
+   * @throws BridgeError `invalid_request` where it is not ours to end; RemoteProblem
    */
   async stop(signal: AbortSignal): Promise<void> {
     if (!this.colab) {

@@ -119,20 +119,20 @@ export class Remotes implements AsyncDisposable {
     return this.#remotes.get(name);
   }
 
-  /** @throws RemoteNotFoundError */
+  /** @throws BridgeError `remote_not_found` */
   get(name: string): Remote {
     const remote = this.#remotes.get(name);
     if (!remote) throw bridgeError('remote_not_found', name);
     return remote;
   }
 
-  /** With the zone of a Google Cloud machine that was named without it. @throws InvalidRequestError */
+  /** With the zone of a Google Cloud machine that was named without it. @throws BridgeError `invalid_request` */
   async place({ source, ...body }: AddRemote, signal: AbortSignal): Promise<PlacedRemote> {
     if (source.kind !== 'gcloud' || 'zone' in source) return { ...body, source };
     return { ...body, source: await withZone(this.#context.gcloud, source, signal) };
   }
 
-  /** @throws RemoteExistsError, InvalidRequestError */
+  /** @throws BridgeError `remote_exists`, BridgeError `invalid_request` */
   add({ name, source, environment, install, connect }: PlacedRemote): Remote {
     if (source.kind === 'ssh') {
       try {

@@ -50,7 +50,7 @@ export function sliceWarning(source: RemoteSource, name: string, hosts: number):
 /**
  * The same machine, reached in this way; the very same object where that is how it was reached.
  *
- * @throws InvalidRequestError for a host that is no machine of Google Cloud
+ * @throws BridgeError `invalid_request` for a host that is no machine of Google Cloud
  */
 export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource {
   if (source.kind === 'colab') {

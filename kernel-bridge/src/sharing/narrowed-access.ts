@@ -111,7 +111,7 @@ export class NarrowedAccess {
     return this.#notebooks.read(path.join(this.options.rootDir, notebook));
   }
 
-  /** What the holder of a token for reading sees of a kernel, for one client. @throws ReadOnlyError */
+  /** What the holder of a token for reading sees of a kernel, for one client. @throws BridgeError `read_only` */
   async view(actor: ClientToken, kernelId: string): Promise<NotebookView> {
     const { outputs } = this.options;
     const scope = await this.#scopeOf(actor, kernelId);
@@ -119,7 +119,7 @@ export class NarrowedAccess {
     return new NotebookView({ ...known, scope });
   }
 
-  /** Which executions of a kernel an answer to the holder may have. @throws ReadOnlyError */
+  /** Which executions of a kernel an answer to the holder may have. @throws BridgeError `read_only` */
   async visible(actor: ClientToken, kernelId: string): Promise<(execution: Execution) => boolean> {
     const scope = await this.#scopeOf(actor, kernelId);
     const { executions } = await this.options.outputs.executions(kernelId);

@@ -6,7 +6,6 @@ import type { CommandErrorCode } from '../output.js';
 import type { DeviceErrorCode } from '../../devices/index.js';
 import type { EnvironmentErrorCode } from '../../environments/index.js';
 import type { JournalErrorCode } from '../../journal/index.js';
-import type { KeeperErrorCode } from '../../keeper-client/index.js';
 import { BRIDGE_ERRORS, type BridgeErrorCode, type ServeErrorCode } from '../../platform/bridge-error.js';
 import type { RefusalCode } from '../../channels/refusal.js';
 import type { RemoteErrorCode } from '../../remotes/index.js';
@@ -15,6 +14,7 @@ import type { WireErrorCode } from '../../jupyter/index.js';
 import type { ZmtpErrorCode } from '../../jupyter/zmtp/index.js';
 import type { ConfigErrorCode } from '../../config/config-file.js';
 import type { TokenErrorCode } from '../../http/token-store.js';
+import type { KeeperErrorCode } from '../../keeper-protocol/keeper-error.js';
 
 /** A keeper's `kernel_start_failed` reaches clients under the same name. */
 type OtherCode = Exclude<

@@ -14,7 +14,7 @@ import {
   PART
 } from '../../jupyter/kernel-message.js';
 import { decodeV1, encodeV1 } from '../../jupyter/v1-frame.js';
-import { attachOrAdopt } from '../../keeper-client/adopt.js';
+import { attachOrAdopt, startKeeper } from '../../keeper-client/access.js';
 import { attachKeeper } from '../../keeper-client/attach.js';
 import type {
   KeeperEvents,
@@ -24,7 +24,6 @@ import type {
 } from '../../keeper-protocol/contract.js';
 import type { KeeperClient } from '../../keeper-client/client.js';
 import type { SpareKeeper } from '../../keeper-client/spare-keeper.js';
-import { startKeeper } from '../../keeper-client/start.js';
 import { builtKeeper } from './built-keeper.js';
 
 const TINY_KERNEL = fileURLToPath(new URL('./tiny-kernel.mjs', import.meta.url));

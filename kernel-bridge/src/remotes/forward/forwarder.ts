@@ -50,7 +50,7 @@ export class Forwarder implements Disposable {
     });
   }
 
-  /** @throws RemoteNotFoundError, RemoteUnavailableError at once, before anything is read or sent */
+  /** @throws BridgeError `remote_not_found`, BridgeError `remote_unavailable` at once, before anything is read or sent */
   request(
     name: string,
     request: IncomingMessage,

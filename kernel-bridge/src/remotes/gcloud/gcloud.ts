@@ -1,13 +1,13 @@
 /** Asks the user's own gcloud. It is never told to change anything but to make the user's key known to a machine. */
-import { spawn } from 'node:child_process';
-import { deadline } from '../../platform/waiting.js';
 import type { Cause } from '../../platform/known-causes.js';
 import { explained, type RemoteErrorCode, RemoteProblem } from '../remote-error.js';
+import { runProgram } from '../../environments/run-program.js';
 
 /** gcloud starts slowly, and makes a key the first time; adding a key to all hosts of a node takes it minutes. */
 const ANSWER_MS = 120_000;
 const CHANGE_MS = 5 * 60_000;
-const OUTPUT_BYTES = 16 * 1024 * 1024;
+/** Of each stream: a list of all machines of a project. */
+const OUTPUT_LINES = 200_000;
 
 export interface Gcloud {
   /** Standard output of a command that succeeded. Throws a `RemoteProblem`. */
@@ -50,37 +50,18 @@ async function runToEnd(
   signal: AbortSignal,
   limitMs: number
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  using within = deadline(limitMs, signal);
-  const limit = within.signal;
   const env = { ...process.env, CLOUDSDK_CORE_DISABLE_PROMPTS: '1' };
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env, detached: true });
-  const end = (): void => {
-    try {
-      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
-    } catch {
-      // It has ended meanwhile.
-    }
-  };
-  limit.addEventListener('abort', end, { once: true });
-  const read = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const) {
-    child[name].setEncoding('utf8').on('data', (text: string) => {
-      if (read[name].length < OUTPUT_BYTES) read[name] += text;
-    });
-  }
   try {
-    const code = await new Promise<number | null>((resolve, reject) => {
-      child.once('error', reject);
-      child.once('close', resolve);
-    });
+    const options = { command: program, args, env, signal, timeoutMs: limitMs, keptLines: OUTPUT_LINES };
+    const { exitCode, stdout, stderr, timedOut } = await runProgram(options);
     signal.throwIfAborted();
-    if (limit.aborted) {
+    if (timedOut) {
       throw new RemoteProblem(
         'gcloud_failed',
         `gcloud did not answer within ${limitMs / 1000} s; check that this computer is online.`
       );
     }
-    return { code, ...read };
+    return { code: exitCode, stdout: stdout.join('\n'), stderr: stderr.join('\n') };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new RemoteProblem(
@@ -88,8 +69,6 @@ async function runToEnd(
       'The program gcloud is not on the PATH of the server; install the Google Cloud CLI (https://cloud.google.com/sdk/docs/install), or connect with USER@HOST instead.',
       { cause: error }
     );
-  } finally {
-    limit.removeEventListener('abort', end);
   }
 }
 

@@ -110,7 +110,7 @@ export function lastPart(value: unknown): string | null {
 /**
  * A machine that was named without its zone, with it: gcloud's own zone, or that of the only machine of this name.
  *
- * @throws InvalidRequestError where only a person can say
+ * @throws BridgeError `invalid_request` where only a person can say
  */
 export async function withZone(
   gcloud: Gcloud,

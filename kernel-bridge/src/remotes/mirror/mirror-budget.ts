@@ -6,6 +6,7 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type JournalLimits, measureSegments, trimSegments } from '../../journal/index.js';
+import { InTurn } from '../../platform/waiting.js';
 
 /** The least that a file takes, so that many small ones count, too. */
 const FILE_BYTES = 4096;
@@ -53,7 +54,7 @@ export class MirrorBudget {
   readonly #open = new Map<string, BudgetedJournal>();
   #used: number | null = null;
   #toldAt = -Infinity;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #writing = new InTurn();
 
   constructor(private readonly options: MirrorBudgetOptions) {}
 
@@ -68,14 +69,12 @@ export class MirrorBudget {
 
   /** Writes when there is room, one after the other. A single frame is written even where it alone is more than all. */
   spend(journal: BudgetedJournal, bytes: number, write: () => Promise<void>): Promise<void> {
-    const done = this.#turn.then(async () => {
+    return this.#writing.run(async () => {
       this.#used ??= (await this.#pieces()).reduce((sum, piece) => sum + piece.bytes, 0);
       if (this.#used + bytes > this.options.limits.totalBytes) await this.#makeRoom(journal, bytes);
       await write();
       this.#used += Math.max(bytes, FILE_BYTES);
     });
-    this.#turn = done.catch(() => undefined);
-    return done;
   }
 
   async use(): Promise<MirrorUse> {

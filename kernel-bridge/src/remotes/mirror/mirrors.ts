@@ -20,6 +20,7 @@ import { JournalSweeper } from '../../kernels/journal-sweeper.js';
 import { OutputsOfKernels } from '../../outputs/index.js';
 import { MirrorBudget } from './mirror-budget.js';
 import { type KernelProgress, RemoteMirror, type RemoteMirrorOptions } from './remote-mirror.js';
+import { InTurn } from '../../platform/waiting.js';
 
 export interface MirrorsOptions {
   /** Of the gateway. */
@@ -55,7 +56,8 @@ interface Kept {
   /** Where the remote can be reached now. */
   gateway: RemoteMirrorOptions['gateway'] | null;
   running: RemoteMirror | null;
-  turn: Promise<void>;
+  /** A tunnel may be lost while it is still being taken up. */
+  readonly changes: InTurn;
   totals: MirrorTotals;
   measuring: NodeJS.Timeout | null;
 }
@@ -78,7 +80,7 @@ export class Mirrors implements AsyncDisposable {
   attach(remote: string, gateway: RemoteMirrorOptions['gateway']): Promise<void> {
     const kept = this.#open(remote);
     kept.gateway = gateway;
-    return this.#inTurn(kept, async () => {
+    return kept.changes.run(async () => {
       // Removed meanwhile; whoever did that begins anew.
       if (this.#kept.get(remote) !== kept) return;
       await this.#stop(kept);
@@ -91,7 +93,7 @@ export class Mirrors implements AsyncDisposable {
     const kept = this.#kept.get(remote);
     if (!kept) return;
     kept.gateway = null;
-    await this.#inTurn(kept, () => this.#stop(kept));
+    await kept.changes.run(() => this.#stop(kept));
   }
 
   /** Whether anything of a remote of this name is, or is to be, here. */
@@ -119,7 +121,7 @@ export class Mirrors implements AsyncDisposable {
   /** Removes what is kept of a remote. While it can be reached, what its kernels have there is kept from now on. */
   async remove(remote: string): Promise<void> {
     const kept = this.#open(remote);
-    await this.#inTurn(kept, async () => {
+    await kept.changes.run(async () => {
       await this.#stop(kept);
       await close(kept);
       await rm(kept.directory, { recursive: true, force: true });
@@ -155,20 +157,13 @@ export class Mirrors implements AsyncDisposable {
       outputs: new OutputsOfKernels({ stateDir: directory, registry: NO_KERNELS, log }),
       gateway: null,
       running: null,
-      turn: Promise.resolve(),
+      changes: new InTurn(),
       totals: NOTHING,
       measuring: null
     };
     this.#kept.set(remote, kept);
     void this.#measure(remote, kept);
     return kept;
-  }
-
-  /** A tunnel may be lost while it is still being taken up: one after the other. */
-  #inTurn(kept: Kept, work: () => Promise<void>): Promise<void> {
-    const done = kept.turn.then(work);
-    kept.turn = done.catch(() => undefined);
-    return done;
   }
 
   async #start(remote: string, kept: Kept, gateway: RemoteMirrorOptions['gateway']): Promise<void> {
