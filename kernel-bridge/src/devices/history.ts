@@ -1,8 +1,9 @@
 /** What the machine did: every sample goes into all tiers, and closed points to disk, so that a new gateway has them too. */
 import type { DevicesHistory, MachineSample } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { appendFile, mkdir, readFile, rename, stat } from 'node:fs/promises';
+import { appendFile, mkdir, rename, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { readIfThere } from '../platform/missing-files.js';
 
 /** How long closed points may wait for the disk; a gateway that is killed loses no more. */
 const WRITE_MS = 10_000;
@@ -157,8 +158,8 @@ export class HistoryFile {
 
   /** Oldest first. */
   async load(): Promise<HistoryPoint[]> {
-    const older = parse(await textOf(this.#older));
-    const text = await textOf(this.#file);
+    const older = parse((await readIfThere(this.#older)) ?? '');
+    const text = (await readIfThere(this.#file)) ?? '';
     const newer = parse(text);
     this.#points = newer.length;
     this.#bytes = Buffer.byteLength(text);
@@ -198,15 +199,6 @@ export class HistoryFile {
     this.#bytes = 0;
     this.#names = null;
     this.#isTorn = false;
-  }
-}
-
-async function textOf(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
   }
 }
 

@@ -5,6 +5,7 @@ import { type BigIntStats, constants } from 'node:fs';
 import { access, link, lstat, mkdir, open, readdir, rename, rm, rmdir, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { syncFolder } from '../platform/write-atomically.js';
+import { ifMissing } from '../platform/missing-files.js';
 
 const DRAFT = /^\.[\da-f-]{36}\.tpulab-draft$/;
 /** A draft is that old only when the program that wrote it was killed. */
@@ -21,10 +22,7 @@ export async function removeOldDrafts(folder: string): Promise<void> {
 
 /** null: there is nothing of that name. */
 export async function looked(file: string): Promise<BigIntStats | null> {
-  return lstat(file, { bigint: true }).catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  });
+  return lstat(file, { bigint: true }).catch(ifMissing(null));
 }
 
 /**

@@ -45,6 +45,7 @@ import {
   TRASH
 } from './trash.js';
 import { InTurn } from '../platform/waiting.js';
+import { ifMissing } from '../platform/missing-files.js';
 
 const MAX_LISTED = 2_000;
 const LOOKED_AT_ONCE = 16;
@@ -281,10 +282,7 @@ export class RootFolder {
 
   /** What a name in a real folder leads to; null when there is nothing. A link that leads nowhere is something. */
   async #existing(parent: string, name: string, asked: string): Promise<string | null> {
-    const found = await lstat(path.join(parent, name)).catch((error: unknown) => {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-      throw error;
-    });
+    const found = await lstat(path.join(parent, name)).catch(ifMissing(null));
     if (found === null) return null;
     const root = await realpath(this.rootDir);
     return this.#resolve(path.relative(root, path.join(parent, name)).split(path.sep), asked);

@@ -8,6 +8,7 @@ import { lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { TrashItem } from '@tpulab/protocol';
 import { ensureFolder, fileNamesOf } from './file-steps.js';
+import { ifMissing } from '../platform/missing-files.js';
 
 /** Hidden, so that no path of a client reaches it. */
 export const TRASH = '.tpulab-trash';
@@ -102,11 +103,8 @@ export async function emptyTrash(bin: string): Promise<number> {
   return ids.length;
 }
 
-async function namesIn(folder: string): Promise<string[]> {
-  return readdir(folder).catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
-  });
+function namesIn(folder: string): Promise<string[]> {
+  return readdir(folder).catch(ifMissing<string[]>([]));
 }
 
 async function requireFolder(at: string): Promise<void> {

@@ -1,6 +1,6 @@
 /** The state folder: where it is, its permissions, whose it is, and the small files in it that name a running gateway. */
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -11,6 +11,7 @@ import { kernelPaths, presenceOfKernel } from '../keeper-protocol/keeper-file.js
 import { LockHeldError, ownerOf, type ProcessLock, takeProcessLock } from '../platform/process-lock.js';
 import { writeAtomically, writeForThisBoot } from '../platform/write-atomically.js';
 import { ServeError } from '../platform/bridge-error.js';
+import { readIfThere } from '../platform/missing-files.js';
 
 export const GatewayRecord = Type.Object({
   url: Type.String(),
@@ -153,7 +154,7 @@ export async function forgetToken(folder: string): Promise<void> {
 }
 
 export async function readToken(folder: string): Promise<string | null> {
-  const text = await readOrNull(path.join(folder, 'token'));
+  const text = await readIfThere(path.join(folder, 'token'));
   return text?.trim() || null;
 }
 
@@ -163,7 +164,7 @@ export async function writeGatewayRecord(folder: string, record: GatewayRecord):
 
 export async function readGatewayRecord(folder: string): Promise<GatewayRecord | null> {
   try {
-    const json: unknown = JSON.parse((await readOrNull(path.join(folder, 'gateway.json'))) ?? 'null');
+    const json: unknown = JSON.parse((await readIfThere(path.join(folder, 'gateway.json'))) ?? 'null');
     return Value.Check(GatewayRecord, json) ? json : null;
   } catch {
     return null;
@@ -174,14 +175,5 @@ export async function readGatewayRecord(folder: string): Promise<GatewayRecord |
 export async function removeGatewayRecord(folder: string, gatewayId: string): Promise<void> {
   if ((await readGatewayRecord(folder))?.gatewayId === gatewayId) {
     await rm(path.join(folder, 'gateway.json'), { force: true });
-  }
-}
-
-async function readOrNull(file: string): Promise<string | null> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
   }
 }

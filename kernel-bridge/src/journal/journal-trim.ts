@@ -8,6 +8,7 @@ import { listSegments, type SegmentName } from './segment-file.js';
 import { syncFolder, writeAtomically } from '../platform/write-atomically.js';
 import { indexFileName } from './stored-index.js';
 import { integer, isShaped, list, number, object, oneOf, type Shaped } from '../platform/shape.js';
+import { ifMissing } from '../platform/missing-files.js';
 
 export interface SegmentSize extends SegmentName {
   readonly bytes: number;
@@ -29,13 +30,8 @@ export interface Trim {
 export async function measureSegments(dir: string): Promise<SegmentSize[]> {
   const found = await Promise.all(
     (await listSegments(dir)).map(async segment => {
-      try {
-        const { size, mtimeMs } = await stat(join(dir, segment.file));
-        return [{ ...segment, bytes: size, writtenAt: mtimeMs }];
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-        throw error;
-      }
+      const found = await stat(join(dir, segment.file)).catch(ifMissing(null));
+      return found === null ? [] : [{ ...segment, bytes: found.size, writtenAt: found.mtimeMs }];
     })
   );
   return found.flat();
@@ -98,11 +94,7 @@ async function removeDamagedBefore(dir: string, firstSeq: number): Promise<void>
 }
 
 async function removeIfThere(file: string): Promise<void> {
-  try {
-    await unlink(file);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  }
+  await unlink(file).catch(ifMissing(undefined));
 }
 
 /**

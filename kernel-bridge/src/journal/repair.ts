@@ -24,6 +24,7 @@ import {
   writeRecord
 } from './record-codec.js';
 import { type GapRecord, RecordChannel } from './record.js';
+import { ifMissing } from '../platform/missing-files.js';
 
 export interface JournalCut {
   readonly segment: string;
@@ -221,13 +222,7 @@ async function freeName(wanted: string): Promise<string> {
 }
 
 async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
-    throw error;
-  }
+  return (await stat(path).catch(ifMissing(null))) !== null;
 }
 
 /** Looked at beyond the damaged record: enough to see that the next one is whole, unless it is very large. */

@@ -2,6 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { crc32c } from './record-codec.js';
 import { JournalError } from './journal-error.js';
+import { ifMissing } from '../platform/missing-files.js';
 
 export const SEGMENT_HEADER_BYTES = 32;
 
@@ -24,13 +25,7 @@ export function segmentFileName(firstSeq: number): string {
 
 /** Segments of a journal, oldest first; empty where the folder does not exist. */
 export async function listSegments(dir: string): Promise<SegmentName[]> {
-  let files: string[];
-  try {
-    files = await readdir(dir);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
-  }
+  const files = await readdir(dir).catch(ifMissing<string[]>([]));
   return files
     .flatMap(file => {
       const digits = NAME.exec(file)?.[1];

@@ -26,23 +26,14 @@ import {
 import { writeForThisBoot } from '../platform/write-atomically.js';
 import type { LaunchDescription } from './contract.js';
 import { KeeperError } from './keeper-error.js';
+import { readIfThere } from '../platform/missing-files.js';
 
-export interface KernelPaths {
-  readonly launch: string;
-  readonly keeper: string;
-  /** Held by the keeper for as long as it lives. */
-  readonly lock: string;
-  readonly connection: string;
-  readonly keeperLog: string;
-  readonly kernelLog: string;
-  readonly journal: string;
-}
-
-export function kernelPaths(kernelDir: string): KernelPaths {
+export function kernelPaths(kernelDir: string) {
   const file = (name: string): string => join(kernelDir, name);
   return {
     launch: file('launch.json'),
     keeper: file('keeper.json'),
+    /** Held by the keeper for as long as it lives. */
     lock: file('keeper.lock'),
     connection: file('connection.json'),
     keeperLog: file('keeper.log'),
@@ -88,13 +79,8 @@ const Launch = object(
 
 /** Null when there is no such file, or not a complete one. */
 export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord | null> {
-  let content: string;
-  try {
-    content = await readFile(kernelPaths(kernelDir).keeper, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
+  const content = await readIfThere(kernelPaths(kernelDir).keeper);
+  if (content === null) return null;
   try {
     const value: unknown = JSON.parse(content);
     return isShaped(KeeperRecord, value) ? value : null;

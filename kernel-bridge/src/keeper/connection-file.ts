@@ -31,20 +31,13 @@ const MAX_SOCKET_PATH = process.platform === 'darwin' ? 103 : 107;
 /** It has a buffer of 32 bytes for them. */
 const MAX_XEUS_ADDRESS = 31;
 
-export interface RunPaths {
-  readonly keeperSocket: string;
-  readonly agentSocket: string;
-  readonly resendSocket: string;
-  /** Without the number of the port. */
-  readonly zmqPrefix: string;
-}
-
 /** Throws `socket_path_too_long`. */
-export function runPaths(runDir: string): RunPaths {
+export function runPaths(runDir: string) {
   const paths = {
     keeperSocket: join(runDir, 'keeper.sock'),
     agentSocket: join(runDir, 'agent.sock'),
     resendSocket: join(runDir, 'resend.sock'),
+    /** Without the number of the port. */
     zmqPrefix: join(runDir, 'k')
   };
   const longest = Math.max(...Object.values(paths).map(path => Buffer.byteLength(path)));

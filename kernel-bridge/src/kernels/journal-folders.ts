@@ -7,6 +7,7 @@ import { FRESH_MS } from '../platform/process-identity.js';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { writeAtomically } from '../platform/write-atomically.js';
+import { ifMissing } from '../platform/missing-files.js';
 
 export interface JournalFolder {
   readonly kernelId: string;
@@ -29,13 +30,7 @@ export type IsKept = (kernelId: string, isEnded: boolean) => boolean;
 
 export async function findJournals(stateDir: string, isKept: IsKept = () => false): Promise<JournalFolder[]> {
   const kernels = path.join(stateDir, 'kernels');
-  let names: string[];
-  try {
-    names = await readdir(kernels);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
-  }
+  const names = await readdir(kernels).catch(ifMissing<string[]>([]));
   const found: JournalFolder[] = [];
   // One after the other: there may be hundreds, and nobody waits.
   for (const kernelId of names.sort()) {

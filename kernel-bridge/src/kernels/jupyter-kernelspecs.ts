@@ -45,12 +45,8 @@ export class JupyterKernelSpecs implements KernelSpecSource {
 
   async #read(name: string, resourceDir: string, dataFolder: string): Promise<KernelSpec | null> {
     const file = path.join(resourceDir, 'kernel.json');
-    let text: string;
-    try {
-      text = await readFile(file, 'utf8');
-    } catch {
-      return null;
-    }
+    const text = await readFile(file, 'utf8').catch(() => null);
+    if (text === null) return null;
     try {
       const json: unknown = JSON.parse(text);
       if (!Value.Check(KernelJson, json)) throw new Error(describe(json));

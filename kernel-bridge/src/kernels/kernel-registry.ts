@@ -217,14 +217,9 @@ export class KernelRegistry {
    */
   async adopt(): Promise<void> {
     const { stateDir, log } = this.options;
-    let names: string[];
-    try {
-      names = (await readdir(path.join(stateDir, 'kernels'))).filter(name => ID.test(name));
-    } catch {
-      return;
-    }
+    const names = await readdir(path.join(stateDir, 'kernels')).catch(() => []);
     await Promise.all(
-      names.map(async id => {
+      names.filter(isKernelId).map(async id => {
         try {
           await this.#adopt(id);
         } catch (error) {

@@ -3,7 +3,6 @@
  * may be absent, torn, or of another journal: then it is made anew. The first line is the hash of the second.
  */
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import {
@@ -14,6 +13,7 @@ import {
 } from '../journal/index.js';
 import { writeForThisBoot } from '../platform/write-atomically.js';
 import { Display, Execution, OutputWidget } from './execution.js';
+import { readIfThere } from '../platform/missing-files.js';
 
 export const INDEX_FILE = 'outputs.index';
 
@@ -53,13 +53,8 @@ export function witnessOf({ seq, timeNs, payload }: JournalRecord): Witness {
 
 /** What was saved, when it is of this journal; null when the index must be made anew. */
 export async function loadIndex(file: string, reader: JournalReader): Promise<SavedIndex | null> {
-  let text: string;
-  try {
-    text = await readFile(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
+  const text = await readIfThere(file);
+  if (text === null) return null;
   const [hash, body = ''] = text.split('\n', 2);
   if (hash !== hashOf(body)) return null;
   const saved: unknown = JSON.parse(body);

@@ -11,19 +11,20 @@
  * lives, and holds the lock until it has not done so for a while (`process-identity.ts`).
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { link, readFile, rm, writeFile } from 'node:fs/promises';
+import { link, rm, writeFile } from 'node:fs/promises';
 import {
   beat,
   beating,
   HEARTBEAT_MS,
   isForeign,
   nameOf,
-  presenceOf,
   type Presence,
+  presenceOf,
   type ProcessHost,
   processStart,
   thisHost
 } from './process-identity.js';
+import { readIfThere } from './missing-files.js';
 
 /** A process that holds a lock, or did. */
 export interface LockHolder {
@@ -83,7 +84,7 @@ export async function takeProcessLock(file: string, options: LockOptions = {}): 
       if (!(await tryLink(own, chain.next))) continue;
       // If the first file changed meanwhile, the chain that was read is no longer the lock.
       const first = chain.links[0];
-      if (first === undefined || (await contentOf(file)) === first.content) {
+      if (first === undefined || (await readIfThere(file)) === first.content) {
         return new HeldLock(
           file,
           [...chain.links.map(({ path }) => path), chain.next],
@@ -160,8 +161,8 @@ class HeldLock implements ProcessLock {
   async #isLost(): Promise<boolean> {
     try {
       return (
-        (await contentOf(this.#own)) !== this.content ||
-        (await contentOf(followerOf(this.file, this.content))) !== null
+        (await readIfThere(this.#own)) !== this.content ||
+        (await readIfThere(followerOf(this.file, this.content))) !== null
       );
     } catch {
       return false;
@@ -191,7 +192,7 @@ interface Chain {
 async function readChain(file: string): Promise<Chain> {
   const links: Chain['links'][number][] = [];
   for (let path = file; ;) {
-    const content = await contentOf(path);
+    const content = await readIfThere(path);
     if (content === null) return { links, next: path };
     links.push({ path, content, ...(await holderIn(content, path)) });
     path = followerOf(file, content);
@@ -218,15 +219,6 @@ async function holderIn(content: string, path: string): Promise<{ holder: LockHo
     // Half written: nobody holds it.
   }
   return { holder: { pid: 0 }, presence: 'ended' };
-}
-
-async function contentOf(path: string): Promise<string | null> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
 }
 
 /** A hard link fails when the name exists, and the file has its whole content from the first moment. */

@@ -1,10 +1,11 @@
 /** A list of records in a JSON file of the state folder, rewritten as a whole whenever it changes. */
-import { readFile, rename } from 'node:fs/promises';
+import { rename } from 'node:fs/promises';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import type { Logger } from 'pino';
 import { type OnWriteFault, RETRY_MS } from './retried-write.js';
 import { writeAtomically } from './write-atomically.js';
+import { readIfThere } from './missing-files.js';
 
 export interface StoredListOptions<S extends TSchema> {
   readonly file: string;
@@ -25,13 +26,8 @@ export class StoredList<S extends TSchema> {
   /** What was kept; a file that cannot be understood is put aside rather than overwritten. */
   async load(): Promise<readonly Static<S>[]> {
     const { file, name, record, log } = this.options;
-    let text: string;
-    try {
-      text = await readFile(file, 'utf8');
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-      throw error;
-    }
+    const text = await readIfThere(file);
+    if (text === null) return [];
     try {
       const json: unknown = JSON.parse(text);
       const shape = Type.Object({ version: Type.Literal(1), [name]: Type.Array(record) });

@@ -12,27 +12,7 @@ interface ListOptions extends StateOptions {
   readonly gaps?: true;
 }
 
-export interface ListedJournal {
-  readonly kernel: string;
-  readonly name: string | null;
-  readonly state: 'running' | 'ended';
-  /** ISO 8601; null while it runs. */
-  readonly endedAt: string | null;
-  readonly records: number;
-  readonly firstSeq: number;
-  readonly lastSeq: number;
-  readonly bytes: number;
-  readonly segments: number;
-  readonly firstTime: string | null;
-  readonly lastTime: string | null;
-  /** The other machine or container whose kernel this is; null: of this one. */
-  readonly host: string | null;
-  /** Records that were removed because of a limit, before `firstSeq`. */
-  readonly trimmed: number;
-  readonly damagedFiles: number;
-  /** Gap records; null when they were not counted. */
-  readonly gaps: number | null;
-}
+type ListedJournal = NonNullable<Awaited<ReturnType<typeof describe>>>;
 
 export function listCommand(streams: Streams): Command {
   return new Command('list')
@@ -53,11 +33,7 @@ export function listCommand(streams: Streams): Command {
 }
 
 /** Null for a journal that is removed meanwhile. */
-async function describe(
-  folder: JournalFolder,
-  withGaps: boolean,
-  signal: AbortSignal
-): Promise<ListedJournal | null> {
+async function describe(folder: JournalFolder, withGaps: boolean, signal: AbortSignal) {
   const reader = new JournalReader(folder.journalDir);
   const firstSeq = await reader.firstSeq();
   const lastSeq = await reader.lastSeq();
@@ -74,7 +50,9 @@ async function describe(
     kernel: folder.kernelId,
     name: folder.specName,
     state: folder.endedAt === null ? 'running' : 'ended',
+    /** The other machine or container whose kernel this is; null: of this one. */
     host: folder.elsewhere?.name ?? null,
+    /** ISO 8601; null while it runs. */
     endedAt: folder.endedAt === null ? null : new Date(folder.endedAt).toISOString(),
     records: lastSeq - firstSeq + 1,
     firstSeq,
@@ -83,8 +61,10 @@ async function describe(
     segments: folder.segments.length,
     firstTime: await timeAt(reader, firstSeq),
     lastTime: await timeAt(reader, lastSeq),
+    /** Records that were removed because of a limit, before `firstSeq`. */
     trimmed: notes.length === 0 ? 0 : firstSeq - 1,
     damagedFiles: folder.damaged.files,
+    /** Gap records; null when they were not counted. */
     gaps
   };
 }

@@ -1,11 +1,5 @@
 /** A journal record as people and programs get to see it. */
-import {
-  FROM_CLIENT,
-  gapOf,
-  type GapRecord,
-  type JournalRecord,
-  RecordChannel
-} from '../../journal/index.js';
+import { FROM_CLIENT, gapOf, type JournalRecord, RecordChannel } from '../../journal/index.js';
 import { decodeV1, JSON_PARTS, PART } from '../../jupyter/index.js';
 
 /** By `RecordChannel`. */
@@ -17,22 +11,9 @@ const CHANNELS: Readonly<Record<number, string>> = {
   15: 'bridge'
 };
 
-export interface RecordSummary {
-  readonly seq: number;
-  /** ISO 8601 with milliseconds, as the clock of the keeper's machine showed. */
-  readonly time: string;
-  readonly channel: string;
-  readonly fromClient: boolean;
-  /** Null for what is not a message that can be read. */
-  readonly msgType: string | null;
-  readonly msgId: string | null;
-  readonly parentId: string | null;
-  /** Of the payload. */
-  readonly bytes: number;
-  readonly gap: GapRecord | null;
-}
+export type RecordSummary = ReturnType<typeof summarize>;
 
-export function summarize(record: JournalRecord): RecordSummary {
+export function summarize(record: JournalRecord) {
   const gap = gapOf(record);
   const isOurs = record.channel === RecordChannel.bridge;
   const parts = isOurs ? [] : partsOf(record.payload);
@@ -40,12 +21,15 @@ export function summarize(record: JournalRecord): RecordSummary {
   const parent = parseObject(parts[PART.parentHeader]);
   return {
     seq: record.seq,
+    /** ISO 8601 with milliseconds, as the clock of the keeper's machine showed. */
     time: timeOf(record),
     channel: channelOf(record),
     fromClient: (record.channel & FROM_CLIENT) !== 0,
+    /** Null for what is not a message that can be read. */
     msgType: isOurs ? text(parseObject(record.payload)['type']) : text(header['msg_type']),
     msgId: text(header['msg_id']),
     parentId: text(parent['msg_id']),
+    /** Of the payload. */
     bytes: record.payload.length,
     gap
   };

@@ -6,15 +6,7 @@ import { type CommandErrorCode, interruptible, say, type Streams } from '../outp
 import { chooseJournal, type ChosenJournal, journalsOf, KERNEL_ARGUMENT } from './choose-journal.js';
 import { formatSize } from './quantities.js';
 
-interface VerifiedJournal {
-  readonly journal: string;
-  readonly records: number;
-  readonly gaps: number;
-  readonly bytes: number;
-  /** Bytes after the last whole record: being written now, or cut off by a crash and set aside at the next start. */
-  readonly unfinishedBytes: number;
-  readonly faults: readonly { segment: string; offset: number; seq: number; why: string }[];
-}
+type VerifiedJournal = Awaited<ReturnType<typeof verify>>;
 
 export function verifyCommand(streams: Streams): Command {
   return new Command('verify')
@@ -57,7 +49,7 @@ async function chosen(stateDir: string, asked: readonly string[]): Promise<Chose
   }));
 }
 
-export async function verify({ name, dir }: ChosenJournal, signal?: AbortSignal): Promise<VerifiedJournal> {
+export async function verify({ name, dir }: ChosenJournal, signal?: AbortSignal) {
   const reports: SegmentReport[] = [];
   for await (const report of verifySegments(dir, signal)) reports.push(report);
   const sum = (of: (report: SegmentReport) => number): number =>
@@ -67,6 +59,7 @@ export async function verify({ name, dir }: ChosenJournal, signal?: AbortSignal)
     records: sum(({ records }) => records),
     gaps: sum(({ gaps }) => gaps),
     bytes: sum(({ bytes }) => bytes),
+    /** Bytes after the last whole record: being written now, or cut off by a crash and set aside at the next start. */
     unfinishedBytes: reports.at(-1)?.unfinishedBytes ?? 0,
     faults: reports.flatMap(({ file, fault }) => (fault === null ? [] : [{ segment: file, ...fault }]))
   };

@@ -1,6 +1,6 @@
 /** `tpulab ssh-config`: an entry for ssh_config, so that VS Code, rsync and scp reach a remote by its name. */
 import { execFile, spawn } from 'node:child_process';
-import { mkdir, readFile, realpath } from 'node:fs/promises';
+import { mkdir, realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -11,6 +11,7 @@ import { CommandError, say, type Streams } from '../output.js';
 import type { StateOptions } from '../running-gateway.js';
 import { RemoteCalls } from './remote-calls.js';
 import { viaMaster } from '../../remotes/ssh/ssh-process.js';
+import { readIfThere } from '../../platform/missing-files.js';
 
 interface SshConfigOptions extends StateOptions {
   readonly write?: true;
@@ -88,21 +89,16 @@ async function entryOf(
 export async function writeEntry(folder: string, name: string, entry: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const ours = path.join(folder, OUR_FILE);
-  const others = (await text(ours)).split(/^(?=Host )/m).filter(one => !one.startsWith(`Host ${name}\n`));
+  const others = ((await readIfThere(ours)) ?? '')
+    .split(/^(?=Host )/m)
+    .filter(one => !one.startsWith(`Host ${name}\n`));
   const kept = others.map(one => one.trim()).filter(one => one !== '');
   await writeAtomically(ours, `${[...kept, entry].join('\n\n')}\n`);
   const config = path.join(folder, 'config');
-  const own = await text(config);
+  const own = (await readIfThere(config)) ?? '';
   // In front: after a Host line it would be for that host only.
   if (!own.split('\n').includes(INCLUDE))
     await writeAtomically(await realpath(config).catch(() => config), `${INCLUDE}\n\n${own}`);
-}
-
-async function text(file: string): Promise<string> {
-  return readFile(file, 'utf8').catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
-  });
 }
 
 export type RunSsh = (program: string, args: readonly string[]) => Promise<number>;

@@ -33,12 +33,6 @@ export interface MirrorBudgetOptions {
   readonly onFull?: () => void;
 }
 
-export interface MirrorUse {
-  readonly kernels: number;
-  readonly bytes: number;
-  readonly putAside: number;
-}
-
 /** What can be removed by itself. */
 interface Piece {
   readonly kernelId: string;
@@ -77,7 +71,7 @@ export class MirrorBudget {
     });
   }
 
-  async use(): Promise<MirrorUse> {
+  async use() {
     const pieces = await this.#pieces();
     return {
       kernels: new Set(pieces.filter(({ kind }) => kind === 'newest').map(({ kernelId }) => kernelId)).size,

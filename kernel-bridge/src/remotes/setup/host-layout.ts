@@ -18,30 +18,20 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SetupError } from './stage-reporter.js';
-import {
-  type Accelerator,
-  type Definition,
-  definitionNamed,
-  readDefinitions
-} from '../../environments/definition.js';
+import { type Accelerator, definitionNamed, readDefinitions } from '../../environments/definition.js';
 import type { HostFacts } from './probe-script.js';
 
 export const DEFAULT_FOLDER = '.tpulab';
 
 /** Relative to the folder; the scripts put the folder before them. */
-export interface HostLayout {
-  readonly bridge: string;
-  readonly node: string;
-  readonly uv: string;
-  readonly environments: string;
-}
+export type HostLayout = ReturnType<typeof hostLayout>;
 
 export interface HostTools {
   readonly node: ToolWheel;
   readonly uv: ToolWheel;
 }
 
-export function hostLayout(payload: Payload, tools: HostTools): HostLayout {
+export function hostLayout(payload: Payload, tools: HostTools) {
   return {
     bridge: `versions/${payload.name}`,
     node: `tools/${tools.node.folder}`,
@@ -125,18 +115,12 @@ export function pipPlatforms({ machine, glibc: [major, minor] }: Platform): stri
 }
 
 /** What a host is to have: the bridge, the tools and the environment, as this machine's bundle has them. */
-export interface SetupContext {
-  readonly payload: Payload;
-  /** Folder of environment descriptions and lock files in the bundle. */
-  readonly definitions: string;
-  readonly definition: Definition;
-  readonly tools: HostTools;
-  readonly layout: HostLayout;
-}
+export type SetupContext = Awaited<ReturnType<typeof readContext>>;
 
 /** @throws SetupError `setup_payload_missing` @throws EnvironmentError `env_unknown` */
-export async function readContext(environment: string, bundle: string | undefined): Promise<SetupContext> {
+export async function readContext(environment: string, bundle: string | undefined) {
   const payload = await readPayload(bundle);
+  // Descriptions and lock files in the bundle.
   const definitions = path.join(payload.folder, 'environments');
   const definition = definitionNamed(await readDefinitions(definitions), environment);
   const [node, uv] = await Promise.all([

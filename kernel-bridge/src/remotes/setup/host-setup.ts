@@ -97,22 +97,13 @@ async function equip(
   return (await install(shell, wanted, options)).equipped;
 }
 
-interface Installed {
-  readonly session: HostSession;
-  readonly facts: HostFacts;
-  readonly context: SetupContext;
-  readonly incoming: string;
-  readonly stages: StageReporter;
-  readonly equipped: EquippedHost;
-}
-
 /** @param check judges what runs there, before anything is sent */
 async function install(
   shell: RemoteShell,
   wanted: SetupOptions,
   options: HostSetupOptions,
   check: (facts: HostFacts, context: SetupContext) => void = () => undefined
-): Promise<Installed> {
+) {
   const stages = new StageReporter(wanted.onStage);
   const { facts, context } = await stages.run('check', async () => {
     const needed = await readContext(wanted.environment, options.payload);
@@ -155,25 +146,19 @@ function checkedText({ diskFreeBytes }: HostFacts, checks: readonly RemoteCheck[
     .join(', ');
 }
 
-interface Probed {
-  readonly facts: HostFacts;
-  /** Unix seconds here. */
-  readonly asked: number;
-  readonly now: number;
-  /** What a start-up file there prints. */
-  readonly noise: string | null;
-}
+type Probed = Awaited<ReturnType<typeof probe>>;
 
 async function probe(
   shell: RemoteShell,
   signal: AbortSignal,
   parts: readonly string[],
   { folder = DEFAULT_FOLDER, root = '', now = Date.now }: HostSetupOptions
-): Promise<Probed> {
+) {
   const asked = now() / 1000;
   const { stdout } = await shell.run(PROBE_SCRIPT, [folder, root, ...parts], { signal, timeoutMs: QUICK_MS });
   signal.throwIfAborted();
   const facts = parseFacts(stdout, shell.host);
+  // Unix seconds here, and what a start-up file there prints.
   return { facts, asked, now: now() / 1000, noise: shell.noise ?? null };
 }
 
