@@ -1,4 +1,5 @@
 /** The clients of one kernel: who is attached, and passing on what its keeper pushes. */
+import type { ClientEvent } from '@tpulab/protocol';
 import path from 'node:path';
 import type { Duplex } from 'node:stream';
 import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
@@ -41,12 +42,7 @@ const LEASES_AT_RISK =
 const LEASES_LOST = 'leases.json cannot be read; the subshells it named stay until the kernel ends';
 
 /** A change of one client, for `/bridge/v1/events`. */
-export interface ClientChange {
-  readonly kernelId: string;
-  readonly sessionId: string;
-  readonly state: FeedState;
-  readonly pending: number;
-}
+export type ClientChange = Omit<ClientEvent, 'topic'>;
 
 export interface KernelChannelsOptions {
   readonly kernel: Kernel;

@@ -1,4 +1,5 @@
 /** A gateway that some process serves, found by the files in its state folder. */
+import { KernelModel } from '../kernels/kernel-model.js';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
@@ -29,18 +30,7 @@ const SHUTDOWN_MS = 60_000;
 const RESTART_MS = 180_000;
 
 /** What the commands need of the kernels. */
-const Kernels = Type.Array(
-  Type.Object({
-    id: Type.String(),
-    name: Type.String(),
-    execution_state: Type.String(),
-    connections: Type.Integer(),
-    last_activity: Type.String(),
-    reason: Type.Optional(Type.String()),
-    last_end: Type.Optional(Type.String()),
-    journal_fault: Type.Optional(Type.String())
-  })
-);
+const Kernels = Type.Array(Type.Object({ ...KernelModel.properties, last_activity: Type.String() }));
 const Sessions = Type.Array(Type.Object({ path: Type.String(), kernel: Type.Object({ id: Type.String() }) }));
 
 export interface Ask {

@@ -28,6 +28,7 @@ const IndexFile = Type.Object({
     throughSeq: Type.Integer({ minimum: 1 }),
     kernelSession: Type.Union([Type.String(), Type.Null()]),
     restartSeq: Type.Integer({ minimum: 0 }),
+    /** Absent in the file of an earlier version. */
     processSeq: Type.Optional(Type.Integer({ minimum: 0 })),
     forgotten: Type.Integer({ minimum: 0 }),
     forgotDisplays: Type.Boolean(),
@@ -38,10 +39,9 @@ const IndexFile = Type.Object({
   })
 });
 
-export interface SavedIndex {
-  readonly state: IndexState;
-  readonly witness: Witness;
-}
+type SavedIndex = Static<typeof IndexFile>;
+/** The whole state of an index. */
+export type IndexState = SavedIndex['state'];
 
 /** Time, size and header tell records apart; the buffers of a widget need not be gone through for it. */
 const WITNESS_BYTES = 4096;
@@ -90,18 +90,3 @@ export interface IndexLimits {
 }
 
 export const INDEX_LIMITS: IndexLimits = { executions: 10_000, displays: 20_000, widgets: 1000 };
-
-/** The whole state, for the index file. */
-export interface IndexState {
-  readonly throughSeq: number;
-  readonly kernelSession: string | null;
-  readonly restartSeq: number;
-  /** Absent in the file of an earlier version. */
-  readonly processSeq?: number;
-  readonly forgotten: number;
-  readonly forgotDisplays: boolean;
-  readonly executions: readonly Execution[];
-  readonly displays: readonly Display[];
-  readonly widgets: readonly OutputWidget[];
-  readonly captures: readonly (readonly [string, readonly string[]])[];
-}

@@ -6,10 +6,9 @@ import { isPlainPath } from '../platform/socket-folder.js';
 import { plainText } from '../platform/plain-text.js';
 import { RemoteGateway } from './remote-gateway.js';
 import { RemoteProblem } from './remote-error.js';
-import { SshMaster } from './ssh/master.js';
+import { type MasterOptions, SshMaster } from './ssh/master.js';
 import { forwardRefused } from './ssh/explain.js';
 import { shellCommand, SshShell } from './ssh/ssh-shell.js';
-import type { SshTarget } from './ssh/ssh-config.js';
 import { deadline } from '../platform/waiting.js';
 import { createInterface } from 'node:readline';
 import { SshProcess, viaMaster } from './ssh/ssh-process.js';
@@ -20,14 +19,8 @@ const LOOK_MS = 100;
 /** `sun_path` of Linux without its closing zero. */
 const SOCKET_PATH_BYTES = 107;
 
-export interface LinkOptions {
-  readonly program: string;
-  readonly target: SshTarget;
-  readonly controlPath: string;
+export interface LinkOptions extends MasterOptions {
   readonly socketPath: string;
-  readonly askpass: Readonly<Record<string, string>> | null;
-  readonly log: (line: string) => void;
-  readonly signal: AbortSignal;
 }
 
 export class RemoteLink implements AsyncDisposable {
