@@ -42,30 +42,19 @@ __all__ = [
     "watch",
 ]
 
-_HOMES = {
-    "DeviceMonitor": "tpulab.widgets",
-    "__version__": "tpulab.telemetry.version",
-    "Hyper": "tpulab.control.hyperparameters",
-    "HyperparameterError": "tpulab.control.hyperparameters",
-    "Replay": "tpulab.control.run_log",
-    "ReplayError": "tpulab.control.run_log",
-    "Step": "tpulab.loops",
-    "StepTimeline": "tpulab.widgets",
-    "Steps": "tpulab.loops",
-    "TrainingControls": "tpulab.widgets",
-    "TrainingRun": "tpulab.training.run",
-    "hyper": "tpulab.control.hyperparameters",
-    "into_optax": "tpulab.control.adapters",
-    "live": "tpulab.widgets.live_widget",
-    "metric": "tpulab.loops",
-    "preflight": "tpulab.check.cell",
-    "replay": "tpulab.control.run_log",
-    "run": "tpulab.training.run",
-    "status": "tpulab.status",
-    "step": "tpulab.loops",
-    "steps": "tpulab.loops",
-    "watch": "tpulab.loops",
+_MODULES = {
+    "tpulab.check.cell": ("preflight",),
+    "tpulab.control.adapters": ("into_optax",),
+    "tpulab.control.hyperparameters": ("Hyper", "HyperparameterError", "hyper"),
+    "tpulab.control.run_log": ("Replay", "ReplayError", "replay"),
+    "tpulab.loops": ("Step", "Steps", "metric", "step", "steps", "watch"),
+    "tpulab.status": ("status",),
+    "tpulab.telemetry.version": ("__version__",),
+    "tpulab.training.run": ("TrainingRun", "run"),
+    "tpulab.widgets": ("DeviceMonitor", "StepTimeline", "TrainingControls"),
+    "tpulab.widgets.live_widget": ("live",),
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

@@ -7,13 +7,12 @@ of `with step()` is the block. `tpulab.figures.spans` says how its time is split
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
 from tpulab.agent.process_agent import current_agent
-from tpulab.measure.loop_exit import LoopGuard, length_of
+from tpulab.measure.loop_exit import LoopGuard, MeasuredLoop
 from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.tracked_run import TrackedRun, step_runs
 from tpulab.telemetry.plain import whole_number
@@ -21,36 +20,14 @@ from tpulab.telemetry.plain import whole_number
 T = TypeVar("T")
 
 
-class Steps(Iterator[T], Generic[T]):
+class Steps(MeasuredLoop[TrackedRun], Iterator[T], Generic[T]):
     """Iterates over `iterable` and measures each turn of the loop as one step of a run."""
 
     def __init__(
         self, iterable: Iterable[T], name: str | None, total: int | None, watch: Callable[[], Any] | None
     ) -> None:
-        self._iterable = iterable
+        super().__init__(iterable, total, watch)
         self._name = name
-        self._total = total
-        self._watch = watch
-        self._items: Iterator[T] | None = None
-        self._tracked: TrackedRun | None = None
-        self._guard: LoopGuard | None = None
-        self._exhausted = False
-
-    def __iter__(self) -> Steps[T]:
-        if self._exhausted:
-            # A second loop over the same object is a new run, as it is a new pass over the iterable.
-            self._exhausted, self._items, self._tracked = False, None, None
-        return self
-
-    def __len__(self) -> int:
-        length = length_of(self._iterable)
-        if length is None:
-            # A TypeError, which `list` and `tqdm` take for "not known".
-            raise TypeError("the length of the iterable of tpulab.steps is unknown")
-        return length
-
-    def __bool__(self) -> bool:
-        return True
 
     def __next__(self) -> T:
         tracked = self._tracked
@@ -62,7 +39,7 @@ class Steps(Iterator[T], Generic[T]):
         try:
             if self._items is None:
                 self._items = iter(self._iterable)
-            item = next(self._items)
+            item: T = next(self._items)
         except StopIteration:
             self._exhausted = True
             tracked.end("finished")
@@ -72,11 +49,6 @@ class Steps(Iterator[T], Generic[T]):
             raise
         tracked.clock.body()
         return item
-
-    def watch(self, output: Any) -> None:
-        """Names an output (array or tree of arrays) of the running step, to measure its device time."""
-        if self._tracked is not None:
-            self._tracked.clock.watch(output)
 
     def metric(self, **values: Any) -> None:
         """Records numbers of the running step, such as `loss=loss`. Arrays are read when they are ready."""
@@ -89,22 +61,11 @@ class Steps(Iterator[T], Generic[T]):
             self._tracked.end("finished")
 
     def _begin_run(self, frame: FrameType) -> TrackedRun:
-        total = self._total if self._total is not None else length_of(self._iterable)
-        tracked = TrackedRun(current_agent().tracker, self._name, total, frame)
-        self._guard = LoopGuard(tracked, frame.f_code)
-        tracked.on_end = disarm(weakref.ref(self))
+        tracked = TrackedRun(current_agent().tracker, self._name, self._length(), frame)
+        self._guard = LoopGuard(tracked.end, frame.f_code)
+        tracked.on_end = self._disarms()
         self._tracked = tracked
         return tracked
-
-    def _end_step(self, tracked: TrackedRun) -> None:
-        if self._watch is not None:
-            try:
-                tracked.clock.watch_at_end(self._watch())
-            except Exception as error:
-                # The user's loop goes on without it; once is enough to say so.
-                self._watch = None
-                tracked.tracker.warn("the `watch` of tpulab.steps failed and is not called again: %r", error)
-        tracked.clock.end()
 
 
 class Step:
@@ -184,14 +145,3 @@ def metric(**values: Any) -> None:
     clock = innermost_clock()
     if clock is not None:
         clock.metric(values)
-
-
-def disarm(steps: weakref.ref[Steps[Any]]) -> Callable[[], None]:
-    """Removes the guard of a loop whose run has ended, so that no finalizer runs late."""
-
-    def drop() -> None:
-        loop = steps()
-        if loop is not None:
-            loop._guard = None
-
-    return drop

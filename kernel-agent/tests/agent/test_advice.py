@@ -13,7 +13,7 @@ import pytest
 import tpulab
 from keeper_double import KeeperDouble
 from tpulab.agent.backend_advice import advise_on_backend
-from tpulab.compile.shape_buckets import bucket_advice, buckets
+from tpulab.compile.reason import bucket_advice, buckets
 from tpulab.measure.sync_watch import STEPS_IN_A_ROW
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.messages import DevicesMessage

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tpulab.agent.spawn_advice import warn_of_spawn
+from tpulab.agent.backend_advice import warn_of_spawn
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.cells import Cell, CellRegister
 

@@ -18,7 +18,7 @@ from tpulab.compile import lazy_watch
 from tpulab.compile.lazy_compilation import LazyReasons
 from tpulab.compile.lazy_watch import LazyWatch
 from tpulab.measure.thread_state import thread_state
-from tpulab.runtimes.lazy_runtime import Execution, Launch, Read, Value
+from tpulab.runtimes.torch_xla_runtime import Execution, Launch, Read, Value
 from tpulab.telemetry.messages import DevicesMessage
 
 

@@ -9,10 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tpulab.control import last_checkpoint as reading
 from tpulab.control import run_log
-from tpulab.control.last_checkpoint import last_checkpoint
-from tpulab.control.run_log import RunLog
+from tpulab.control import run_log as reading
+from tpulab.control.run_log import RunLog, last_checkpoint
 
 
 def test_a_week_of_figures_takes_some_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

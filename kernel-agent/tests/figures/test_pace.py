@@ -22,8 +22,7 @@ import tpulab
 from keeper_double import KeeperDouble
 from tpulab.compile.flop_count import count_flops
 from tpulab.compile.programs import Programs, call_key
-from tpulab.figures.pace import Effort, Pace, Program, goodput
-from tpulab.figures.peak_flops import PEAK_FLOPS, PEAK_VARIABLE, peak_flops
+from tpulab.figures.pace import PEAK_FLOPS, PEAK_VARIABLE, Effort, Pace, Program, goodput, peak_flops
 from tpulab.figures.spans import StepSplit
 from tpulab.figures.totals import Figures, RunTotals
 from tpulab.measure import step_clock

@@ -13,8 +13,7 @@ import zmq
 
 from keeper_double import PATIENCE_S, wait_until
 from kernel_process import LAUNCHER, KernelProcess
-from tpulab.launcher.queue_alarm import QueueAlarm
-from tpulab.launcher.send_ring import SendRing
+from tpulab.launcher.send_ring import QueueAlarm, SendRing
 
 MIB = 1024 * 1024
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from keeper_double import wait_until
-from tpulab.measure import trace_folders, xla_profile
+from tpulab.measure import xla_profile
 from tpulab.measure.xla_profile import Operation, ProfileError, capture, summary
 
 
@@ -79,7 +79,7 @@ def test_the_newest_trace_stays_until_the_process_ends_and_none_after_it(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = (
         "import tempfile; tempfile.tempdir = {folder!r}\n"
-        "from tpulab.measure.trace_folders import new_folder\n"
+        "from tpulab.measure.xla_profile import new_folder\n"
         "new_folder(); (new_folder() / 'trace').touch()\n"
         "print(len(list(__import__('pathlib').Path({folder!r}).iterdir())))\n{end}"
     )
@@ -94,9 +94,9 @@ def test_the_newest_trace_stays_until_the_process_ends_and_none_after_it(
     assert not list(tmp_path.iterdir()), "left after the process had ended"
     run("import os, sys; sys.stdout.flush(); os.kill(os.getpid(), 9)")
     assert len(list(tmp_path.iterdir())) == 1
-    assert trace_folders.new_folder().name.startswith(f"tpulab-profile-{os.getpid()}-")
+    assert xla_profile.new_folder().name.startswith(f"tpulab-profile-{os.getpid()}-")
     assert len(list(tmp_path.iterdir())) == 1, "what a killed process left is still there"
-    trace_folders.remove_all()
+    xla_profile.remove_all()
     assert not list(tmp_path.iterdir())
 
 

@@ -11,7 +11,7 @@ import pytest
 import tpulab
 from keeper_double import KeeperDouble
 from tpulab.agent.agent import Agent
-from tpulab.figures.peak_flops import PEAK_FLOPS
+from tpulab.figures.pace import PEAK_FLOPS
 from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
 from tpulab.telemetry.messages import DevicesMessage
 

@@ -16,9 +16,8 @@ from slice_process import SliceProcess
 from tpulab.control.command import Command
 from tpulab.control.controller import Controller, ControlListener
 from tpulab.control.hyperparameters import Hyperparameters
-from tpulab.slice.host_compilations import GRACE_S, HostCompilations
 from tpulab.slice.host_steps import HostSteps, in_words, straggler
-from tpulab.slice.reports import KEPT_MESSAGES, KEPT_RUNS, HostRuns
+from tpulab.slice.reports import GRACE_S, KEPT_MESSAGES, KEPT_RUNS, HostCompilations, HostRuns
 from tpulab.slice.spec import SliceSpec
 
 LOOP = """

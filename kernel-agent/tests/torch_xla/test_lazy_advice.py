@@ -11,8 +11,7 @@ import torch
 import torch_xla
 import tpulab
 from keeper_double import KeeperDouble
-from tpulab.measure.lazy_syncs import SUSPICIOUS
-from tpulab.measure.sync_watch import STEPS_IN_A_ROW
+from tpulab.measure.sync_watch import STEPS_IN_A_ROW, SUSPICIOUS
 
 pytestmark = pytest.mark.usefixtures("agent")
 STEPS = STEPS_IN_A_ROW + SUSPICIOUS + 10

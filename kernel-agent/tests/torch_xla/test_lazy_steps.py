@@ -323,4 +323,4 @@ def test_a_loop_that_nobody_annotated_is_seen_by_its_launches(
 def test_the_ways_to_start_processes_are_those_that_are_watched(agent: Agent) -> None:
     assert agent.lazy is not None
     for found in (torch_xla.launch, xla_multiprocessing.spawn):
-        assert hasattr(found, "_tpulab_warns"), "torch_xla has changed: adapt tpulab/agent/spawn_advice.py"
+        assert hasattr(found, "_tpulab_warns"), "torch_xla has changed: adapt tpulab/agent/backend_advice.py"

@@ -21,10 +21,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tpulab.agent.asked import AskedOfKernel
-from tpulab.agent.backend_advice import advise_on_backend
+from tpulab.agent.backend_advice import advise_on_backend, warn_of_spawn
 from tpulab.agent.control_link import ControlLink
 from tpulab.agent.keeper_socket import KeeperSocket
-from tpulab.agent.spawn_advice import warn_of_spawn
 from tpulab.agent.text_report import TextReport
 from tpulab.compile.lazy_watch import LazyWatch
 from tpulab.compile.torch_watch import TorchWatch

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 from tpulab.agent.agent import Agent
 from tpulab.measure.tracked_run import on_cell_end
+from tpulab.telemetry.cells import notebook_shell
 
 SOCKET_VARIABLE = "TPULAB_AGENT_SOCKET"
 #: Set to the pid of the process that reports, so that programs started from a cell print text instead.
@@ -43,9 +43,8 @@ def current_agent() -> Agent:
             None if _forked else _socket_path(), silent=_forked or os.environ.get(TEXT_VARIABLE) == "0"
         )
         _agent.start()
-        get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
-        if callable(get_ipython) and not _forked:
-            _attach(_agent, get_ipython())
+        if not _forked:
+            _attach(_agent, notebook_shell())
     return _agent
 
 

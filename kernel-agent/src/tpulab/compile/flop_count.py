@@ -17,25 +17,8 @@ from typing import Any
 
 _ELEMENTWISE = frozenset(
     [
-        *(
-            "add",
-            "sub",
-            "mul",
-            "div",
-            "rem",
-            "pow",
-            "integer_pow",
-            "square",
-            "max",
-            "min",
-            "neg",
-            "abs",
-            "sign",
-            "clamp",
-            "atan2",
-            "scatter-add",
-            "scatter_add",
-        ),
+        *("add", "sub", "mul", "div", "rem", "pow", "integer_pow", "square", "max", "min", "neg", "abs"),
+        *("sign", "clamp", "atan2", "scatter-add", "scatter_add"),
         *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "log", "log1p", "expm1", "add_any"),
         *("asin", "acos", "atan", "asinh", "acosh", "atanh", "lgamma", "digamma", "igamma", "bessel_i0e"),
         *("sin", "cos", "tan", "sinh", "cosh", "tanh", "logistic", "erf", "erfc", "erf_inv"),

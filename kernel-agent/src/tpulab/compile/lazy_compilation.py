@@ -14,10 +14,17 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from tpulab.compile.batch_advice import advise_on_batch
-from tpulab.compile.compilation import compile_message
-from tpulab.compile.reason import FIRST, UNKNOWN, Difference, find_differences, reason_of, weight_of
-from tpulab.compile.shape_buckets import Shape, bucket_advice
+from tpulab.compile.compilation import advise_on_batch, compile_message
+from tpulab.compile.reason import (
+    FIRST,
+    UNKNOWN,
+    Difference,
+    Shape,
+    bucket_advice,
+    find_differences,
+    reason_of,
+    weight_of,
+)
 from tpulab.compile.signatures import Leaf, Signature
 from tpulab.telemetry.cells import CellRegister
 from tpulab.telemetry.locations import find_location, is_user_frame

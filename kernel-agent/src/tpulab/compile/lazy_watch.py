@@ -15,13 +15,12 @@ from typing import Any
 
 from tpulab.compile.lazy_compilation import LazyCompilation, LazyReasons
 from tpulab.measure.auto_steps import AutoSteps
-from tpulab.measure.lazy_syncs import LazySyncs
 from tpulab.measure.runs import Run
 from tpulab.measure.step_clock import innermost_clock
-from tpulab.measure.sync_watch import SyncWatch
+from tpulab.measure.sync_watch import LazySyncs, SyncWatch
 from tpulab.measure.thread_state import ThreadState, thread_state
 from tpulab.measure.tracker import Tracker
-from tpulab.runtimes.lazy_runtime import Launch, LazyRuntime
+from tpulab.runtimes.torch_xla_runtime import Launch, TorchXlaRuntime
 from tpulab.telemetry.clocks import now_ns, unix_ahead_ns
 
 #: A launch that takes longer than this, and compiles, is told while it goes on.
@@ -33,7 +32,7 @@ class LazyWatch:
 
     def __init__(
         self,
-        runtime: LazyRuntime,
+        runtime: TorchXlaRuntime,
         tracker: Tracker,
         auto: AutoSteps,
         syncs: SyncWatch,

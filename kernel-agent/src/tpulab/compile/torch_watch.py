@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tpulab.compile.batch_advice import advise_on_batch
-from tpulab.compile.compilation import compile_message
+from tpulab.compile.compilation import advise_on_batch, compile_message
 from tpulab.compile.reason import FIRST, Difference, reason_of
 from tpulab.compile.torch_guards import reason_of_guard
 from tpulab.figures.pace import Program
@@ -29,7 +28,7 @@ from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.thread_state import thread_state
 from tpulab.measure.tracker import Tracker
 from tpulab.runtimes.import_hook import AfterImport
-from tpulab.runtimes.torch_runtime import EagerRuntime
+from tpulab.runtimes.torch_runtime import TorchRuntime
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.locations import find_location
 from tpulab.telemetry.messages import CodeLocation, CompileMessage, CompileReason
@@ -68,7 +67,7 @@ class TorchWatch:
     """Of one tracker. `next_id` numbers the compilations of the process."""
 
     def __init__(
-        self, runtime: EagerRuntime, tracker: Tracker, auto: AutoSteps, next_id: Callable[[], int]
+        self, runtime: TorchRuntime, tracker: Tracker, auto: AutoSteps, next_id: Callable[[], int]
     ) -> None:
         self._runtime = runtime
         self._tracker = tracker

@@ -15,8 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tpulab.compile.batch_advice import advise_on_batch
-from tpulab.compile.compilation import Compilation, describe
+from tpulab.compile.compilation import Compilation, advise_on_batch, describe
 from tpulab.compile.flop_count import count_flops
 from tpulab.compile.programs import Programs
 from tpulab.compile.reason import ReasonFinder

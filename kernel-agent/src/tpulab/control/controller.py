@@ -205,42 +205,44 @@ class Controller:
         self._reached = step
         if self._is_quiet(step):
             return True
-        ends = now_ns() + int(HOLD_S * 1e9)
-        while self._is_held(step, ends):
-            self._news.wait(PAUSE_TURN_S)
-            self._news.clear()
-        self._due(step)
-        if self.state == "paused":
-            began = now_ns()
-            try:
-                while self.state == "paused":
-                    self._news.wait(PAUSE_TURN_S)
-                    self._news.clear()
-                    self._listener.waits()
-                    self._drain(step)
-            finally:
-                self._listener.band("pause", began, step, self.state == "paused")
-        return not self.stops or self._stops_later(step)
+        # Nothing in it is waited for by an event loop, so it runs to its end here.
+        work = self._at_boundary(step, self._wait, awaits=False)
+        try:
+            work.send(None)
+        except StopIteration as done:
+            return bool(done.value)
+        work.close()
+        raise RuntimeError("a boundary between two steps was not passed")
 
     async def boundary_async(self, step: int) -> bool:
         """Like `boundary`, for `async for`: other tasks of the event loop go on during a pause."""
         self._reached = step
-        if self._is_quiet(step):
-            return True
+        return self._is_quiet(step) or await self._at_boundary(step, _sleep, awaits=True)
+
+    async def _at_boundary(self, step: int, wait: Callable[[], Awaitable[None]], *, awaits: bool) -> bool:
+        """`wait` returns after a while, or when there is news; `awaits`: handlers may be coroutines."""
         ends = now_ns() + int(HOLD_S * 1e9)
         while self._is_held(step, ends):
-            await asyncio.sleep(ASYNC_TURN_S)
-        await self._due_async(step)
+            await wait()
+        while self._replay and self._replay[0].step <= step:
+            await self._apply(self._replayed(), step, awaits=awaits)
+        if self._needs_checkpoint(step):
+            await self._apply(self._own_checkpoint(step), step, awaits=awaits)
+        await self._drain(step, awaits=awaits)
         if self.state == "paused":
             began = now_ns()
             try:
                 while self.state == "paused":
-                    # Polled: the event loop may be another one each time, and a thread cannot wake it.
-                    await asyncio.sleep(ASYNC_TURN_S)
-                    await self._drain_async(step)
+                    await wait()
+                    self._listener.waits()
+                    await self._drain(step, awaits=awaits)
             finally:
                 self._listener.band("pause", began, step, self.state == "paused")
         return not self.stops or self._stops_later(step)
+
+    async def _wait(self) -> None:
+        self._news.wait(PAUSE_TURN_S)
+        self._news.clear()
 
     def finish(self, event: ControlEvent, reason: str) -> None:
         """The run is over: what waits expires. Idempotent."""
@@ -285,20 +287,6 @@ class Controller:
         at = self._waiting[0].at
         return at is None or at <= step or self.state == "paused"
 
-    def _due(self, step: int) -> None:
-        while self._replay and self._replay[0].step <= step:
-            self._apply(self._replayed(), step)
-        if self._needs_checkpoint(step):
-            self._apply(self._own_checkpoint(step), step)
-        self._drain(step)
-
-    async def _due_async(self, step: int) -> None:
-        while self._replay and self._replay[0].step <= step:
-            await self._apply_async(self._replayed(), step)
-        if self._needs_checkpoint(step):
-            await self._apply_async(self._own_checkpoint(step), step)
-        await self._drain_async(step)
-
     def _own_checkpoint(self, step: int) -> Command:
         # Also when it fails: the next one is due later.
         self.checkpointed = step
@@ -308,10 +296,10 @@ class Controller:
         logged = self._replay.popleft()
         return Command(logged.action, logged.name, logged.value, self._run_id, "replay")
 
-    def _drain(self, step: int) -> None:
+    async def _drain(self, step: int, *, awaits: bool) -> None:
         self._await_stop()
         while self._is_due(step):
-            self._apply(self._waiting.popleft(), step)
+            await self._apply(self._waiting.popleft(), step, awaits=awaits)
 
     def _await_stop(self) -> None:
         """A stop shows in the state a moment before its command waits; without it the loop would end and the
@@ -320,42 +308,22 @@ class Controller:
             with self._lock:
                 return
 
-    async def _drain_async(self, step: int) -> None:
-        self._await_stop()
-        while self._is_due(step):
-            await self._apply_async(self._waiting.popleft(), step)
-
-    def _apply(self, command: Command, step: int) -> None:
+    async def _apply(self, command: Command, step: int, *, awaits: bool) -> None:
         if command.action not in _HANDLED:
             self._apply_at_once(command, step)
             return
         began = now_ns()
         try:
             result = self._call(command, step)
-            if inspect.isawaitable(result):
+            if inspect.isawaitable(result) and not awaits:
                 _discard(result)
                 raise TypeError("its function is a coroutine: use `async for … in run.steps(…)`")
-        except Exception as error:
-            self._failed(command, step, began, error)
-        except BaseException:
-            self._interrupted(command, step, began)
-            raise
-        else:
-            self._done(command, step, began, result)
-
-    async def _apply_async(self, command: Command, step: int) -> None:
-        if command.action not in _HANDLED:
-            self._apply_at_once(command, step)
-            return
-        began = now_ns()
-        try:
-            result = self._call(command, step)
             if inspect.isawaitable(result):
-                result = await _awaited(result)
+                result = await result
         except Exception as error:
-            self._failed(command, step, began, error)
+            self._failed(command, step, began, _words(error))
         except BaseException:
-            self._interrupted(command, step, began)
+            self._failed(command, step, began, "It was interrupted.")
             raise
         else:
             self._done(command, step, began, result)
@@ -403,15 +371,11 @@ class Controller:
             command.message("applied", step=step, reason=said, duration_ms=(now_ns() - began) / 1e6)
         )
 
-    def _failed(self, command: Command, step: int, began: int, error: Exception) -> None:
+    def _failed(self, command: Command, step: int, began: int, why: str) -> None:
         self._listener.band(command.action, began, step, True)
         self._listener.told(
-            command.message("failed", step=step, reason=_words(error), duration_ms=(now_ns() - began) / 1e6)
+            command.message("failed", step=step, reason=why, duration_ms=(now_ns() - began) / 1e6)
         )
-
-    def _interrupted(self, command: Command, step: int, began: int) -> None:
-        self._listener.band(command.action, began, step, True)
-        self._listener.told(command.message("failed", step=step, reason="It was interrupted."))
 
     def _move(self, event: ControlEvent) -> None:
         with self._lock:
@@ -447,5 +411,6 @@ def _discard(result: Any) -> None:
         close()
 
 
-async def _awaited(result: Awaitable[Any]) -> Any:
-    return await result
+async def _sleep() -> None:
+    # Polled: the event loop may be another one each time, and a thread cannot wake it.
+    await asyncio.sleep(ASYNC_TURN_S)

@@ -11,40 +11,15 @@ ControlState = Literal[
 #: `resume`: it was applied; `end`, `fail`: the run is over, `stopped` when somebody has asked for that.
 ControlEvent = Literal["start", "begin", "ask_pause", "pause", "resume", "ask_stop", "end", "fail"]
 
+#: Whatever else may happen to a run that has not been asked to stop.
+_GOES_ON: dict[ControlEvent, ControlState] = {"ask_stop": "stopping", "end": "finished", "fail": "failed"}
+_STEPS: dict[ControlEvent, ControlState] = {"ask_pause": "pausing", **_GOES_ON}
 TRANSITIONS: dict[ControlState, dict[ControlEvent, ControlState]] = {
-    "idle": {
-        "start": "starting",
-        "ask_pause": "pausing",
-        "ask_stop": "stopping",
-        "end": "finished",
-        "fail": "failed",
-    },
-    "starting": {
-        "start": "starting",
-        "begin": "running",
-        "ask_pause": "pausing",
-        "ask_stop": "stopping",
-        "end": "finished",
-        "fail": "failed",
-    },
-    "running": {
-        "start": "running",
-        "begin": "running",
-        "ask_pause": "pausing",
-        "ask_stop": "stopping",
-        "end": "finished",
-        "fail": "failed",
-    },
-    "pausing": {
-        "start": "pausing",
-        "begin": "pausing",
-        "pause": "paused",
-        "resume": "running",
-        "ask_stop": "stopping",
-        "end": "finished",
-        "fail": "failed",
-    },
-    "paused": {"resume": "running", "ask_stop": "stopping", "end": "finished", "fail": "failed"},
+    "idle": {"start": "starting", **_STEPS},
+    "starting": {"start": "starting", "begin": "running", **_STEPS},
+    "running": {"start": "running", "begin": "running", **_STEPS},
+    "pausing": {"start": "pausing", "begin": "pausing", "pause": "paused", "resume": "running", **_GOES_ON},
+    "paused": {"resume": "running", **_GOES_ON},
     "stopping": {"start": "stopping", "begin": "stopping", "end": "stopped", "fail": "failed"},
     # A run whose cell is run again goes on.
     "stopped": {"start": "starting"},

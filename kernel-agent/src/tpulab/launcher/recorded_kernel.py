@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,46 @@ from traitlets import Int, default
 
 from tpulab.launcher.kernel_io import report_crashes, send_well_formed
 from tpulab.launcher.lossless_iopub import LosslessKernelApp
-from tpulab.launcher.queue_alarm import ALARM_VARIABLE, DEFAULT_ALARM_BYTES, QueueAlarm
-from tpulab.launcher.recorded_socket import RecordedSocket, record
 from tpulab.launcher.resend_socket import ResendSocket
-from tpulab.launcher.send_ring import CHANNELS, DEFAULT_LIMIT_BYTES, SendRing
+from tpulab.launcher.send_ring import (
+    ALARM_VARIABLE,
+    CHANNELS,
+    DEFAULT_ALARM_BYTES,
+    DEFAULT_LIMIT_BYTES,
+    QueueAlarm,
+    SendRing,
+)
+
+
+class RecordedSocket(zmq.Socket[Any]):
+    """Made of an existing socket by `record`, because ipykernel makes its sockets itself."""
+
+    # pyzmq lets only attributes be set that the class has; any other name is taken for an option of libzmq.
+    ring: SendRing | None = None
+    channel: str = ""
+
+    def send_multipart(
+        self, msg_parts: Sequence[Any], flags: int = 0, copy: bool = True, track: bool = False, **kwargs: Any
+    ) -> Any:
+        if self.ring is None:
+            return super().send_multipart(msg_parts, flags, copy, track, **kwargs)
+        frames = [lasting(part) for part in msg_parts]
+        self.ring.add(self.channel, frames)
+        return super().send_multipart(msg_parts, flags, copy, track, **kwargs)
+
+
+def record(made: zmq.Socket[Any], channel: str, ring: SendRing) -> RecordedSocket:
+    """Turns a socket that nobody has sent on yet into one that records."""
+    made.__class__ = RecordedSocket
+    assert isinstance(made, RecordedSocket)
+    made.ring = ring
+    made.channel = channel
+    return made
+
+
+def lasting(part: Any) -> bytes:
+    """The bytes of a frame. A buffer of the user's is copied: it may change as soon as it is sent."""
+    return part if type(part) is bytes else bytes(memoryview(part))
 
 
 class RecordedKernelApp(LosslessKernelApp):

@@ -52,10 +52,6 @@ class AutoSteps:
         if self._slot is not None:
             self._slot.install(self._after_call)
 
-    def leave_jax(self) -> None:
-        if self._slot is not None:
-            self._slot.remove()
-
     def _after_call(self, function: Any, _args: Any, _kwargs: Any, _output: Any) -> None:
         called = id(function)
         if self._tracked is not None and called != self._function:

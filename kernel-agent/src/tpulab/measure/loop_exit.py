@@ -1,4 +1,5 @@
-"""How long a `for` loop is, and that it was left, and how, from the finalizer of what its iterator holds.
+"""A loop that is measured: how long it is, and that it was left, and how, from the finalizer of what its
+iterator holds.
 
 CPython drops the iterator of a loop in the loop's own frame. When it is left by `break`, `return` or `del`,
 the instruction that runs is one that pops or stores; when an exception unwinds the frame, it is the one that
@@ -9,8 +10,15 @@ from __future__ import annotations
 
 import dis
 import sys
+import weakref
+from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Any, Generic, Self, TypeVar
+
+from tpulab.measure.tracked_run import TrackedRun
+from tpulab.telemetry.messages import RunState
+
+R = TypeVar("R", bound=TrackedRun)
 
 #: Instructions that drop a value on purpose (3.11 to 3.14; names as in `dis`).
 _DROPS = (
@@ -33,15 +41,6 @@ def left_by_exception(frame: FrameType | None, loop: CodeType | None) -> bool:
     return not dis.opname[loop.co_code[frame.f_lasti]].startswith(_DROPS)
 
 
-class Ends(Protocol):
-    """What is ended with a loop."""
-
-    @property
-    def run(self) -> Any: ...
-
-    def end(self, state: Any) -> None: ...
-
-
 class LoopGuard:
     """Ends a run when the loop's iterator, which alone holds this, is dropped.
 
@@ -49,23 +48,24 @@ class LoopGuard:
     later, in the middle of another cell, could swallow an interrupt that arrives at that moment.
     """
 
-    __slots__ = ("_loop", "_tracked")
+    __slots__ = ("_end", "_loop")
 
-    def __init__(self, tracked: Ends, loop: CodeType) -> None:
-        self._tracked: Ends | None = tracked
+    def __init__(self, end: Callable[[RunState], None], loop: CodeType) -> None:
+        """`end` is called with how the loop was left, unless `disarm` comes first."""
+        self._end: Callable[[RunState], None] | None = end
         self._loop = loop
 
     def disarm(self) -> None:
         """The loop has come to its end in another way."""
-        self._tracked = None
+        self._end = None
 
     def __del__(self) -> None:
         # When the interpreter ends, modules may be gone before their objects.
-        tracked = self._tracked
-        if sys is None or sys.is_finalizing() or tracked is None or tracked.run.ended:
+        end = self._end
+        if sys is None or sys.is_finalizing() or end is None:
             return
         try:
-            tracked.end("failed" if left_by_exception(sys._getframe(1), self._loop) else "finished")
+            end("failed" if left_by_exception(sys._getframe(1), self._loop) else "finished")
         except Exception:
             return
 
@@ -76,3 +76,66 @@ def length_of(iterable: Any) -> int | None:
     except Exception:
         return None
     return length if isinstance(length, int) and length >= 0 else None
+
+
+class MeasuredLoop(Generic[R]):
+    """What `tpulab.steps` and `run.steps` share: an object that is looped over, perhaps several times."""
+
+    def __init__(self, iterable: Any, total: int | None, watch: Callable[[], Any] | None) -> None:
+        self._iterable = iterable
+        self._total = total
+        self._watch = watch
+        self._items: Any = None
+        self._tracked: R | None = None
+        self._guard: LoopGuard | None = None
+        self._exhausted = False
+
+    def __iter__(self) -> Self:
+        if self._exhausted:
+            # A second loop over the same object is a new pass over the iterable.
+            self._exhausted, self._items, self._tracked = False, None, None
+        return self
+
+    def __len__(self) -> int:
+        length = length_of(self._iterable)
+        if length is None:
+            # A TypeError, which `list` and `tqdm` take for "not known".
+            raise TypeError("the length of the iterable of steps is unknown")
+        return length
+
+    def __bool__(self) -> bool:
+        return True
+
+    def watch(self, output: Any) -> None:
+        """Names an output (array or tree of arrays) of the running step, to measure its device time."""
+        if self._tracked is not None:
+            self._tracked.clock.watch(output)
+
+    def _length(self) -> int | None:
+        return self._total if self._total is not None else length_of(self._iterable)
+
+    def _end_step(self, tracked: R) -> None:
+        if self._watch is not None:
+            try:
+                tracked.clock.watch_at_end(self._watch())
+            except Exception as error:
+                # The user's loop goes on without it; once is enough to say so.
+                self._watch = None
+                tracked.tracker.warn("the `watch` of steps failed and is not called again: %r", error)
+        tracked.clock.end()
+
+    def _disarm(self) -> None:
+        """The loop has come to its end in another way than by being left: no finalizer runs late."""
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.disarm()
+
+    def _disarms(self) -> Callable[[], None]:
+        """`_disarm`, without a reference to the loop."""
+        method = weakref.WeakMethod(self._disarm)
+
+        def disarm() -> None:
+            if (known := method()) is not None:
+                known()
+
+        return disarm

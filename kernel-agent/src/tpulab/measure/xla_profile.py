@@ -2,24 +2,66 @@
 
 The whole trace stays in its folder, for XProf or TensorBoard, until the next one or the kernel's end. On
 a TPU the operations are the events of each device's line `XLA Ops`; on the CPU those of the runtime's
-threads that name the operation they are.
+threads that name the operation they are. The folder's name has the number of the process: the next trace of
+any kernel of this user removes what a killed one has left.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
+import os
 import re
+import shutil
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tpulab.measure import trace_folders
 from tpulab.runtimes.jax_internals import backends_ready
 from tpulab.telemetry.clocks import unix_now_ms
 from tpulab.telemetry.messages import ProfileMessage, ProfileOperation
+
+_PREFIX = "tpulab-profile-"
+_mine: list[Path] = []
+
+
+def new_folder() -> Path:
+    """An empty folder for a trace, in place of the one before it."""
+    if not _mine:
+        atexit.register(remove_all)
+    remove_all()
+    _remove_orphans(Path(tempfile.gettempdir()))
+    _mine.append(Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")))
+    return _mine[-1]
+
+
+def remove_all() -> None:
+    """Those of this process."""
+    while _mine:
+        shutil.rmtree(_mine.pop(), ignore_errors=True)
+
+
+def _remove_orphans(parent: Path) -> None:
+    for folder in parent.glob(f"{_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            # Those of other users cannot be removed, and are theirs.
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
 
 #: Operations that are told; the trace has all.
 SHOWN = 12
@@ -45,11 +87,11 @@ def capture(seconds: float) -> ProfileMessage:
         raise ProfileError("JAX has not used a device in this kernel yet.")
     if not hasattr(profiler, "ProfileData"):
         raise ProfileError("This jax cannot read its traces; use jax 0.7 or newer.")
-    folder = trace_folders.new_folder()
+    folder = new_folder()
     try:
         return _captured(profiler, folder, seconds)
     except BaseException:
-        trace_folders.remove_all()
+        remove_all()
         raise
 
 

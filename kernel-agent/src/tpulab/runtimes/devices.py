@@ -6,9 +6,9 @@ import contextlib
 from typing import Any
 
 from tpulab.runtimes.jax_internals import backends_ready, loaded_jax
-from tpulab.runtimes.lazy_runtime import LazyRuntime
-from tpulab.runtimes.torch_runtime import EagerRuntime
-from tpulab.telemetry.clocks import now_ns, unix_now_ms
+from tpulab.runtimes.torch_runtime import TorchRuntime, device_of, devices_message
+from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
+from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import DevicesMessage, RuntimeDevice
 
 #: Memory figures are read at most once a second.
@@ -21,7 +21,7 @@ class DeviceReport:
     def __init__(self) -> None:
         self._next_ns = 0
         #: runtimes of PyTorch that the user has imported; they come before jax, which torch_xla imports too
-        self.runtimes: list[LazyRuntime | EagerRuntime] = []
+        self.runtimes: list[TorchXlaRuntime | TorchRuntime] = []
         self.last: DevicesMessage | None = None
 
     def poll(self) -> DevicesMessage | None:
@@ -50,14 +50,8 @@ def read_devices() -> DevicesMessage | None:
     jax = loaded_jax()
     if jax is None or not backends_ready():
         return None
-    return {
-        "type": "devices",
-        "time": unix_now_ms(),
-        "runtime": "jax",
-        "runtimeVersion": str(jax.__version__),
-        "platform": str(jax.default_backend()),
-        "devices": [_describe(device, jax.process_index()) for device in jax.devices()],
-    }
+    devices = [_describe(device, jax.process_index()) for device in jax.devices()]
+    return devices_message("jax", jax.__version__, str(jax.default_backend()), devices)
 
 
 def _describe(device: Any, process_index: int) -> RuntimeDevice:
@@ -66,16 +60,6 @@ def _describe(device: Any, process_index: int) -> RuntimeDevice:
         # None on XLA:CPU; other backends may not implement it.
         with contextlib.suppress(Exception):
             stats = device.memory_stats() or {}
-    return {
-        "id": int(device.id),
-        "platform": str(device.platform),
-        "kind": str(device.device_kind),
-        "processIndex": int(device.process_index),
-        "memoryUsedBytes": _bytes(stats.get("bytes_in_use")),
-        "memoryTotalBytes": _bytes(stats.get("bytes_limit")),
-        "memoryPeakBytes": _bytes(stats.get("peak_bytes_in_use")),
-    }
-
-
-def _bytes(value: int | None) -> int | None:
-    return int(value) if value is not None and value >= 0 else None
+    figures = (stats.get(name) for name in ("bytes_in_use", "bytes_limit", "peak_bytes_in_use"))
+    about = str(device.platform), str(device.device_kind), int(device.id), int(device.process_index)
+    return device_of(*about, *figures)

@@ -1,31 +1,18 @@
 """PyTorch as it is: eager operations and compiled programs, on the processor, CUDA or torch_tpu.
 
-There is no graph that somebody launches, as a lazy runtime has; `torch_watch` works with the few figures of
-`EagerRuntime`, which this fills for whatever device PyTorch calls its accelerator.
+There is no graph that somebody launches, as a lazy runtime has; `torch_watch` works with a few figures of
+whatever device PyTorch calls its accelerator.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any, Protocol
+from typing import Any
 
 from tpulab.runtimes.jax_internals import backends_ready
 from tpulab.telemetry.clocks import unix_now_ms
 from tpulab.telemetry.messages import DevicesMessage, RuntimeDevice
-
-
-class EagerRuntime(Protocol):
-    """Nothing here may initialise a device, wait for one, or raise."""
-
-    def mark(self, device_type: str) -> Mark | None:
-        """Stands for all that was asked of the device so far. None: it has no queue, or does not say."""
-
-    def eager_programs(self) -> tuple[int, float]:
-        """Programs compiled so far for whatever ran, and the seconds that took; 0 where nothing counts."""
-
-    def devices(self) -> DevicesMessage | None:
-        """The devices, once the user's code has computed on one."""
 
 
 class Mark:
@@ -47,13 +34,14 @@ class Mark:
 
 
 class TorchRuntime:
-    """Implements `EagerRuntime`."""
+    """What `torch_watch` asks of it. Nothing here initialises a device, waits for one, or raises."""
 
     def __init__(self) -> None:
         #: kinds of devices that a step has ended on; without one nothing is told
         self.seen: set[str] = set()
 
     def mark(self, device_type: str) -> Mark | None:
+        """Stands for all that was asked of the device so far. None: it has no queue, or does not say."""
         self.seen.add(device_type)
         if device_type in ("cpu", "meta", "mps") or not _is_initialized(device_type):
             return None
@@ -66,6 +54,7 @@ class TorchRuntime:
         return Mark(event)
 
     def eager_programs(self) -> tuple[int, float]:
+        """Programs compiled so far for whatever ran, and the seconds that took; 0 where nothing counts."""
         # Of torch_tpu, whose eager operations are programs too. Private, and guarded.
         if not _is_initialized("tpu"):
             return 0, 0.0
@@ -82,17 +71,10 @@ class TorchRuntime:
             if kind is not None and _is_initialized(kind):
                 found = [_describe(torch, kind, n) for n in range(torch.accelerator.device_count())]
             elif "cpu" in self.seen and not backends_ready():
-                kind, found = "cpu", [_plain("cpu", "CPU", 0)]
+                kind, found = "cpu", [device_of("cpu", "CPU", 0)]
             else:
                 return None
-            return {
-                "type": "devices",
-                "time": unix_now_ms(),
-                "runtime": "torch_tpu" if kind == "tpu" else "torch",
-                "runtimeVersion": str(torch.__version__),
-                "platform": kind,
-                "devices": found,
-            }
+            return devices_message("torch_tpu" if kind == "tpu" else "torch", torch.__version__, kind, found)
         return None
 
 
@@ -103,20 +85,46 @@ def _is_initialized(kind: str) -> bool:
     return bool(is_initialized()) if callable(is_initialized) else False
 
 
-def _plain(platform: str, kind: str, number: int) -> RuntimeDevice:
+def device_of(
+    platform: str,
+    kind: str,
+    number: int,
+    process: int = 0,
+    used: int | None = None,
+    total: int | None = None,
+    peak: int | None = None,
+) -> RuntimeDevice:
+    """A device as it is told; bytes that its runtime does not know (None, or below 0) are left out."""
+
+    def known(count: int | None) -> int | None:
+        return int(count) if count is not None and count >= 0 else None
+
     return {
         "id": number,
         "platform": platform,
         "kind": kind,
-        "processIndex": 0,
-        "memoryUsedBytes": None,
-        "memoryTotalBytes": None,
-        "memoryPeakBytes": None,
+        "processIndex": process,
+        "memoryUsedBytes": known(used),
+        "memoryTotalBytes": known(total),
+        "memoryPeakBytes": known(peak),
+    }
+
+
+def devices_message(
+    runtime: str, version: object, platform: str, devices: list[RuntimeDevice]
+) -> DevicesMessage:
+    return {
+        "type": "devices",
+        "time": unix_now_ms(),
+        "runtime": runtime,
+        "runtimeVersion": str(version),
+        "platform": platform,
+        "devices": devices,
     }
 
 
 def _describe(torch: Any, kind: str, number: int) -> RuntimeDevice:
-    device = _plain(kind, str(getattr(torch, kind).get_device_name(number)), number)
+    device = device_of(kind, str(getattr(torch, kind).get_device_name(number)), number)
     with contextlib.suppress(Exception):
         stats = torch.accelerator.memory_stats(number)
         device["memoryUsedBytes"] = int(stats["allocated_bytes.all.current"])

@@ -13,11 +13,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple
 
-from tpulab.runtimes.lazy_runtime import Execution, Launch, Read, Value
+from tpulab.runtimes.torch_runtime import device_of, devices_message
 from tpulab.runtimes.tpu_kind import tpu_kind
-from tpulab.telemetry.clocks import unix_now_ms
 from tpulab.telemetry.messages import DevicesMessage
 
 _MARKER = "_xla_step_marker"
@@ -27,14 +26,20 @@ _EXECUTE_COUNTERS = ("ExecuteComputation", "ExecuteReplicated")
 _READS = ("item", "__float__", "__int__", "__bool__")
 
 
-class _Memory(TypedDict):
-    memoryUsedBytes: int | None
-    memoryTotalBytes: int | None
-    memoryPeakBytes: int | None
+Launch = Callable[[], Any]
+Value = Any
+Read = Callable[[], Value]
+
+
+class Execution(NamedTuple):
+    """A program that has run: when it ended, and how long it took from the moment it was queued."""
+
+    end_unix_ns: int
+    duration_ns: int
 
 
 class TorchXlaRuntime:
-    """Implements `LazyRuntime`."""
+    """What `lazy_watch` asks of it. Nothing here initialises the runtime, waits for a device, or raises."""
 
     name = "torch_xla"
 
@@ -47,6 +52,8 @@ class TorchXlaRuntime:
         return getattr(sys.modules.get("torch_xla"), "_XLAC", None)
 
     def attach(self, around_launch: Callable[[Launch], Any], around_wait: Callable[[Launch], Any]) -> bool:
+        """Has each launch of a traced graph go through `around_launch`, and each wait of a loader for an item
+        through `around_wait`; both call what they are given. False: the place to do so is not there."""
         original = getattr(self._xlac, _MARKER, None)
         if not callable(original):
             return False
@@ -64,9 +71,11 @@ class TorchXlaRuntime:
             setattr(owner, name, original)
 
     def reads(self) -> int:
+        """How often a value of a tensor was asked for so far. Cheap: it is asked once a step."""
         return self._counter("aten::_local_scalar_dense")
 
     def wrap_reads(self, around: Callable[[Read], Value]) -> Callable[[], None]:
+        """Has each such read go through `around`. Answers what takes that back."""
         tensor = getattr(sys.modules.get("torch"), "Tensor", None)
         # Inherited from a class in C: to take it back is to take it away.
         names = [name for name in _READS if tensor is not None and name not in vars(tensor)]
@@ -81,6 +90,7 @@ class TorchXlaRuntime:
         return unwrap
 
     def compilations(self) -> int:
+        """Number of programs compiled so far, also of one that goes on. Cheap: it is asked at each launch."""
         return self._counter("UncachedCompile")
 
     def compile_ns(self) -> int:
@@ -90,6 +100,7 @@ class TorchXlaRuntime:
         return sum(self._counter(name) for name in _EXECUTE_COUNTERS)
 
     def executions(self) -> tuple[int, Sequence[Execution]]:
+        """Number of programs that have run, and the newest of them, oldest first."""
         number, found = 0, []
         for name in _EXECUTE_METRICS:
             count, _, samples = self._metric(name)
@@ -110,24 +121,18 @@ class TorchXlaRuntime:
             process = int(xlac._xla_get_process_index())
             platform = names[0].split(":")[0].lower() if names else os.environ.get("PJRT_DEVICE", "").lower()
             kind = self._find_kind(platform)
-            return {
-                "type": "devices",
-                "time": unix_now_ms(),
-                "runtime": self.name,
-                "runtimeVersion": str(torch_xla.__version__),
-                "platform": platform,
-                "devices": [
-                    {
-                        "id": index,
-                        "platform": platform,
-                        "kind": kind,
-                        # Of devices elsewhere, whose own processes tell of them, only that they are.
-                        "processIndex": process if name in ordinals else int(process == 0),
-                        **self._memory(ordinals.get(name)),
-                    }
-                    for index, name in enumerate(names)
-                ],
-            }
+            devices = [
+                # Of devices elsewhere, whose own processes tell of them, only that they are.
+                device_of(
+                    platform,
+                    kind,
+                    index,
+                    process if name in ordinals else int(process == 0),
+                    *self._memory(ordinals.get(name)),
+                )
+                for index, name in enumerate(names)
+            ]
+            return devices_message(self.name, torch_xla.__version__, platform, devices)
         return None
 
     def _find_kind(self, platform: str) -> str:
@@ -141,18 +146,14 @@ class TorchXlaRuntime:
                 return kind
         return tpu_kind(self._root) or "TPU"
 
-    def _memory(self, ordinal: int | None) -> _Memory:
-        """Of a device of this process; None: of another."""
+    def _memory(self, ordinal: int | None) -> tuple[int | None, ...]:
+        """Bytes in use, limit and peak of a device of this process; None: of another."""
         used: dict[str, Any] = {}
         # Not implemented on XLA:CPU.
         with contextlib.suppress(Exception):
             if ordinal is not None:
                 used = self._xlac._xla_memory_info(f"xla:{ordinal}") or {}
-        return {
-            "memoryUsedBytes": _bytes(used.get("bytes_used")),
-            "memoryTotalBytes": _bytes(used.get("bytes_limit")),
-            "memoryPeakBytes": _bytes(used.get("peak_bytes_used")),
-        }
+        return used.get("bytes_used"), used.get("bytes_limit"), used.get("peak_bytes_used")
 
     def _patch_waits(self, around: Callable[[Launch], Any]) -> None:
         # Not `PerDeviceLoader.next`: that one launches the graph of the step before it waits.
@@ -192,7 +193,3 @@ def _read_through(
         return around(lambda: original(tensor))
 
     return read
-
-
-def _bytes(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, float)) and value >= 0 else None

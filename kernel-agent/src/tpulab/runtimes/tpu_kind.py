@@ -9,7 +9,33 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tpulab.runtimes.chip_presence import chip_ids
+GOOGLE_VENDOR = "0x1ae0"
+
+
+def count_chips(root: Path = Path("/")) -> int:
+    """Number of TPU chips on the PCI bus; 0 where that cannot be read."""
+    return len(chip_ids(root))
+
+
+def chip_ids(root: Path = Path("/")) -> list[tuple[str, str]]:
+    """PCI device and subsystem of each TPU chip; what could be read, where not all can."""
+    found: list[tuple[str, str]] = []
+    try:
+        for entry in (root / "sys/bus/pci/devices").iterdir():
+            vendor, device = (_read(entry / name) for name in ("vendor", "device"))
+            if vendor == GOOGLE_VENDOR and device in TPU_DEVICES:
+                found.append((device, _read(entry / "subsystem_device")))
+    except OSError:
+        return found
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
 
 #: What a type of accelerator begins with (`v5litepod-8`), as Cloud TPU names them.
 _BY_TYPE = {
@@ -33,6 +59,7 @@ _BY_PCI = {
     ("0x006f", None): "TPU v6 lite",
     ("0x0076", None): "TPU7x",
 }
+TPU_DEVICES = frozenset(device for device, _ in _BY_PCI)
 
 
 def tpu_kind(root: Path = Path("/")) -> str | None:

@@ -16,14 +16,41 @@ from typing import Any
 import zmq
 from ipykernel.ipkernel import IPythonKernel
 
-from tpulab.slice.cell_run import CellRun
-from tpulab.slice.comm_hosts import CommHosts
+from tpulab.slice.cell_run import CellRun, error_content
 from tpulab.slice.errors import SliceError
 from tpulab.slice.group import Group
 from tpulab.slice.hosts import read_cell
 from tpulab.slice.outputs import OUTPUTS
 from tpulab.slice.spec import SliceSpec
-from tpulab.slice.tracebacks import error_content
+
+
+class CommHosts:
+    def __init__(self) -> None:
+        #: By id: the host, and the name of the target.
+        self._known: dict[str, tuple[int, str]] = {}
+
+    def heard(self, host: int, kind: str, content: dict[str, Any]) -> None:
+        """A host opened or closed a comm."""
+        if kind == "comm_open":
+            self._known[content["comm_id"]] = (host, content.get("target_name", ""))
+        elif kind == "comm_close":
+            self._known.pop(content.get("comm_id", ""), None)
+
+    def host_for(self, kind: str, content: dict[str, Any]) -> int:
+        """Where a message of the page goes: to the host of the comm. What the page opens is process 0's."""
+        identifier = content.get("comm_id", "")
+        host, _ = self._known.get(identifier, (0, ""))
+        self.heard(0 if kind == "comm_open" else host, kind, content)
+        return 0 if kind == "comm_open" else host
+
+    def info(self, target: str | None) -> dict[str, dict[str, str]]:
+        """The comms of a target, or all."""
+        return {
+            identifier: {"target_name": name}
+            for identifier, (_, name) in self._known.items()
+            if not target or name == target
+        }
+
 
 #: Completion and inspection ask process 0, which may be busy.
 QUESTION_S = 30.0

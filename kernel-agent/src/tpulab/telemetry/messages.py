@@ -31,6 +31,14 @@ NonFinite = Literal["NaN", "Infinity", "-Infinity"]
 HyperValue = float | int | bool | str
 
 
+class Timed(TypedDict):
+    time: float
+
+
+class OfRun(Timed):
+    run: str
+
+
 class CodeLocation(TypedDict):
     cellId: str | None
     executionCount: int | None
@@ -50,7 +58,7 @@ class Capability(TypedDict):
     reason: str | None
 
 
-class HelloMessage(TypedDict):
+class HelloMessage(Timed):
     type: Literal["hello"]
     v: Literal[1]
     pid: int
@@ -58,7 +66,6 @@ class HelloMessage(TypedDict):
     pythonVersion: str
     ipykernelVersion: str | None
     capabilities: NotRequired[list[Capability]]
-    time: float
 
 
 class RuntimeDevice(TypedDict):
@@ -71,9 +78,8 @@ class RuntimeDevice(TypedDict):
     memoryPeakBytes: int | None
 
 
-class DevicesMessage(TypedDict):
+class DevicesMessage(Timed):
     type: Literal["devices"]
-    time: float
     runtime: str
     runtimeVersion: str
     platform: str
@@ -105,9 +111,8 @@ class RunControl(TypedDict):
     log: str | None
 
 
-class ControlMessage(TypedDict):
+class ControlMessage(Timed):
     type: Literal["control"]
-    time: float
     id: str
     run: str | None
     action: ControlAction
@@ -130,10 +135,8 @@ class FenceMessage(TypedDict):
     step: int
 
 
-class BandMessage(TypedDict):
+class BandMessage(OfRun):
     type: Literal["band"]
-    time: float
-    run: str
     kind: BandKind
     startTime: float
     durationMs: float
@@ -158,10 +161,8 @@ class Goodput(TypedDict):
     badputMs: dict[str, float]
 
 
-class PaceMessage(TypedDict):
+class PaceMessage(OfRun):
     type: Literal["pace"]
-    time: float
-    run: str
     step: int
     stepsPerSecond: float | None
     tokensPerSecond: float | None
@@ -172,9 +173,8 @@ class PaceMessage(TypedDict):
     goodput: Goodput
 
 
-class AdviceMessage(TypedDict):
+class AdviceMessage(Timed):
     type: Literal["advice"]
-    time: float
     id: str
     kind: AdviceKind
     message: str
@@ -196,9 +196,8 @@ class HeldBytes(TypedDict):
     outputs: int
 
 
-class MemoryErrorMessage(TypedDict):
+class MemoryErrorMessage(Timed):
     type: Literal["memory-error"]
-    time: float
     id: str
     what: Literal["program", "allocation", "other"]
     requestedBytes: int | None
@@ -211,9 +210,8 @@ class MemoryErrorMessage(TypedDict):
     run: str | None
 
 
-class MemoryMessage(TypedDict):
+class MemoryMessage(Timed):
     type: Literal["memory"]
-    time: float
     totalBytes: int
     arrays: list[HeldArrays]
     heldBytes: HeldBytes
@@ -226,9 +224,8 @@ class ProfileOperation(TypedDict):
     totalMs: float
 
 
-class ProfileMessage(TypedDict):
+class ProfileMessage(Timed):
     type: Literal["profile"]
-    time: float
     durationMs: float
     folder: str
     devices: int
@@ -236,10 +233,8 @@ class ProfileMessage(TypedDict):
     operations: list[ProfileOperation]
 
 
-class RunMessage(TypedDict):
+class RunMessage(OfRun):
     type: Literal["run"]
-    time: float
-    run: str
     name: str
     state: RunState
     totalSteps: int | None
@@ -267,20 +262,16 @@ class StepSample(StepSpans):
     bands: NotRequired[dict[str, float]]
 
 
-class StepsMessage(TypedDict):
+class StepsMessage(OfRun):
     type: Literal["steps"]
-    time: float
-    run: str
     steps: list[StepSample]
     dropped: int
 
 
-class FiguresMessage(TypedDict):
+class FiguresMessage(OfRun):
     """Numbers that were logged after their step was over, for example of an evaluation."""
 
     type: Literal["figures"]
-    time: float
-    run: str
     step: int
     metrics: dict[str, float]
     nonFinite: NotRequired[dict[str, NonFinite]]
@@ -299,9 +290,8 @@ class CacheOutcome(TypedDict):
     reason: str | None
 
 
-class CompileMessage(TypedDict):
+class CompileMessage(Timed):
     type: Literal["compile"]
-    time: float
     id: int
     phase: Literal["started", "finished", "failed"]
     function: str

@@ -10,6 +10,8 @@ import contextlib
 import sys
 import traceback
 
+from tpulab.telemetry.cells import notebook_shell
+
 #: Of an error's text: enough to say what it was.
 ERROR_LENGTH = 500
 
@@ -24,9 +26,7 @@ def tell(line: str) -> None:
 
 
 def in_notebook() -> bool:
-    shell = sys.modules.get("IPython")
-    get_ipython = getattr(shell, "get_ipython", None)
-    return callable(get_ipython) and getattr(get_ipython(), "kernel", None) is not None
+    return getattr(notebook_shell(), "kernel", None) is not None
 
 
 def error_text(error: BaseException) -> str:

@@ -24,10 +24,8 @@ from tpulab.agent.together import together
 from tpulab.control.adapters import follow
 from tpulab.control.command import Command
 from tpulab.control.controller import Controller, Handler
-from tpulab.control.hyper_arrays import Backend
-from tpulab.control.hyperparameters import Hyper, Hyperparameters
-from tpulab.control.last_checkpoint import Checkpoint, last_checkpoint
-from tpulab.control.run_log import Replay, RunLog, log_path
+from tpulab.control.hyperparameters import Backend, Hyper, Hyperparameters
+from tpulab.control.run_log import Checkpoint, Replay, RunLog, last_checkpoint, log_path
 from tpulab.control.state import ControlState
 from tpulab.figures.pace import Effort, Pace
 from tpulab.measure.tracked_run import step_runs

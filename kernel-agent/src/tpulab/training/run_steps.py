@@ -11,9 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from tpulab.control.controller import Controller
-from tpulab.measure.loop_exit import LoopGuard, length_of
-from tpulab.measure.runs import Run
-from tpulab.telemetry.messages import RunState
+from tpulab.measure.loop_exit import LoopGuard, MeasuredLoop
 from tpulab.training.steered_run import SteeredRun
 
 T = TypeVar("T")
@@ -32,7 +30,7 @@ class Training(Protocol):
     def take_later(self) -> dict[str, Any]: ...
 
 
-class RunSteps(Iterator[T], AsyncIterator[T], Generic[T]):
+class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[T]):
     """One loop of a run. Created by `run.steps(iterable)`."""
 
     def __init__(
@@ -42,38 +40,18 @@ class RunSteps(Iterator[T], AsyncIterator[T], Generic[T]):
         total: int | None,
         watch: Callable[[], Any] | None,
     ) -> None:
+        super().__init__(iterable, total, watch)
         self._training = training
-        self._iterable = iterable
-        self._total = total
-        self._watch = watch
-        self._items: Any = None
-        self._tracked: SteeredRun | None = None
-        self._guard: LoopGuard | None = None
-        self._exhausted = False
-
-    def __iter__(self) -> RunSteps[T]:
-        self._again()
-        return self
 
     def __aiter__(self) -> RunSteps[T]:
-        self._again()
-        return self
-
-    def __len__(self) -> int:
-        length = length_of(self._iterable)
-        if length is None:
-            raise TypeError("the length of the iterable of run.steps is unknown")
-        return length
-
-    def __bool__(self) -> bool:
-        return True
+        return self.__iter__()
 
     def __next__(self) -> T:
         tracked = self._between(sys._getframe(1))
         try:
             if tracked.halted or not self._training.controller.boundary(tracked.run.closed):
                 raise StopIteration
-            self._begin_step(tracked)
+            tracked.begin_step()
             if self._items is None:
                 if not isinstance(self._iterable, Iterable):
                     raise TypeError("use `async for … in run.steps(…)` for an asynchronous iterable")
@@ -94,10 +72,10 @@ class RunSteps(Iterator[T], AsyncIterator[T], Generic[T]):
             go_on = not tracked.halted and await self._training.controller.boundary_async(tracked.run.closed)
             if not go_on:
                 raise StopAsyncIteration
-            self._begin_step(tracked)
+            tracked.begin_step()
             if self._items is None:
                 is_async = isinstance(self._iterable, AsyncIterable)
-                self._items = aiter(self._iterable) if is_async else iter(self._iterable)  # type: ignore[arg-type]
+                self._items = aiter(self._iterable) if is_async else iter(self._iterable)
             item = await self._next_async()
         except StopAsyncIteration:
             self._over(tracked)
@@ -108,11 +86,6 @@ class RunSteps(Iterator[T], AsyncIterator[T], Generic[T]):
         self._begin_body(tracked)
         return item
 
-    def watch(self, output: Any) -> None:
-        """Names an output (array or tree of arrays) of the running step, to measure its device time."""
-        if self._tracked is not None:
-            self._tracked.clock.watch(output)
-
     async def _next_async(self) -> T:
         if isinstance(self._items, AsyncIterator):
             return cast(T, await anext(self._items))
@@ -121,29 +94,15 @@ class RunSteps(Iterator[T], AsyncIterator[T], Generic[T]):
         except StopIteration:
             raise StopAsyncIteration from None
 
-    def _again(self) -> None:
-        if self._exhausted:
-            self._exhausted, self._items, self._tracked = False, None, None
-
     def _between(self, frame: FrameType) -> SteeredRun:
         """The step before is over, if there is one."""
         tracked = self._tracked
         if tracked is None:
-            total = self._total if self._total is not None else length_of(self._iterable)
-            tracked = self._tracked = self._training.begin_loop(frame, total)
-            self._guard = LoopGuard(_LoopEnd(tracked), frame.f_code)
+            tracked = self._tracked = self._training.begin_loop(frame, self._length())
+            self._guard = LoopGuard(tracked.leave_loop, frame.f_code)
         elif tracked.clock.is_open:
-            if self._watch is not None:
-                try:
-                    tracked.clock.watch_at_end(self._watch())
-                except Exception as error:
-                    self._watch = None
-                    tracked.tracker.warn("the `watch` of run.steps failed and is not called again: %r", error)
-            tracked.clock.end()
+            self._end_step(tracked)
         return tracked
-
-    def _begin_step(self, tracked: SteeredRun) -> None:
-        tracked.begin_step()
 
     def _begin_body(self, tracked: SteeredRun) -> None:
         tracked.clock.body()
@@ -164,29 +123,6 @@ class RunSteps(Iterator[T], AsyncIterator[T], Generic[T]):
     def _failed(self, tracked: SteeredRun) -> None:
         self._disarm()
         tracked.end("failed")
-
-    def _disarm(self) -> None:
-        # The finalizer has nothing to do any more.
-        guard, self._guard = self._guard, None
-        if guard is not None:
-            guard.disarm()
-
-
-class _LoopEnd:
-    """What the guard of a loop ends: the loop when it is left by `break`, the run when by an exception."""
-
-    def __init__(self, tracked: SteeredRun) -> None:
-        self._tracked = tracked
-
-    @property
-    def run(self) -> Run:
-        return self._tracked.run
-
-    def end(self, state: RunState) -> None:
-        if state == "failed":
-            self._tracked.end(state)
-        else:
-            self._tracked.clock.discard()
 
 
 class RunBlock:

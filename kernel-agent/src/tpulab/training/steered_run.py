@@ -39,6 +39,13 @@ class SteeredRun(TrackedRun):
         self._halted_in = self.tracker.cells.running()
         self.end("finished")
 
+    def leave_loop(self, state: RunState) -> None:
+        """A loop was left: by `break`, and another one may follow, or by an exception, which ends the run."""
+        if state == "failed":
+            self.end(state)
+        elif not self.run.ended:
+            self.clock.discard()
+
     def changed(self) -> None:
         """State or hyperparameters are others now."""
         if not self.run.ended:

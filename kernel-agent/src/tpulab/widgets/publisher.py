@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import weakref
 from typing import Any, Protocol
 
@@ -36,7 +37,6 @@ class Publisher:
         self._shown: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._stopping = threading.Event()
         self._version = -1
         self._devices: object = None
         self._commands: object = None
@@ -46,14 +46,14 @@ class Publisher:
         with self._lock:
             self._shown.add(widget)
             if self._thread is None:
-                self._stopping.clear()
                 self._thread = start_thread("tpulab-widgets", self._publish)
 
     def remove(self, widget: Shown) -> None:
         self._shown.discard(widget)
 
     def _publish(self) -> None:
-        while not self._stopping.wait(PERIOD_S):
+        while True:
+            time.sleep(PERIOD_S)
             with self._lock:
                 widgets = list(self._shown)
                 if not widgets:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ import ipywidgets
 import traitlets
 
 from tpulab.agent.process_agent import current_agent
+from tpulab.telemetry.cells import notebook_shell
 from tpulab.widgets.hosts import WidgetFilesError, chosen_host, host_traits
 from tpulab.widgets.picture import control_picture, device_picture, step_picture
 from tpulab.widgets.publisher import publisher
@@ -60,7 +60,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         #: views of pages by their own names: those that have the bridge, and those that depend on this comm
         self._by_bridge: set[str] = set()
         self._by_comm: set[str] = set()
-        traits = host_traits(chosen_host(_user_names()), self._name, self._file)
+        traits = host_traits(chosen_host(getattr(notebook_shell(), "user_ns", {})), self._name, self._file)
         publisher_ = publisher()
         #: the newest, whether it was sent or not
         self._newest = publisher_.store.take()
@@ -196,9 +196,3 @@ class TrainingControls(TelemetryWidget):
         if not told:
             agent.tell_control(answer)
         self.send({"type": "answer", "answer": answer})
-
-
-def _user_names() -> dict[str, Any]:
-    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    shell = get_ipython() if callable(get_ipython) else None
-    return getattr(shell, "user_ns", {})
