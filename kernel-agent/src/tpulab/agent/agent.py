@@ -297,21 +297,18 @@ class Agent:
         advise_on_backend(message, self.adviser)
 
     def _on_torch(self) -> None:
-        try:
+        def follow() -> bool:
             runtime = TorchRuntime()
             watch = TorchWatch(runtime, self.tracker, self.auto, self.compiles.next_id)
             if watch.attach():
                 self.torch = watch
                 self.devices.runtimes.append(runtime)
-            else:
-                self._advise_on_missing("torch", ["steps", "compilations", "device time"])
-            self.listen_for_commands()
-        except Exception as error:
-            _log.warning("tpulab: PyTorch is not measured: %r", error)
-        self.wake()
+            return self.torch is not None
+
+        self._follow("torch", follow)
 
     def _on_torch_xla(self) -> None:
-        try:
+        def follow() -> bool:
             runtime = TorchXlaRuntime()
             watch = LazyWatch(runtime, self.tracker, self.auto, self.syncs, self.compiles.next_id)
             self._torch_xla_found = watch.attach()
@@ -320,11 +317,17 @@ class Agent:
                 self.lazy = watch
                 self.devices.runtimes.insert(0, runtime)
                 warn_of_spawn(self.adviser, self.cells)
-            else:
-                self._advise_on_missing("torch_xla", ["steps", "compilations", "device time"])
+            return self._torch_xla_found
+
+        self._follow("torch_xla", follow)
+
+    def _follow(self, package: str, follow: Callable[[], bool]) -> None:
+        try:
+            if not follow():
+                self._advise_on_missing(package, ["steps", "compilations", "device time"])
             self.listen_for_commands()
         except Exception as error:
-            _log.warning("tpulab: torch_xla is not measured: %r", error)
+            log_once(f"{package} is not measured", error)
         self.wake()
 
     def _ensure_thread(self) -> None:

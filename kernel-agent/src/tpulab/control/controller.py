@@ -46,7 +46,7 @@ class ControlListener:
     def changed(self) -> None:
         """State, hyperparameters or actions are others now."""
 
-    def band(self, kind: Any, began_ns: int, step: int, failed: bool) -> None:
+    def band(self, kind: Any, began_ns: int, *, failed: bool = False) -> None:
         """A pause or a handler is over."""
 
     def waits(self) -> None:
@@ -60,12 +60,13 @@ class Controller:
         self,
         run_id: str,
         hyperparameters: Hyperparameters,
-        listener: ControlListener,
+        listener: ControlListener | None = None,
         replay: Replay | None = None,
     ) -> None:
         self._run_id = run_id
         self._hyper = hyperparameters
-        self._listener = listener
+        #: whoever is told; nobody before the run has been announced
+        self._listener = listener or ControlListener()
         self._handlers: dict[ControlAction, Handler] = {}
         #: what the user wants to be asked for besides, by name
         self.own: dict[str, Handler] = {}
@@ -115,9 +116,9 @@ class Controller:
         self._appliers.append(applier)
         applier(self._hyper)
 
-    def belongs_to(self, run_id: str) -> None:
+    def belongs_to(self, run_id: str, listener: ControlListener) -> None:
         """The run has been announced under this id."""
-        self._run_id = run_id
+        self._run_id, self._listener = run_id, listener
 
     def set_now(self, name: str, value: HyperValue, step: int) -> None:
         """The code of the loop itself changes a hyperparameter. Raises `HyperparameterError`."""
@@ -237,7 +238,7 @@ class Controller:
                     self._listener.waits()
                     await self._drain(step, awaits=awaits)
             finally:
-                self._listener.band("pause", began, step, self.state == "paused")
+                self._listener.band("pause", began, failed=self.state == "paused")
         return not self.stops or self._stops_later(step)
 
     async def _wait(self) -> None:
@@ -366,13 +367,13 @@ class Controller:
         if command.action == "checkpoint":
             self.checkpointed = step
         said = str(result)[:500] if result is not None else None
-        self._listener.band(command.action, began, step, False)
+        self._listener.band(command.action, began)
         self._listener.told(
             command.message("applied", step=step, reason=said, duration_ms=(now_ns() - began) / 1e6)
         )
 
     def _failed(self, command: Command, step: int, began: int, why: str) -> None:
-        self._listener.band(command.action, began, step, True)
+        self._listener.band(command.action, began, failed=True)
         self._listener.told(
             command.message("failed", step=step, reason=why, duration_ms=(now_ns() - began) / 1e6)
         )

@@ -156,15 +156,12 @@ class TorchXlaRuntime:
         return used.get("bytes_used"), used.get("bytes_limit"), used.get("peak_bytes_used")
 
     def _patch_waits(self, around: Callable[[Launch], Any]) -> None:
-        # Not `PerDeviceLoader.next`: that one launches the graph of the step before it waits.
+        # Not `PerDeviceLoader.next`: that one launches the graph of the step before it waits. Of a DataLoader
+        # `torch_watch` sees the waits.
         loader = getattr(sys.modules.get("torch_xla.distributed.parallel_loader"), "ParallelLoader", None)
         if callable(getattr(loader, "next_item", None)):
             taken = loader.next_item  # type: ignore[union-attr]
             self._patch(loader, "next_item", lambda it, *rest: around(lambda: taken(it, *rest)))
-        iterator = getattr(sys.modules.get("torch.utils.data.dataloader"), "_BaseDataLoaderIter", None)
-        if callable(getattr(iterator, "__next__", None)):
-            following = iterator.__next__  # type: ignore[union-attr]
-            self._patch(iterator, "__next__", lambda it: around(lambda: following(it)))
 
     def _patch(self, owner: Any, name: str, value: Any) -> None:
         self._patched.append((owner, name, getattr(owner, name)))

@@ -36,7 +36,7 @@ from tpulab.telemetry.text import error_text, tell
 from tpulab.training.notify_command import NotifyCommand
 from tpulab.training.run_config import plain_config
 from tpulab.training.run_steps import RunBlock, RunSteps
-from tpulab.training.steered_run import RunListener, SteeredRun
+from tpulab.training.steered_run import SteeredRun
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Handler)
@@ -73,8 +73,7 @@ class TrainingRun:
         self._waiting_for_id: list[Callable[[str], None]] = []
         #: The step that it goes on from, if it was resumed.
         self._resumed: int | None = None
-        self._listener = RunListener()
-        self.controller = Controller("", self.hyper, self._listener, replay)
+        self.controller = Controller("", self.hyper, replay=replay)
 
     # -- the loop --------------------------------------------------------------------------------------
 
@@ -349,9 +348,8 @@ class TrainingRun:
         tracked = SteeredRun(agent.tracker, self.name, self.total, frame, control)
         run = tracked.run
         run.closed = run.recorded = self._resumed or 0
-        self.controller.belongs_to(run.id)
-        tracked.controller = weakref.ref(self.controller)
-        self._listener.agent, self._listener.tracked = agent, tracked
+        tracked.agent, tracked.controller = agent, weakref.ref(self.controller)
+        self.controller.belongs_to(run.id, tracked)
         # On a slice all hosts say the same, perhaps in the same folder.
         if self._log_given is not False and together.is_first:
             path = log_path(self._log_file, run.name, run.id)

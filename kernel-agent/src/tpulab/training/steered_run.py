@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tpulab.agent.agent import Agent
 from tpulab.control.controller import Controller, ControlListener
 from tpulab.measure.tracked_run import TrackedRun
-from tpulab.telemetry.messages import BandKind, ControlMessage, RunState
+from tpulab.telemetry.messages import ControlMessage, RunState
 from tpulab.telemetry.text import tell
 
 if TYPE_CHECKING:
@@ -20,12 +20,16 @@ _NEVER = object()
 SETTLE_S = 0.5
 
 
-class SteeredRun(TrackedRun):
-    """The measured side of a run that can be steered. Lives until its last step has been told."""
+class SteeredRun(TrackedRun, ControlListener):
+    """The measured side of a run that can be steered. Lives until its last step has been told.
+
+    As a listener it tells the page, the log and, without a bridge, the reader of the text.
+    """
 
     #: weak: it holds optimizers, and a run that nobody refers to any more cannot be steered
     controller: weakref.ref[Controller] = staticmethod(lambda: None)  # type: ignore[assignment]
     log: RunLog | None = None
+    agent: Agent
     #: the cell in which a command ended it
     _halted_in: object = _NEVER
 
@@ -52,6 +56,17 @@ class SteeredRun(TrackedRun):
             self.tracker.recorder.events.append((self.run, self.run.message()))
             self.tracker.wake()
 
+    def told(self, message: ControlMessage) -> None:
+        self.agent.tell_control(message)
+        if self.log is not None and message["phase"] != "accepted":
+            self.log.command(message)
+        if self.tracker.text is not None and message["phase"] != "accepted":
+            tell(f"{self.run.name}: {in_words(message)}")
+
+    def waits(self) -> None:
+        if self.tracker.between_steps is not None:
+            self.tracker.between_steps()
+
     def progressed(self, step: int, metrics: dict[str, float]) -> None:
         if self.log is not None:
             self.log.metrics(step, metrics)
@@ -71,36 +86,6 @@ class SteeredRun(TrackedRun):
             # The figures of the last steps belong into it: they are worked out first, if that is quick.
             self.tracker.settle(SETTLE_S)
             self.log.end(state, self.run.closed, self.run.metrics)
-
-
-class RunListener(ControlListener):
-    """Tells the page, the log and, without a bridge, the reader of the text."""
-
-    def __init__(self) -> None:
-        self.agent: Agent | None = None
-        self.tracked: SteeredRun | None = None
-
-    def told(self, message: ControlMessage) -> None:
-        agent, tracked = self.agent, self.tracked
-        if agent is None or tracked is None:
-            return
-        agent.tell_control(message)
-        if tracked.log is not None and message["phase"] != "accepted":
-            tracked.log.command(message)
-        if tracked.tracker.text is not None and message["phase"] != "accepted":
-            tell(f"{tracked.run.name}: {in_words(message)}")
-
-    def changed(self) -> None:
-        if self.tracked is not None:
-            self.tracked.changed()
-
-    def band(self, kind: BandKind, began_ns: int, step: int, failed: bool) -> None:  # noqa: ARG002
-        if self.tracked is not None:
-            self.tracked.band(kind, began_ns, failed=failed)
-
-    def waits(self) -> None:
-        if self.tracked is not None and self.tracked.tracker.between_steps is not None:
-            self.tracked.tracker.between_steps()
 
 
 def in_words(message: ControlMessage) -> str:
