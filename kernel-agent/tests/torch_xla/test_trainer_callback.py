@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -112,6 +113,21 @@ def test_a_training_that_nobody_steers_is_as_it_was(tmp_path: Path, keeper: Keep
     keeper.wait(keeper.ended_runs, "the end of the run")
     assert with_callback.state.global_step == 20
     assert float(with_callback.model.weight) > 0
+
+
+@pytest.mark.parametrize(
+    ("device", "given", "used"),
+    [("xla", "adamw_torch_fused", "adamw_torch"), ("xla", "sgd", "sgd"), ("cpu", "adamw_torch_fused", None)],
+)
+def test_the_fused_optimizer_gives_way_on_xla(
+    device: str, given: str, used: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """N17: the Trainer chooses it by itself, and torch_xla refuses it."""
+    names = transformers.training_args.OptimizerNames
+    arguments = SimpleNamespace(optim=names(given), device=torch.device(device))
+    Callback().on_init_end(arguments, None, None)
+    assert arguments.optim == names(used or given)
+    assert ("fused AdamW does not run on XLA" in capsys.readouterr().err) is (used == "adamw_torch")
 
 
 def test_steps_reach_from_begin_to_begin_and_figures_stand_at_their_own(
