@@ -1,10 +1,12 @@
 """Loops as other people write them, each measured from outside too: what the agent reports against the truth.
 
-`python foreign_loops.py` writes the table of `docs/step-clock.md` (Python with jax, flax, optax and grain).
+`python foreign_loops.py` writes the table of `docs/step-clock.md`: in the environment `jax` (flax, optax and
+grain) the first rows, in `torch-xla` the last ones.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -202,17 +204,126 @@ LOOPS = {
     """,
 }
 
+TORCH = """
+import torch
+
+
+class Data(torch.utils.data.Dataset):
+    # A sample is a batch; its time is the loader's.
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, index):
+        began = time.perf_counter()
+        time.sleep(0.004)
+        waited.append(time.perf_counter() - began)
+        return {"x": torch.full((16,), index / 60), "labels": torch.ones(4)}
+
+
+class Line(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = torch.nn.Linear(16, 4)
+
+    def forward(self, x, labels):
+        return {"loss": (self.line(x) - labels).pow(2).mean(), "logits": self.line(x)}
+
+
+torch.manual_seed(0)
+"""
+#: Of the environment torch-xla.
+TORCH_LOOPS = {
+    "torch_xla with a DataLoader": """
+        import torch_xla
+
+        device = torch_xla.device()
+        model = Line().to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        run = start()
+        for batch in clocked(run.steps(torch.utils.data.DataLoader(Data()))):
+            loss = model(**{name: value.to(device) for name, value in batch.items()})["loss"]
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            torch_xla.sync()
+            run.log(loss=loss.detach())
+        report(run, loss.item())
+    """,
+    "accelerate, accumulation of 4": """
+        from accelerate import Accelerator
+
+        accelerator = Accelerator(gradient_accumulation_steps=4, cpu=True)
+        model = Line()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer, loader = accelerator.prepare(model, optimizer, torch.utils.data.DataLoader(Data()))
+        run = start()
+        for batch in clocked(run.steps(loader)):
+            with accelerator.accumulate(model):
+                loss = model(**batch)["loss"]
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+            run.log(loss=loss.detach())
+        # torch_xla's loader loads ahead on threads of its own: the loop waits for less than that takes.
+        waited.clear()
+        report(run, loss.item())
+    """,
+    "Hugging Face's Trainer, an evaluation each 10 steps": """
+        import tempfile, transformers
+        from tpulab.hf import Callback
+
+        begun = []
+
+        class Clock(transformers.TrainerCallback):
+            def on_step_begin(self, *_, **__):
+                begun.append(time.perf_counter())
+
+            def on_train_end(self, *_, **__):
+                begun.append(time.perf_counter())
+
+        class Trainer(transformers.Trainer):
+            def evaluate(self, *given, **named):
+                with Evaluation():
+                    return super().evaluate(*given, **named)
+
+        losses = []
+
+        class Last(transformers.TrainerCallback):
+            def on_log(self, *_, logs=None, **__):
+                losses.extend([logs["loss"]] if "loss" in logs else [])
+
+        arguments = transformers.TrainingArguments(
+            output_dir=tempfile.mkdtemp(), per_device_train_batch_size=1, max_steps=40, logging_steps=1,
+            optim="adamw_torch", eval_strategy="steps", eval_steps=10, save_strategy="no", report_to=[],
+            use_cpu=True, disable_tqdm=True,
+        )
+        checks = [{"x": torch.ones(16), "labels": torch.ones(4)} for _ in range(40)]
+        callback = Callback("loop", log=False)
+        trainer = Trainer(
+            model=Line(), args=arguments, train_dataset=Data(), eval_dataset=checks,
+            callbacks=[Clock(), callback, Last()],
+        )
+        trainer.train()
+        turns.extend(np.diff(begun))
+        waited.clear()
+        report(callback.run, losses[-1])
+    """,
+}
+
 
 def measure(name: str) -> dict[str, dict[str, Any]]:
     """What was reported of a loop, and what was true."""
+    loop = textwrap.dedent({**LOOPS, **TORCH_LOOPS}[name])
+    program = HEAD + (TORCH if name in TORCH_LOOPS else "") + loop
     env = os.environ | {
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(DEVICES),
         "TPULAB_TEXT": "0",
+        "PJRT_DEVICE": "CPU",
         "PYTHONPATH": str(ROOT / "kernel-agent" / "src"),
     }
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + textwrap.dedent(LOOPS[name])],
+        [sys.executable, "-c", program],
         env={key: value for key, value in env.items() if key != "TPULAB_AGENT_SOCKET"},
         capture_output=True,
         text=True,
@@ -224,13 +335,13 @@ def measure(name: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-COLUMNS = {"steps": "steps", "ms": "ms a step", "input": "ms of input", "evaluations": "ms of evaluations"}
+COLUMNS = {"steps": "steps", "ms": "ms per step", "input": "ms of input", "evaluations": "ms of evaluations"}
 COLUMNS |= {"flops": "operations a step", "loss": "last value"}
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
-def table() -> str:
-    """Reported / true, for each loop."""
+def table(before: str) -> str:
+    """Reported / true, for each loop; of loops whose packages are not here, the rows of the page before."""
 
     def cell(found: dict[str, Any], column: str) -> str:
         told, true = found["told"][column], found["true"][column]
@@ -238,9 +349,14 @@ def table() -> str:
 
     head = ["loop", *COLUMNS.values()]
     rows = [head, ["---"] * len(head)]
-    for name in LOOPS:
-        found = measure(name)
-        rows.append([name, *(cell(found, column) for column in COLUMNS)])
+    known = {row[1:].split("|")[0].strip(): row for row in before.splitlines() if row.startswith("|")}
+    for names, package in ((LOOPS, "flax"), (TORCH_LOOPS, "torch")):
+        for name in names:
+            if importlib.util.find_spec(package) is not None:
+                found = measure(name)
+                rows.append([name, *(cell(found, column) for column in COLUMNS)])
+            elif name in known:
+                rows.append([text.strip() for text in known[name].strip("|").split("|")])
     widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
     rows[1] = ["-" * width for width in widths]
     padded = [[text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in rows]
@@ -250,5 +366,5 @@ def table() -> str:
 if __name__ == "__main__":
     page = ROOT / "docs" / "step-clock.md"
     text = page.read_text()
-    made = f"{BEGIN}\n\n{table()}\n\n{END}"
+    made = f"{BEGIN}\n\n{table(text)}\n\n{END}"
     page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: made, text, flags=re.DOTALL))

@@ -1,0 +1,19 @@
+"""The headline figures of loops in PyTorch as other people write them, against what was measured outside."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "figures"))
+
+from foreign_loops import TORCH_LOOPS, measure
+from test_foreign_loops import is_true
+
+
+@pytest.mark.parametrize("name", TORCH_LOOPS)
+def test_what_is_reported_is_what_was_measured_outside(name: str) -> None:
+    # The loaders have threads of their own.
+    is_true(measure(name), lost_ms=3)
