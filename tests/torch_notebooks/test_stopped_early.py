@@ -6,8 +6,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ..notebook_run import COMPILE_QUICKLY
-from .conftest import STOP_IN_THE_FIRST_STEP, Execute
+from .conftest import STOP_IN_THE_FIRST_STEP, WHOLE_TORCH, Execute
+
+pytestmark = pytest.mark.skipif(not WHOLE_TORCH, reason="`npm run test:torch` runs them")
 
 
 def test_multi_core(execute: Execute) -> None:

@@ -11,6 +11,10 @@ import pytest
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("TPULAB_WHOLE_TORCH") != "1",
+    reason="`npm run test:torch` runs it",
+)
 
 PROGRAM = """
 import torch, transformers

@@ -18,8 +18,8 @@ from tpulab_recipes.dia.config import Config
 from tpulab_recipes.dia.data import Clip, train_batches
 from tpulab_recipes.dia.model import tiny_model
 from tpulab_recipes.dia.trainer import Trainer
-from tpulab_recipes.runtime import installed_backends
 from tpulab_recipes.runtime.selection import make
+from whole_torch import LONG_ON_TORCH_XLA
 
 #: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
 PROGRAM = """
@@ -71,7 +71,7 @@ def _on_eight_devices() -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
+@LONG_ON_TORCH_XLA
 def test_eight_devices_train_like_one() -> None:
     sharded, whole = _on_eight_devices(), trained(make("cpu", "cpu"), divided=False)
     np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)

@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 from english_tts.tiny_voice import STATISTICS, TINY, made_up
 from tpulab_recipes.english_tts.data import batch_of
 from tpulab_recipes.english_tts.trainer import KokoroTrainer
-from tpulab_recipes.runtime import installed_backends
+from whole_torch import LONG_ON_TORCH_XLA
 
 #: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
 PROGRAM = """
@@ -41,7 +41,7 @@ def train(backend: Any, folder: Path) -> tuple[list[float], list[list[int]]]:
     return [float(trainer.train_step(batch).total) for _ in range(3)], held
 
 
-@pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
+@LONG_ON_TORCH_XLA
 def test_eight_devices_train_like_one(host: Any, tmp_path: Path) -> None:
     root = Path(__file__).parents[1]
     here = {"PYTHONPATH": os.pathsep.join(map(str, (root, root.parent / "src"))), "PJRT_DEVICE": "CPU"}

@@ -21,6 +21,7 @@ from tpulab_recipes.fashion_mnist.trainer import Trainer  # noqa: E402
 from tpulab_recipes.images.garments import draw_dataset  # noqa: E402
 from tpulab_recipes.runtime import Backend, installed_backends  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
+from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 TINY = Config(width=0.125, batch_size=8, dropout=0.0)
 TRAIN, TEST = Images(*draw_dataset(40, seed=0)), Images(*draw_dataset(21, seed=1))
@@ -108,7 +109,7 @@ print(json.dumps(out))
 """
 
 
-@pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
+@LONG_ON_TORCH_XLA
 def test_two_devices_train_as_one_does_and_their_replicas_are_equal() -> None:
     tests = Path(__file__).parents[1]
     path = os.pathsep.join(map(str, (tests, tests.parent / "src")))

@@ -33,6 +33,7 @@ from tpulab_recipes.gpt_sovits.trainer import Trainer  # noqa: E402
 from tpulab_recipes.runtime import installed_backends  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint  # noqa: E402
+from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 from .reference import golden, meta, near, tensor, tiny_synthesizer, weights  # noqa: E402
 
@@ -350,7 +351,7 @@ def on_xla(how: str, devices: int) -> dict[str, Any]:
 LOSSES = ("loss/d/total", "loss/g/total", "loss/g/fm", "loss/g/mel", "loss/g/kl")
 
 
-@WITH_XLA
+@LONG_ON_TORCH_XLA
 def test_eight_devices_train_like_one(plain: list[dict[str, float]]) -> None:
     found = on_xla("many", 8)
     for ours, reference in zip(found["losses"], plain, strict=True):

@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from reserved_port import reserved_port  # noqa: E402
-from tpulab_recipes.runtime import DeviceRuntimeError, installed_backends  # noqa: E402
+from tpulab_recipes.runtime import DeviceRuntimeError  # noqa: E402
 from tpulab_recipes.runtime.memory_plan import (  # noqa: E402
     MemoryPlan,
     RecomputeOnMeta,
@@ -26,6 +26,7 @@ from tpulab_recipes.runtime.memory_plan import (  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.runtime.torch_tpu import TorchTpuBackend  # noqa: E402
 from tpulab_recipes.runtime.torch_xla import TorchXlaBackend  # noqa: E402
+from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 #: The mode is chosen once in a process, hence one of its own: 8 devices of XLA:CPU in one program, two
 #: processes of plain PyTorch, or one process with all of it.
@@ -130,7 +131,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     return folder / "whole", _run(folder, "whole")
 
 
-@pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
+@LONG_ON_TORCH_XLA
 def test_a_training_in_slices_is_the_training_of_one_device(alone: tuple[Path, dict], tmp_path: Path) -> None:
     sharded, (folder, whole) = _run(tmp_path, "sharded"), alone
     np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)
