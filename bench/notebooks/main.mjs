@@ -25,14 +25,21 @@ const NOTEBOOKS = [
   { file: '00-getting-started-pytorch.ipynb', limitS: 90 },
   { file: '01-single-core.ipynb', limitS: 90 },
   { file: '02-multi-core.ipynb', limitS: 90 },
+  { file: '02-multi-core-jax.ipynb', limitS: 90 },
   { file: '03-profiling.ipynb', limitS: 90 },
-  { file: '04-bert-fine-tune.ipynb', limitS: 90 },
+  { file: '03-profiling-jax.ipynb', limitS: 90 },
+  { file: '04-bert-fine-tune.ipynb', limitS: 300 },
   { file: '05-ddpm.ipynb', limitS: 180 },
   { file: '06-dia.ipynb', limitS: 120 },
   { file: '07-gpt-sovits.ipynb', limitS: 120 },
   { file: '08-english-tts.ipynb', limitS: 120 }
 ];
-const JAX_ONLY = new Set(['00-getting-started.ipynb', '05-ddpm.ipynb']);
+const JAX_ONLY = new Set([
+  '00-getting-started.ipynb',
+  '02-multi-core-jax.ipynb',
+  '03-profiling-jax.ipynb',
+  '05-ddpm.ipynb'
+]);
 
 /** @typedef {{ seconds: number, cpuS: number, programs: number, compileS: number, slowestCells: Record<string, number> }} Took */
 

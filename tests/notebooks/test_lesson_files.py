@@ -1,4 +1,4 @@
-"""The files of the notebooks in PyTorch, without running anything."""
+"""The files of the lessons, without running anything."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ FILES = (
     "01-single-core.ipynb",
     "02-multi-core.ipynb",
     "03-profiling.ipynb",
+    "02-multi-core-jax.ipynb",
+    "03-profiling-jax.ipynb",
     "04-bert-fine-tune.ipynb",
     "06-dia.ipynb",
     "07-gpt-sovits.ipynb",
@@ -38,9 +40,10 @@ def sources(notebook: Any, kind: str) -> list[str]:
     return [cell.source for cell in notebook.cells if cell.cell_type == kind]
 
 
-def test_it_names_its_kernel_and_nothing_of_a_machine(notebook: Any) -> None:
+def test_it_names_its_kernel_and_nothing_of_a_machine(notebook: Any, request: pytest.FixtureRequest) -> None:
     nbformat.validate(notebook)
-    assert notebook.metadata.kernelspec.name == "tpulab-torch-xla"
+    kernel = "tpulab-jax" if request.node.callspec.id.endswith("-jax.ipynb") else "tpulab-torch-xla"
+    assert notebook.metadata.kernelspec.name == kernel
     assert notebook.metadata.language_info == LANGUAGE_INFO
 
 
@@ -60,7 +63,7 @@ def test_it_says_what_usually_goes_wrong(notebook: Any) -> None:
     assert any(text.startswith("## If something goes wrong") for text in sources(notebook, "markdown"))
 
 
-def test_its_code_uses_no_name_that_is_gone_and_no_framework_of_a_device(notebook: Any) -> None:
+def test_its_code_uses_no_removed_name_and_no_framework_of_a_device(notebook: Any) -> None:
     for code in sources(notebook, "code"):
         assert not DEAD.search(code), code
         assert not re.search(r"import torch_(xla|tpu)", code), code
