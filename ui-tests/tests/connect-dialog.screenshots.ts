@@ -5,12 +5,14 @@ import { IMAGES } from '../lab/paths.js';
 import { BARE, HELD, NO_GCLOUD, RECENT, SETUPS, STATES } from './dialog-states.js';
 import { expect, test } from './fixtures.js';
 import { setTheme } from './lab-page.js';
+import { markSimulated, requireFonts, useFonts } from './screenshot-page.js';
 import { StandInAnswers } from './stand-in-answers.js';
 
 test.use({ viewport: { width: 820, height: 680 }, deviceScaleFactor: 1.5 });
 
 test('the dialog in its states', async ({ page }) => {
   // Another folder is for people who look at all states, in both themes and at the width of a phone.
+  requireFonts();
   const folder = process.env['TPULAB_IMAGES'] ?? IMAGES;
   await mkdir(folder, { recursive: true });
   const answers = await StandInAnswers.give(page);
@@ -25,7 +27,9 @@ test('the dialog in its states', async ({ page }) => {
   };
   const shoot = async (name: string, isForDocs = false): Promise<void> => {
     await page.mouse.move(0, 0);
+    await useFonts(page);
     const content = dialog.locator('.jp-Dialog-content');
+    await markSimulated(content, 'Simulated machines');
     const take = (suffix: string): Promise<Buffer> =>
       content.screenshot({ path: join(folder, `connect-${name}${suffix}.png`), animations: 'disabled' });
     if (isForDocs) await take('');
@@ -34,7 +38,7 @@ test('the dialog in its states', async ({ page }) => {
       ['light', 820],
       ['dark', 820],
       ['high contrast', 820],
-      ['light', 390]
+      ['light', 360]
     ] as const) {
       await setTheme(page, theme);
       await page.setViewportSize({ width, height: 680 });

@@ -82,7 +82,7 @@ test('a diffusion model is steered from the page, and its curve and its images a
   await expect(run).toContainText('paused');
   const held = await heldAt(panel, run);
   await run.getByRole('button', { name: 'Resume' }).click();
-  await expect(controls).toContainText('live');
+  await expect(controls).toContainText('running');
   // A point of the curve is made after the change.
   await expect.poll(() => stepOf(run)).toBeGreaterThan(Math.max(held + STEPS_LOGGED, 60));
 

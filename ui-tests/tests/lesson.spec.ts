@@ -59,7 +59,8 @@ test('shows the training loop in Steps', async ({ page }) => {
   await expect(
     steps.getByRole('slider', { name: /^Times of the last \d+ steps: .* 0 of them compiled$/ })
   ).toBeVisible();
-  await steps.getByRole('button', { name: 'Show as a table' }).click();
+  await steps.getByRole('button', { name: 'More: table, trace, export' }).click();
+  await steps.getByRole('menuitem', { name: 'Show as a table' }).click();
   await expect(steps.getByRole('rowheader').first()).toHaveText(String(total - 1));
 });
 
@@ -125,7 +126,8 @@ for (const theme of ['light', 'dark'] as const) {
     await panel.open();
     for (const name of SECTIONS) await panel.section(name);
     const steps = await panel.section('Where the time goes');
-    await steps.getByRole('button', { name: 'Show as a table' }).click();
+    await steps.getByRole('button', { name: 'More: table, trace, export' }).click();
+    await steps.getByRole('menuitem', { name: 'Show as a table' }).click();
     await panel.compilationCounts();
     const items = page.locator('#jp-main-statusbar').locator('.jp-TPULabStatus');
     await expect(items).toHaveText(['live', '8 XLA devices, CPU']);

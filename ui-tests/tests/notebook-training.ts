@@ -70,7 +70,7 @@ export async function startTraining(
   const controls = trainingControls(page);
   // Until it has begun, both show the run before: an evaluation in an earlier cell is a loop with steps too.
   await expect(controls.getByText(name, { exact: true })).toBeVisible({ timeout: FIRST_STEPS_DEADLINE_MS });
-  await expect(controls).toContainText('live', { timeout: FIRST_STEPS_DEADLINE_MS });
+  await expect(controls).toContainText('running', { timeout: FIRST_STEPS_DEADLINE_MS });
   await expect(run.getByText(name, { exact: true }).and(run.locator('strong'))).toBeVisible();
   for (const shown of [controls, run]) {
     await expect.poll(() => stepOf(shown), { timeout: FIRST_STEPS_DEADLINE_MS }).toBeGreaterThan(5);

@@ -3,8 +3,8 @@
  * They show a shipped notebook as it is, on this machine's CPU; the devices of `devices-256` are simulated, and the image says so.
  */
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
-import type { Locator, Page } from '@playwright/test';
-import { execFileSync, spawn } from 'node:child_process';
+import type { Locator } from '@playwright/test';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,6 +14,7 @@ import { expect, type LabFixtures, test as labTest } from './fixtures.js';
 import { openNotebook } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
 import { open, test as pageTest } from './session-steps.js';
+import { markSimulated, requireFonts, useFonts } from './screenshot-page.js';
 import { TPULabPanel } from './tpulab-panel.js';
 
 const THEMES = {
@@ -27,25 +28,6 @@ const NOTEBOOK = '05-ddpm.ipynb';
 const LONG = { timeout: 900_000 };
 
 const shipped = (): Promise<string> => readFile(join(CHECKOUT, 'notebooks', NOTEBOOK), 'utf8');
-
-/** Without real weights a browser draws bold text twice, which no user sees. */
-function requireFonts(): void {
-  const listed = execFileSync('fc-list', [':', 'family'], { encoding: 'utf8' });
-  for (const family of ['Inter', 'JetBrains Mono'])
-    if (!listed.includes(family))
-      throw new Error(
-        `The font ${family} is missing (Debian: apt install fonts-inter fonts-jetbrains-mono).`
-      );
-}
-
-/** The fonts that the design names, instead of whatever the machine has for `sans-serif`. */
-async function useFonts(page: Page): Promise<void> {
-  await page.addStyleTag({
-    content: `:root { --jp-ui-font-family: Inter, sans-serif !important; --jp-content-font-family: Inter, sans-serif !important;
-      --jp-code-font-family: 'JetBrains Mono', monospace !important; }
-      body { font-family: Inter, sans-serif; }`
-  });
-}
 
 /** Images of a part of the page in each of these themes. */
 async function picture(
@@ -140,13 +122,7 @@ manyDevices.describe('a simulated slice', () => {
     const grid = devices.getByRole('slider', { name: 'Devices, one cell each' });
     await grid.focus();
     for (let at = 0; at < 5; at += 1) await grid.press('ArrowDown');
-    await devices.evaluate(element => {
-      const note = document.createElement('p');
-      note.textContent = 'Simulated devices';
-      note.style.cssText =
-        'margin: 0; padding: 4px 12px; font-weight: 600; background: #fdd663; color: #202124;';
-      element.prepend(note);
-    });
+    await markSimulated(devices, 'Simulated devices');
     await picture(page, devices, 'devices-256', ['light', 'dark']);
   });
 });

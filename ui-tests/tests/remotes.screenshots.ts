@@ -7,6 +7,7 @@ import { expect } from './fixtures.js';
 import { openNotebook } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
 import { ask, test, why } from './remote-fixtures.js';
+import { markSimulated, requireFonts, useFonts } from './screenshot-page.js';
 
 test.skip(why !== null, why ?? '');
 test.describe.configure({ mode: 'serial' });
@@ -15,6 +16,7 @@ test.use({ viewport: { width: 1120, height: 760 }, vmOptions: { inCloud: true, h
 const QUIET = { 'instance/preempted': 'FALSE', 'instance/maintenance-event': 'NONE' };
 
 test.beforeAll(async ({ vm }) => {
+  requireFonts();
   await mkdir(IMAGES, { recursive: true });
   await vm.setMetadata(QUIET);
   // The kernel as it is called where JAX was set up.
@@ -34,7 +36,10 @@ test('the launcher with a remote that is connected', async ({ lab, page }) => {
   await ask(lab, 'POST', 'bridge/v1/remotes/vm/connect');
   await page.goto('?reset');
   await expect(page.locator('[data-category="TPULab"]').getByText('JAX · vm')).toBeVisible();
-  await shoot(page.locator('.jp-Launcher-section').first(), 'launcher-remote');
+  await useFonts(page);
+  const section = page.locator('.jp-Launcher-section').first();
+  await markSimulated(section, 'Simulated machine');
+  await shoot(section, 'launcher-remote');
 });
 
 test('the banner when the machine is taken back, above a notebook whose training is to be saved', async ({
@@ -53,7 +58,10 @@ for batch in run.steps(loader):
   await writeFile(join(lab.rootDir, 'fine-tune.ipynb'), notebookText([source], 'remote/vm/lossless'));
   await openNotebook(page, 'fine-tune.ipynb');
   await vm.setMetadata({ ...QUIET, 'instance/preempted': 'TRUE' });
-  await expect(page.locator('.jp-TPULabBanner')).toContainText('is being preempted');
+  const banner = page.locator('.jp-TPULabBanner');
+  await expect(banner).toContainText('is being preempted');
+  await useFonts(page);
+  await markSimulated(banner, 'Simulated machine');
   await page.mouse.move(0, 0);
   await page.screenshot({
     path: join(IMAGES, 'banner-light.png'),

@@ -36,6 +36,12 @@ async function taken(page: Page, button: Locator): Promise<{ name: string; text:
   return { name: file.suggestedFilename(), text: await readFile(await file.path(), 'utf8') };
 }
 
+/** An item of the menu below the steps. */
+async function choice(steps: Locator, name: string): Promise<Locator> {
+  await steps.getByRole('button', { name: 'More: table, trace, export' }).click();
+  return steps.getByRole('menuitem', { name });
+}
+
 test('the steps of a finished run are taken along, kept over a reload, and compared with another run', async ({
   lab,
   page
@@ -53,7 +59,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   await expect(await panel.section('Run')).toContainText(ALL_STEPS);
 
   // As a table and as JSON: every step, with what the run logged.
-  const csv = await taken(page, steps.getByRole('button', { name: 'CSV' }));
+  const csv = await taken(page, await choice(steps, 'Export as CSV'));
   expect(csv.name).toBe('second.csv');
   const [head, ...rows] = csv.text.trimEnd().split('\r\n');
   expect(head).toBe(
@@ -65,7 +71,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
     expect(spans.reduce((sum, span) => sum + span, 0)).toBeCloseTo(wall, 1);
   }
   const exported = async () =>
-    JSON.parse((await taken(page, steps.getByRole('button', { name: 'JSON' }))).text) as {
+    JSON.parse((await taken(page, await choice(steps, 'Export as JSON'))).text) as {
       steps: object[];
       metrics: { loss: { steps: number[]; values: number[] } };
     };
@@ -79,7 +85,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   expect(losses.get(0)).toBeCloseTo(4, 5);
 
   // As a picture that the notebook itself holds.
-  await steps.getByRole('button', { name: 'Insert chart into notebook' }).click();
+  await (await choice(steps, 'Insert chart into notebook')).click();
   await expect
     .poll(async () => (await readCells(page)).flatMap(cell => cell.mimeTypes))
     .toContain('image/svg+xml');
@@ -101,7 +107,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   await expect(await panel.section('Run')).toContainText(ENDED);
   await expect(await panel.section('Run')).toContainText(ALL_STEPS);
   await expect(again.getByRole('img', { name: /^Where the time went/ })).toBeVisible();
-  expect((await taken(page, again.getByRole('button', { name: 'CSV' }))).text).toBe(csv.text);
+  expect((await taken(page, await choice(again, 'Export as CSV'))).text).toBe(csv.text);
 
   // The runs of that kernel are opened again beside another one.
   await openNotebook(page, 'another.ipynb');

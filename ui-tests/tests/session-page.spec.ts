@@ -161,7 +161,7 @@ test('steers a training from step bar and panel, in either theme', async ({ page
   await page.getByRole('button', { name: 'Open panel' }).click();
   const panel = page.getByRole('complementary', { name: 'Run and devices' });
   await panel.getByRole('button', { name: 'Resume' }).click();
-  await expect(panel.locator('.jp-TPULabRun-state')).toHaveText('live');
+  await expect(panel.locator('.jp-TPULabRun-state')).toHaveText('running');
   await page.getByRole('button', { name: 'More', exact: true }).click();
   await page.getByRole('menuitemradio', { name: 'Dark theme' }).click();
   await expect(page.locator('body')).toHaveAttribute('data-jp-theme-light', 'false');

@@ -66,7 +66,7 @@ test('widgets made in a cell follow and steer the next one while it is busy', as
   await expect(controls).toContainText('paused');
   await checkAccessibility(page, cell.locator('.jp-Cell-outputArea'));
   await controls.getByRole('button', { name: 'Resume' }).click();
-  await expect(controls).toContainText('live');
+  await expect(controls).toContainText('running');
   // All of it came by the bridge: what the widgets' comms would have told as well was not sent.
   expect(await snapshots()).toBe(0);
   await controls.getByRole('button', { name: 'Stop after this step' }).click();

@@ -3,6 +3,7 @@ import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
 import { trans } from '../text.js';
+import { sizeText } from '../../src/text/size.js';
 
 /** Open from the start, and written at once when it is opened. */
 const OPEN_CHILDREN = 20;
@@ -25,7 +26,7 @@ export class DataOutput extends Widget implements IRenderMime.IRenderer {
     }
     const size = new Blob([typeof value === 'string' ? value : JSON.stringify(value)]).size;
     const line = document.createElement('p');
-    line.textContent = trans.__('No view for %1 (%2 bytes)', this.type, size.toLocaleString('en'));
+    line.textContent = trans.__('No view for %1 (%2)', this.type, sizeText(size));
     const details = document.createElement('details');
     const summary = document.createElement('summary');
     summary.textContent = trans.__('Show the data');

@@ -2,6 +2,8 @@
 import { summaryOf, tilesOf } from '../../src/devices/tiles.js';
 import type { SessionPage } from '../page/session-page.js';
 import { trans } from '../text.js';
+import { percentText } from '../../src/text/percent.js';
+import { usageText } from '../../src/text/size.js';
 
 export interface Gauge {
   readonly label: string;
@@ -18,8 +20,6 @@ export interface Runtime {
   readonly detail: string;
   readonly gauges: readonly Gauge[];
 }
-
-const GIB = 2 ** 30;
 
 export function runtimeOf(
   { current, status, events }: SessionPage,
@@ -77,23 +77,19 @@ function gaugesOf(machine: ReturnType<SessionPage['events']['machineOf']>): Gaug
       gauges.push({
         label: 'HBM',
         percent: (used / first.hbmTotalBytes) * 100,
-        text: trans.__(
-          '%1 of %2 GiB per chip',
-          (used / GIB).toFixed(1),
-          (first.hbmTotalBytes / GIB).toFixed(1)
-        )
+        text: trans.__('%1 per chip', usageText(used, first.hbmTotalBytes))
       });
     }
   }
   const { cpuPercent, memoryUsedBytes, memoryTotalBytes } = sample.host;
   if (cpuPercent !== null) {
-    gauges.push({ label: 'CPU', percent: cpuPercent, text: `${Math.round(cpuPercent)}%` });
+    gauges.push({ label: 'CPU', percent: cpuPercent, text: percentText(cpuPercent) });
   }
   if (memoryUsedBytes !== null && memoryTotalBytes !== null && memoryTotalBytes > 0) {
     gauges.push({
       label: 'RAM',
       percent: (memoryUsedBytes / memoryTotalBytes) * 100,
-      text: trans.__('%1 of %2 GiB', (memoryUsedBytes / GIB).toFixed(1), (memoryTotalBytes / GIB).toFixed(1))
+      text: usageText(memoryUsedBytes, memoryTotalBytes)
     });
   }
   return gauges;

@@ -11,7 +11,7 @@ import type { SessionPage } from '../page/session-page.js';
 import { EMPTY, notebookOf, TEMPLATES } from '../../src/launcher/templates.js';
 import { Brand } from './plain.js';
 import { Icon } from './icons.js';
-import { Menu } from './menu.js';
+import { Menu } from '../../src/ui/menu.js';
 import { sizeText } from '../../src/text/size.js';
 import { messageOf, trans } from '../text.js';
 
@@ -279,6 +279,7 @@ function Entries({
           <span className="tpl-Home-size">{sizeBytes === null ? '' : sizeText(sizeBytes)}</span>
           <time dateTime={modifiedAt}>{new Date(modifiedAt).toLocaleDateString()}</time>
           <Menu
+            buttonClass="tpl-IconButton"
             label={trans.__('More for %1', name)}
             button={<Icon name="more" />}
             items={[

@@ -12,6 +12,7 @@ import { Icon } from './icons.js';
 import { RuntimeDetails } from './runtime-details.js';
 import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
+import { percentText } from '../../src/text/percent.js';
 
 /** Between two questions for the round trip. */
 const EVERY_MS = 15_000;
@@ -113,7 +114,7 @@ function GaugeView({ gauge: { label, percent, text } }: { readonly gauge: Gauge 
   return (
     <span className={`tpl-Gauge jp-mod-${label}`} title={`${label}: ${text}`}>
       <span className="tpl-Gauge-label">{label}</span>
-      <span className="tpl-Gauge-value">{Math.round(percent)}%</span>
+      <span className="tpl-Gauge-value">{percentText(percent)}</span>
       <span className="tpl-Gauge-track">
         <span className="tpl-Gauge-bar" style={{ width: `${Math.min(100, Math.max(0, percent))}%` }} />
       </span>

@@ -102,14 +102,16 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
                     void sessionContext.changeKernel({ name: spec.name });
                   }}
                 >
-                  <span className="tpl-Menu-check">{spec.name === now ? <Icon name="check" /> : null}</span>
+                  <span className="jp-TPULabMenu-check">
+                    {spec.name === now ? <Icon name="check" /> : null}
+                  </span>
                   {spec.display_name}
                 </button>
               </li>
             ))}
             <li>
               <button type="button" onClick={run(CommandIDs.connect)}>
-                <span className="tpl-Menu-check">
+                <span className="jp-TPULabMenu-check">
                   <Icon name="chip" />
                 </span>
                 {trans.__('Connect to a TPU…')}

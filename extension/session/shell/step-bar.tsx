@@ -103,13 +103,11 @@ function RunLine({
   const summary = summarize(run.steps, WINDOW);
   const isLive = page.status.connection.kind === 'live' || page.status.connection.kind === 'at-risk';
   const [lossName, loss] = [...run.series].find(([name]) => /loss/i.test(name)) ?? [];
-  const state = stateText(run, trans);
-  const isRunning = run.state === 'running';
   return (
     <>
       {summary ? <Progress run={run} summary={summary} /> : null}
-      <span className={`tpl-Pill jp-mod-${isLive ? (isRunning ? 'running' : run.state) : 'stale'}`}>
-        {isLive ? (state === 'live' ? trans.__('Running') : capital(state)) : trans.__('Was running')}
+      <span className={`tpl-Pill jp-mod-${isLive ? run.state : 'stale'}`}>
+        {isLive ? capital(stateText(run, trans)) : trans.__('Was running')}
       </span>
       {summary ? <Counts run={run} summary={summary} isLive={isLive} /> : <strong>{run.name}</strong>}
       {summary ? <Split summary={summary} page={page} pace={run.pace?.mfu?.value ?? null} /> : null}

@@ -6,7 +6,7 @@ import type { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
 import { Brand } from './plain.js';
 import { Icon } from './icons.js';
-import { Menu } from './menu.js';
+import { Menu } from '../../src/ui/menu.js';
 import { RuntimeChip } from './runtime-chip.js';
 import { useSignals } from './use-signal.js';
 import { trans, timeText } from '../text.js';
@@ -111,6 +111,7 @@ function MoreMenu({ page, theme, keyboard, onKeyboard }: TopBarProps): JSX.Eleme
   });
   return (
     <Menu
+      buttonClass="tpl-IconButton"
       label={trans.__('More')}
       button={<Icon name="more" />}
       items={[

@@ -5,6 +5,7 @@ import { sure } from '../page/file-actions.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
 import { messageOf, trans } from '../text.js';
+import { momentText } from '../../src/text/moment.js';
 
 export default function Trash({
   page,
@@ -65,7 +66,7 @@ export default function Trash({
               <Icon name={kind === 'folder' ? 'folder' : 'file'} />
               <span>{path}</span>
               <time className="tpl-Home-size" dateTime={deletedAt}>
-                {new Date(deletedAt).toLocaleString()}
+                {momentText(Date.parse(deletedAt), Date.now())}
               </time>
               <button
                 type="button"

@@ -128,10 +128,8 @@ function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.E
         <span className={newest.variant > 1 ? 'jp-TPULabFunction-again' : 'jp-TPULab-quiet'}>
           {titleText(newest, trans)}
         </span>{' '}
-        <span className="jp-TPULab-fitting jp-TPULabFunction-why">
-          <span className="jp-TPULabFunction-reason jp-TPULab-quiet">
-            <Marked pieces={reason} />
-          </span>
+        <span className="jp-TPULabFunction-reason jp-TPULab-quiet">
+          <Marked pieces={reason} />
         </span>{' '}
         <span className="jp-TPULab-number">{isRunning ? timeText(newest, now) : durationText(totalMs)}</span>
       </button>

@@ -55,7 +55,3 @@ export function newest(machine: MachineTelemetry, figure: Figure, text: (value: 
   const value = machine.ring.value(figure, machine.ring.length - 1);
   return Number.isNaN(value) ? '' : text(value);
 }
-
-export function percentText(value: number): string {
-  return `${Math.round(value)} %`;
-}

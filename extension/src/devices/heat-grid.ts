@@ -38,6 +38,19 @@ export function gridShape(count: number, width: number): GridShape {
   return { columns, rows: Math.ceil(count / columns), pitch };
 }
 
+/** The colour at `heat` (0 to 1) between the stops, which are written `#rrggbb`. */
+export function rampColour(stops: readonly string[], heat: number): string {
+  const place = Math.min(1, Math.max(0, heat)) * (stops.length - 1);
+  const from = Math.min(stops.length - 2, Math.floor(place));
+  const channels = [1, 3, 5].map(at => {
+    const [low = 0, high = 0] = [from, from + 1].map(stop =>
+      parseInt(stops[stop]?.slice(at, at + 2) ?? '', 16)
+    );
+    return Math.round(low + (high - low) * (place - from));
+  });
+  return `rgb(${channels.join(' ')})`;
+}
+
 export interface HeatGridOptions {
   readonly canvas: HTMLCanvasElement;
   readonly loop: DrawLoop;
@@ -98,9 +111,9 @@ export class HeatGrid implements Drawing, IDisposable {
     const style = getComputedStyle(canvas);
     const colour = (name: string, otherwise: string): string =>
       style.getPropertyValue(name).trim() || otherwise;
-    const [ground, hot, warn, text] = [
+    const ramp = [0, 1, 2, 3].map(at => colour(`--jp-tpulab-heat-${at}`, '#808080'));
+    const [ground, warn, text] = [
       colour('--jp-tpulab-gap', 'silver'),
-      colour(this._figure === 'memory' ? '--jp-brand-color1' : '--jp-tpulab-device', 'green'),
       colour('--jp-warn-color0', 'orange'),
       colour('--jp-ui-font-color1', 'black')
     ];
@@ -110,20 +123,16 @@ export class HeatGrid implements Drawing, IDisposable {
     this._tiles.forEach((tile, at) => {
       const [x, y] = [(at % columns) * pitch, Math.floor(at / columns) * pitch];
       const heat = heatOf(tile, this._figure);
-      context.globalAlpha = 1;
-      context.fillStyle = ground;
       if (heat === null) {
         // A hollow cell: not known is not nothing.
         context.strokeStyle = ground;
         context.lineWidth = 1;
         context.strokeRect(x + 0.5, y + 0.5, cell - 1, cell - 1);
       } else {
-        context.fillRect(x, y, cell, cell);
-        context.globalAlpha = heat;
-        context.fillStyle = tile.memory?.nearlyFull && this._figure === 'memory' ? warn : hot;
+        const isFull = tile.memory?.nearlyFull === true && this._figure === 'memory';
+        context.fillStyle = isFull ? warn : rampColour(ramp, heat);
         context.fillRect(x, y, cell, cell);
       }
-      context.globalAlpha = 1;
       if (tile.link === 'unusable' || tile.link === 'minor' || (tile.throttlePercent ?? 0) > 0) {
         context.strokeStyle = warn;
         context.lineWidth = 2;

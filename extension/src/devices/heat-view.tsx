@@ -82,10 +82,10 @@ export function HeatView({ tiles, loop, trans }: HeatViewProps): JSX.Element {
         aria-valuetext={tile ? tileText(tile, trans) : summary}
         onKeyDown={onKey}
       />
-      <div className="jp-TPULabHeat-scale" data-figure={figure} aria-hidden="true">
-        <span>0 %</span>
+      <div className="jp-TPULabHeat-scale" aria-hidden="true">
+        <span>0%</span>
         <span className="jp-TPULabHeat-ramp" />
-        <span>100 %</span>
+        <span>100%</span>
         <span className="jp-TPULabHeat-unknown" />
         <span>{trans.__('unknown')}</span>
       </div>
@@ -109,7 +109,7 @@ export function figureName(figure: HeatFigure, trans: TranslationBundle): string
   }
 }
 
-/** `duty cycle 79 to 91 %, mean 87 %; lowest: device 7`. */
+/** `duty cycle 79 to 91%, mean 87%; lowest: device 7`. */
 function heatSummary(tiles: readonly DeviceTile[], figure: HeatFigure, trans: TranslationBundle): string {
   const known = tiles.flatMap(tile => {
     const heat = heatOf(tile, figure);
@@ -126,7 +126,7 @@ function heatSummary(tiles: readonly DeviceTile[], figure: HeatFigure, trans: Tr
     sum += one.heat;
   }
   return trans.__(
-    '%1 from %2 % (device %3) to %4 % (device %5), mean %6 %',
+    '%1 from %2% (device %3) to %4% (device %5), mean %6%',
     figureName(figure, trans),
     Math.round(low.heat * 100),
     low.id,

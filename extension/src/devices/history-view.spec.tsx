@@ -57,9 +57,9 @@ describe('the charts of a machine', () => {
     show({ devices: [deviceFigures(0), deviceFigures(1)], sdk });
     expect(headings()).toEqual([
       'HBM per device11.0 GiB',
-      'Duty cycle87 %',
-      'TensorCore and HBM bandwidth65 % · 41 %',
-      'Host CPU22 %'
+      'Duty cycle87%',
+      'TensorCore and HBM bandwidth65% · 41%',
+      'Host CPU22%'
     ]);
   });
 
@@ -94,9 +94,9 @@ describe('the charts of a machine', () => {
         networkSentBytesPerS: 512
       }
     });
-    expect(headings()).toEqual(['Host CPU22 %']);
+    expect(headings()).toEqual(['Host CPU22%']);
     click('Memory, network and disk of the host');
-    expect(headings()).toEqual(['Host CPU22 %', 'Host memory4.0 GiB', 'Host network2.0 KiB/s · 512 B/s']);
+    expect(headings()).toEqual(['Host CPU22%', 'Host memory4.0 GiB', 'Host network2.0 KiB/s · 512 B/s']);
     click('Show fewer');
     expect(headings()).toHaveLength(1);
   });

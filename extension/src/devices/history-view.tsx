@@ -9,7 +9,8 @@ import type { MachineTelemetry } from './machine-telemetry.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { sizeText } from '../text/size.js';
 import { HostCharts } from './host-charts.js';
-import { type ChartProps, FigureChart, BYTES, newest, percentText } from './figure-chart.js';
+import { type ChartProps, FigureChart, BYTES, newest } from './figure-chart.js';
+import { percentText } from '../text/percent.js';
 import { useHistory } from './use-history.js';
 
 export interface HistoryViewProps {

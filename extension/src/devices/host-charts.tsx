@@ -2,7 +2,8 @@
 import { type JSX, useState } from 'react';
 import type { Figure } from './figures.js';
 import { sizeText } from '../text/size.js';
-import { BYTES, type ChartProps, FigureChart, newest, percentText } from './figure-chart.js';
+import { BYTES, type ChartProps, FigureChart, newest } from './figure-chart.js';
+import { percentText } from '../text/percent.js';
 
 export function HostCharts(props: ChartProps): JSX.Element {
   const { machine, trans } = props;

@@ -3,6 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { HostFigures } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
 import { sizeText, usageText } from '../text/size.js';
+import { percentText } from '../text/percent.js';
 
 export interface HostViewProps {
   readonly host: HostFigures;
@@ -17,7 +18,7 @@ export const HostView = memo(function HostView({ host, trans }: HostViewProps): 
     <dl className="jp-TPULabHost" aria-label={trans.__('The host')}>
       <div>
         <dt title={trans._n('%1 core', '%1 cores', cores)}>{trans.__('Host CPU')}</dt>
-        <dd>{cpuPercent === null ? '–' : `${Math.round(cpuPercent)} %`}</dd>
+        <dd>{cpuPercent === null ? '–' : percentText(cpuPercent)}</dd>
       </div>
       <div>
         <dt>{trans.__('RAM')}</dt>

@@ -60,22 +60,22 @@ export function DevicesNow({ devices, machine, density, loop, trans }: DevicesNo
   );
 }
 
-/** For the heading: `8 devices busy 46 % · HBM 11.2 / 15.8 GiB`. */
+/** For the heading: `8 devices busy 46% · HBM 11.2 / 15.8 GiB`. */
 export function devicesText(
   devices: DevicesMessage | null,
   machine: MachineTelemetry | null,
   trans: TranslationBundle
-): string {
+): string[] {
   const tiles = tilesOf(machine?.sample ?? null, devices, machine?.page ?? null);
   if (tiles.length === 0) {
-    return '';
+    return [];
   }
   const summary = summaryOf(tiles);
   const head = headText(summary, tiles, devices, trans);
-  return summary.memory ? `${head} · ${trans.__('HBM %1', summary.memory.text)}` : head;
+  return summary.memory ? [head, trans.__('HBM %1', summary.memory.text)] : [head];
 }
 
-/** `8 chips busy 87 %`, or what the runtime has where nobody knows how busy it is. */
+/** `8 chips busy 87%`, or what the runtime has where nobody knows how busy it is. */
 function headText(
   summary: DevicesSummary,
   tiles: readonly DeviceTile[],
@@ -84,8 +84,8 @@ function headText(
 ): string {
   if (summary.dutyPercent !== null) {
     return trans._n(
-      '%1 device busy %2 %',
-      '%1 devices busy %2 %',
+      '%1 device busy %2%',
+      '%1 devices busy %2%',
       summary.count,
       Math.round(summary.dutyPercent)
     );

@@ -13,22 +13,20 @@ export function tileText(tile: DeviceTile, trans: TranslationBundle): string {
     ...(processIndex === null ? [] : [trans.__('host %1', processIndex)])
   ];
   const figures = [
-    ...(tile.dutyPercent === null ? [] : [trans.__('busy %1 %', Math.round(tile.dutyPercent))]),
+    ...(tile.dutyPercent === null ? [] : [trans.__('busy %1%', Math.round(tile.dutyPercent))]),
     ...(tile.tensorCorePercent === null
       ? []
-      : [trans.__('TensorCore %1 %', Math.round(tile.tensorCorePercent))]),
+      : [trans.__('TensorCore %1%', Math.round(tile.tensorCorePercent))]),
     ...(memory === null ? [] : [trans.__('memory %1', memory.text)]),
     ...(peakBytes === null ? [] : [trans.__('peak %1', sizeText(peakBytes))]),
-    ...(tile.bandwidthPercent === null
-      ? []
-      : [trans.__('bandwidth %1 %', Math.round(tile.bandwidthPercent))]),
+    ...(tile.bandwidthPercent === null ? [] : [trans.__('bandwidth %1%', Math.round(tile.bandwidthPercent))]),
     ...(tile.queued === null ? [] : [trans._n('%1 program queued', '%1 programs queued', tile.queued)]),
     ...(tile.idleS === null || tile.idleS < 1
       ? []
       : [trans.__('idle for %1', secondsText(tile.idleS * 1_000))]),
     ...(tile.throttlePercent === null || tile.throttlePercent === 0
       ? []
-      : [trans.__('throttled by %1 %', Math.round(tile.throttlePercent))]),
+      : [trans.__('throttled by %1%', Math.round(tile.throttlePercent))]),
     ...(tile.link === null ? [] : [linkText(tile.link, trans)])
   ];
   return figures.length === 0 ? parts.join(', ') : `${parts.join(', ')}: ${figures.join(' · ')}`;

@@ -115,7 +115,7 @@ function Bar({ kind, percent, name, text, figure }: BarProps): JSX.Element {
       aria-valuemin={0}
       aria-valuemax={100}
       aria-valuenow={whole}
-      aria-valuetext={text ?? `${whole} %`}
+      aria-valuetext={text ?? `${whole}%`}
     >
       <span className={`jp-TPULabChip-used jp-mod-${kind}`} style={{ width: `${whole}%` }} />
     </span>

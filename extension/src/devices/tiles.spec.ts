@@ -111,7 +111,7 @@ describe('tiles of devices', () => {
   it('say what is known of a device in one line, and nothing that is not', () => {
     const [tile] = tilesOf(sampleOf(1), null, null);
     expect(tile && tileText(tile, trans)).toBe(
-      'device 0, chip 0: busy 87 % · memory 11.0 / 16.0 GiB · bandwidth 41 % · 1 program queued'
+      'device 0, chip 0: busy 87% · memory 11.0 / 16.0 GiB · bandwidth 41% · 1 program queued'
     );
     const [bare] = tilesOf(null, devices(1), null);
     expect(bare && tileText(bare, trans)).toBe('device 0, CPU, host 0');
@@ -157,7 +157,7 @@ describe('tiles of devices', () => {
       return tilesOf({ ...sampleOf(2), sdk }, null, null);
     };
     const [first, second] = told(63.4, null);
-    expect(first && tileText(first, trans)).toContain('busy 87 % · TensorCore 63 % · memory');
+    expect(first && tileText(first, trans)).toContain('busy 87% · TensorCore 63% · memory');
     expect(second && tileText(second, trans)).not.toContain('TensorCore');
     // Of another number of devices it cannot be told whose a figure is.
     expect(told(63.4).map(({ tensorCorePercent }) => tensorCorePercent)).toEqual([null, null]);

@@ -19,7 +19,7 @@ export function stateText(run: Run, trans: TranslationBundle): string {
     case 'starting':
       return trans.__('starting');
     case 'running':
-      return trans.__('live');
+      return trans.__('running');
     case 'pausing':
       return trans.__('pausing…');
     case 'paused':

@@ -5,7 +5,8 @@ import type { ILauncher } from '@jupyterlab/launcher';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { DisposableSet } from '@lumino/disposable';
 import type { LessonsCopied } from '@tpulab/protocol';
-import { chipIcon } from '../ui/icon.js';
+import { runIcon } from '@jupyterlab/ui-components';
+import { examplesIcon } from '../ui/icon.js';
 import { CATEGORY_RANK } from '../ui/category-rank.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import { bridgeCards } from './cards.js';
@@ -55,6 +56,7 @@ export function offerLessons(
   const offers = [
     {
       id: 'tpulab:open-tour',
+      icon: runIcon,
       label: trans.__('Take the tour'),
       caption: TOUR.about,
       problem: trans.__('The tour could not be opened'),
@@ -62,17 +64,18 @@ export function offerLessons(
     },
     {
       id: 'tpulab:open-lessons',
+      icon: examplesIcon,
       label: trans.__('Open the lessons'),
       caption: trans.__('Copy missing lessons to your files and show them'),
       problem: trans.__('The lessons could not be opened'),
       open: () => openLessons(app, backends)
     }
   ];
-  for (const { id, label, caption, problem, open } of offers) {
+  for (const { id, icon, label, caption, problem, open } of offers) {
     app.commands.addCommand(id, {
       label,
       caption,
-      icon: chipIcon,
+      icon,
       isEnabled: () => backends.bridge.state === 'ok',
       describedBy: { args: { type: 'object', properties: { cwd: { type: 'string' } } } },
       execute: ({ cwd }) =>

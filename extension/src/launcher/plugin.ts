@@ -1,4 +1,5 @@
 /** Launcher cards for the bridge's kernelspecs, under a category of ours. */
+import { downloadIcon } from '@jupyterlab/ui-components';
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { showErrorMessage } from '@jupyterlab/apputils';
@@ -7,7 +8,6 @@ import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { DisposableSet, type IDisposable } from '@lumino/disposable';
 import type { EnvironmentInfo } from '@tpulab/protocol';
-import { chipIcon } from '../ui/icon.js';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { specIcon } from './icon.js';
 import { offerLessons, openLessons } from './lessons.js';
@@ -107,7 +107,7 @@ function offerSetup(
   app.commands.addCommand(SET_UP, {
     label: trans.__('Set up JAX on this machine'),
     caption: trans.__('Try lessons and panels without a TPU'),
-    icon: chipIcon,
+    icon: downloadIcon,
     describedBy: { args: { type: 'object', properties: {} } },
     execute: async () => {
       const environment = await offered();

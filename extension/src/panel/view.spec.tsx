@@ -31,6 +31,9 @@ import { PanelState } from './state.js';
 import { PanelView } from './view.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
+// jsdom lays nothing out, so it has no scrolling.
+Element.prototype.scrollIntoView = () => undefined;
+
 const LIVE: StreamState = { kind: 'live', gatewayId: 'g' };
 
 class Observer {
@@ -199,9 +202,9 @@ describe('PanelView', () => {
     );
     expect(text()).toContain('8 XLA devices, CPU');
     expect(text()).toContain('50.0 ms/step · 20.0 steps/s');
-    expect(text()).toContain('device 80 %idle 10 %input 4 %host 6 %');
+    expect(text()).toContain('device 80%idle 10%input 4%host 6%');
     expect(text()).toContain('The device is the limit');
-    expect(sectionText('live')).toMatch(/livetrain\d+ s20 of 100 steps/);
+    expect(sectionText('running')).toMatch(/runningtrain\d+ s20 of 100 steps/);
     expect(text()).toContain('loss 0.5000');
     const image = host.querySelector('canvas[role=slider]');
     expect(image?.getAttribute('aria-label')).toBe(
@@ -263,7 +266,8 @@ describe('PanelView', () => {
     vi.spyOn(scene.actions, 'controlOf').mockReturnValue(control);
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), devices(), run(), steps(0, 20)));
-    click('Trace 2 s');
+    click('More');
+    click('Trace 2 s with XProf');
     expect(sectionText('Where the time goes')).toContain('Tracing…');
     const memory = [...host.querySelectorAll('details')].find(one => one.textContent.startsWith('Memory'));
     change(() => {
@@ -291,7 +295,7 @@ describe('PanelView', () => {
     expect(memory?.textContent).toContain('Memory by array · 2.0 GiB');
     expect(memory?.textContent).toContain('float32[8,4] × 2 params1.0 GiB');
     expect(sectionText('Where the time goes')).toContain(
-      '2.00 s traced on 8 devices, operations took 3.00 sfusion.3 jit_train_step40 × · 1.50 s · 50 %'
+      '2.00 s traced on 8 devices, operations took 3.00 sfusion.3 jit_train_step40 × · 1.50 s · 50%'
     );
     control.dispose();
   });
@@ -423,6 +427,7 @@ describe('PanelView', () => {
   it('gives the same figures as a table', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run(), steps(0, 20)));
+    click('More');
     click('Show as a table');
     const rows = [...host.querySelectorAll('tbody tr')].map(row =>
       [...row.children].map(cell => cell.textContent)
@@ -440,6 +445,7 @@ describe('PanelView', () => {
     expect(host.querySelector('canvas[role=slider]')?.getAttribute('aria-label')).toBe(
       'Times of the last 6 steps: typically 50.0 ms, 2 of them not watched and estimated, 1 of them compiled'
     );
+    click('More');
     click('Show as a table');
     const rows = [...host.querySelectorAll('tbody tr')].map(row =>
       [...row.children].map(cell => cell.textContent)
@@ -536,11 +542,11 @@ describe('PanelView', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run(), steps(0, 20)));
     change(() => undefined);
-    expect(said()).toBe('train · live: 50.0 ms per step.');
+    expect(said()).toBe('train · running: 50.0 ms per step.');
     change(() => scene.receive(steps(20, 40, { deviceMs: 90 })));
     change(() => undefined);
-    expect(said()).toBe('train · live: 50.0 ms per step.');
+    expect(said()).toBe('train · running: 50.0 ms per step.');
     change(() => undefined, ANNOUNCE_INTERVAL_MS);
-    expect(said()).toBe('train · live: 91.7 ms per step.');
+    expect(said()).toBe('train · running: 91.7 ms per step.');
   });
 });

@@ -9,6 +9,8 @@ import { nullTranslator, type TranslationBundle } from '@jupyterlab/translation'
 import { Panel, Widget } from '@lumino/widgets';
 import { FLOOD_MIME, type FloodNote } from '@tpulab/protocol';
 import { kernelRoute } from './outputs-api.js';
+import { countText } from '../text/duration.js';
+import { sizeText } from '../text/size.js';
 
 const TEXT = 'application/vnd.jupyter.stdout';
 /** Colours, and what JupyterLab makes a link of: one of these is in each. */
@@ -160,17 +162,9 @@ export function floodWords(
   { lines, bytes, leftOut, isRunning }: FloodNote,
   trans: TranslationBundle
 ): string {
-  const size = `${trans.__('%1 lines', lines.toLocaleString('en-US'))}, ${sizeOf(bytes)}`;
+  const size = `${trans.__('%1 lines', countText(lines))}, ${sizeText(bytes)}`;
   const images =
-    leftOut > 0
-      ? ` ${trans.__('%1 more images and tables are not shown.', leftOut.toLocaleString('en-US'))}`
-      : '';
+    leftOut > 0 ? ` ${trans.__('%1 more images and tables are not shown.', countText(leftOut))}` : '';
   const state = isRunning ? trans.__('%1 so far.', size) : `${size}.`;
   return `${state} ${trans.__('The beginning and the last lines are shown.')}${images}`;
-}
-
-function sizeOf(bytes: number): string {
-  const [unit, by] = bytes < 1e6 ? ['kB', 1e3] : bytes < 1e9 ? ['MB', 1e6] : ['GB', 1e9];
-  const size = bytes / by;
-  return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${unit}`;
 }

@@ -26,21 +26,13 @@ export function NoticeText({ remote, notice, trans }: INoticeProps): JSX.Element
       : trans.__('Maintenance of %1 begins', remote.name);
   const remedy =
     notice.kind === 'preemption'
-      ? trans.__(
-          'Its disk will be deleted. Save a checkpoint to a bucket now. Output is already saved on this computer.'
-        )
-      : trans.__(
-          'Save a checkpoint now: its kernels end with the machine. Output is already saved on this computer.'
-        );
+      ? trans.__('Save a checkpoint to a bucket: the disk will be deleted. Output is saved here.')
+      : trans.__('Save a checkpoint: its kernels end with the machine. Output is saved here.');
   return (
     <p className="jp-TPULabRemote-notice">
       <strong>
         {/* A timer's ticking is not read out; an alert would be with every second. */}
-        {what}{' '}
-        <span role="timer" className="jp-TPULab-number">
-          {when}
-        </span>
-        .
+        {what} <span role="timer">{when}</span>.
       </strong>{' '}
       {remedy}
       {/* Of a preemption it says the same; of maintenance, whether the machine goes on elsewhere. */}

@@ -18,7 +18,7 @@ import { createElement } from 'react';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 import { CATEGORY_RANK } from '../ui/category-rank.js';
 import { NoticePlace } from '../ui/notebook-notice.js';
-import { chipIcon } from '../ui/icon.js';
+import { connectIcon, machineIcon } from '../ui/icon.js';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { ICurrentKernel } from '../tokens.js';
 import { RemoteActions } from './actions.js';
@@ -124,14 +124,14 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
   commands.addCommand(CommandIDs.connect, {
     label: trans.__('Connect to a TPU…'),
     caption: trans.__('Run notebooks on a TPU VM or on any other machine, over ssh'),
-    icon: chipIcon,
+    icon: connectIcon,
     describedBy: NAME_ARGUMENT(trans.__('Machine to show progress for')),
     execute: args => showConnectDialog({ actions, page, trans, name: nameIn(args) })
   });
   commands.addCommand(CommandIDs.open, {
     label: args => textIn(args, 'label') ?? trans.__('Open a Machine'),
     caption: args => textIn(args, 'caption') ?? '',
-    icon: chipIcon,
+    icon: machineIcon,
     describedBy: {
       args: {
         type: 'object',
@@ -179,7 +179,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
   commands.addCommand(CommandIDs.manage, {
     label: trans.__('Machines'),
     caption: trans.__('Show all machines, connect, disconnect, remove'),
-    icon: chipIcon,
+    icon: machineIcon,
     describedBy: NAME_ARGUMENT(trans.__('Machine to show in full')),
     execute: args => {
       // Opened anew, so that the remote that was asked for is the one that is unfolded.
@@ -197,7 +197,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
       const widget = new MainAreaWidget({ content });
       widget.id = 'tpulab-remotes';
       widget.title.label = trans.__('Machines');
-      widget.title.icon = chipIcon;
+      widget.title.icon = machineIcon;
       widget.title.closable = true;
       app.shell.add(widget, 'main');
       void tracker.add(widget);

@@ -11,6 +11,7 @@ import { isWhole, type KeptRun } from './kept-runs.js';
 import { keptSource, metricNames } from './metric-data.js';
 import { LogView } from './log-view.js';
 import { MetricsView } from './metrics-view.js';
+import { momentText } from '../text/moment.js';
 
 export interface KeptRunsViewProps {
   readonly kernel: KernelTelemetry;
@@ -179,11 +180,5 @@ export function otherRuns({
 }
 
 function keptDetail(summary: KeptRunSummary, trans: TranslationBundle): string {
-  const when = new Date(summary.startedAt).toLocaleString(undefined, {
-    month: 'short',
-    day: 'numeric',
-    hour: '2-digit',
-    minute: '2-digit'
-  });
-  return trans.__('%1 steps · %2', countText(summary.steps), when);
+  return trans.__('%1 steps · %2', countText(summary.steps), momentText(summary.startedAt, Date.now()));
 }

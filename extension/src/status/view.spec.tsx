@@ -135,7 +135,7 @@ describe('the status bar', () => {
       machine.applySample(machineSample(1, { devices: [deviceFigures(0), deviceFigures(1)] }));
       vi.advanceTimersByTime(2_000);
     });
-    expect(host.textContent).toContain('2 devices 87 % · HBM 22.0 / 32.0 GiB');
+    expect(host.textContent).toContain('2 devices 87% · HBM 22.0 / 32.0 GiB');
   });
 
   it('counts down second by second, and a click does not wait', () => {

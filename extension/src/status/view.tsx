@@ -89,9 +89,9 @@ function Devices({ telemetry, machine, onShow, trans }: DevicesProps): JSX.Eleme
   );
 }
 
-/** `8 devices 87 % · HBM 11.2 / 15.8 GiB`. */
+/** `8 devices 87% · HBM 11.2 / 15.8 GiB`. */
 function busyText({ count, dutyPercent, memory }: DevicesSummary, trans: TranslationBundle): string {
-  const duty = trans._n('%1 device %2 %', '%1 devices %2 %', count, Math.round(dutyPercent ?? 0));
+  const duty = trans._n('%1 device %2%', '%1 devices %2%', count, Math.round(dutyPercent ?? 0));
   return memory ? trans.__('%1 · HBM %2', duty, memory.text) : duty;
 }
 

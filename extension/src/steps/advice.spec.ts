@@ -42,7 +42,7 @@ describe('adviceFor', () => {
   it('names the input when the device waits for it', () => {
     const advice = advise({ deviceMs: 60, inputMs: 32, hostMs: 5, gapMs: 3 });
     expect(advice).toMatchObject({ limit: 'input', act: true });
-    expect(advice.text).toContain('32 % of the time');
+    expect(advice.text).toContain('32% of the time');
   });
 
   it.each([
@@ -88,7 +88,7 @@ describe('adviceFor', () => {
     );
     expect(advice).toMatchObject({ limit: 'compile', act: true });
     expect(advice.text).toBe(
-      '2 of the last 20 steps recompiled, which took 77 % of the time. Pad the last batch to 16.'
+      '2 of the last 20 steps recompiled, which took 77% of the time. Pad the last batch to 16.'
     );
     expect(
       advise(DEVICE_BOUND, [

@@ -2,7 +2,7 @@
  * One sentence in words: what limits the step, and what to do.
  *
  * Thresholds are shares of the time of the steps shown. Input, host and gap are judged without compiling, which has a
- * threshold of its own, because one long compilation would hide them. Input and gap use the 10 % at which the XLA
+ * threshold of its own, because one long compilation would hide them. Input and gap use the 10% at which the XLA
  * profiler calls infeed and an idle core worth a look. Host has more, because some dispatch is always there.
  */
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -70,12 +70,12 @@ function withUse(advice: Advice, mfu: number | null, trans: TranslationBundle): 
   }
   const percent = Math.round(mfu * 100);
   return mfu >= USE_HIGH
-    ? { ...advice, text: trans.__('The device is the limit, and works at %1 % of its peak.', percent) }
+    ? { ...advice, text: trans.__('The device is the limit, and works at %1% of its peak.', percent) }
     : {
         limit: 'device',
         act: true,
         text: trans.__(
-          'The device is the limit, but uses %1 % of its peak. Larger batches, bfloat16, or fewer small operations use more of it.',
+          'The device is the limit, but uses %1% of its peak. Larger batches, bfloat16, or fewer small operations use more of it.',
           percent
         )
       };
@@ -124,21 +124,21 @@ function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advi
     case 'input':
       return act(
         trans.__(
-          'The device waits for input %1 % of the time. Prepare batches ahead, or keep the data on the device.',
+          'The device waits for input %1% of the time. Prepare batches ahead, or keep the data on the device.',
           percent
         )
       );
     case 'host':
       return act(
         trans.__(
-          'Python takes %1 % of the step. Put the whole step into one jit, or do more work in each step.',
+          'Python takes %1% of the step. Put the whole step into one jit, or do more work in each step.',
           percent
         )
       );
     case 'gap':
       return act(
         trans.__(
-          'The device is idle %1 % of the time, waiting for Python (for example print, float(loss), logging). Do that every few steps, not in each one.',
+          'The device is idle %1% of the time, waiting for Python (for example print, float(loss), logging). Do that every few steps, not in each one.',
           percent
         )
       );
@@ -151,7 +151,7 @@ function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advi
         )
       );
     default:
-      return fine(trans.__('No single bottleneck (device busy %1 %).', percent));
+      return fine(trans.__('No single bottleneck (device busy %1%).', percent));
   }
 }
 
@@ -162,7 +162,7 @@ function compiling(
   lastReason: string | null
 ): Advice {
   const fact = trans.__(
-    '%1 of the last %2 steps recompiled, which took %3 % of the time.',
+    '%1 of the last %2 steps recompiled, which took %3% of the time.',
     countText(summary.compiledSteps),
     countText(summary.count),
     Math.round(share * 100)

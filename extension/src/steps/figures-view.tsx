@@ -5,6 +5,7 @@ import type { JSX } from 'react';
 import { durationText, threeFigures } from '../text/duration.js';
 import { Figure } from '../ui/figure.js';
 import { badputName, computeFigure, throughputFigure } from './pace.js';
+import { percentText } from '../text/percent.js';
 
 export interface FiguresViewProps {
   readonly pace: PaceMessage;
@@ -52,7 +53,7 @@ function Productive({ pace: { goodput }, trans }: FiguresViewProps): JSX.Element
   return (
     <Figure
       name={trans.__('Productive time')}
-      value={`${Math.round((productiveMs / totalMs) * 100)} %`}
+      value={percentText((productiveMs / totalMs) * 100)}
       unit={trans.__('goodput')}
     >
       <p>{trans.__('Share of %1 that was spent on training steps. The rest:', durationText(totalMs))}</p>
@@ -60,7 +61,7 @@ function Productive({ pace: { goodput }, trans }: FiguresViewProps): JSX.Element
         <div key={cause} className="jp-TPULab-row">
           <span>{badputName(cause, trans)}</span>{' '}
           <strong>
-            {durationText(ms)} · {threeFigures((ms / totalMs) * 100)} %
+            {durationText(ms)} · {threeFigures((ms / totalMs) * 100)}%
           </strong>
         </div>
       ))}

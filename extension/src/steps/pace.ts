@@ -23,7 +23,7 @@ export function computeFigure({ mfu }: PaceMessage, trans: TranslationBundle): C
   const speed = flopsText(mfu.flopsPerSecond);
   const isLeast = mfu.source === 'lower-bound';
   const [value, unit] =
-    mfu.value === null ? splitUnit(speed) : [`${threeFigures(mfu.value * 100)} %`, trans.__('MFU')];
+    mfu.value === null ? splitUnit(speed) : [`${threeFigures(mfu.value * 100)}%`, trans.__('MFU')];
   const rows: [string, string][] = mfu.value === null ? [] : [[trans.__('Achieved'), speed]];
   if (mfu.value !== null && mfu.value > 0) {
     const peak = flopsText(mfu.flopsPerSecond / mfu.value);

@@ -61,7 +61,7 @@ function splitBar({ spans, meanMs }: StepSummary): string[] {
 function legend({ spans }: StepSummary, trans: TranslationBundle): string[] {
   let left = MARGIN;
   return spans.flatMap(({ span, percent, meanMs }) => {
-    const words = `${spanName(span, trans)} ${percent} % · ${durationText(meanMs)}`;
+    const words = `${spanName(span, trans)} ${percent}% · ${durationText(meanMs)}`;
     const at = left;
     left += 122;
     return [rect(at, 57, 8, 8, COLOURS[span]), text(at + 12, 65, words, 'font-size="10.5"')];

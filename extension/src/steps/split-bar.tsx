@@ -17,7 +17,7 @@ const ORDER: readonly Span[] = ['device', 'gap', 'compile', 'input', 'host'];
 export function SplitBar({ summary, trans }: SplitBarProps): JSX.Element {
   const spans = [...summary.spans].sort((a, b) => ORDER.indexOf(a.span) - ORDER.indexOf(b.span));
   const label = spans
-    .map(({ span, percent }) => trans.__('%1 %2 %', spanName(span, trans), percent))
+    .map(({ span, percent }) => trans.__('%1 %2%', spanName(span, trans), percent))
     .join(', ');
   return (
     <>
@@ -41,7 +41,7 @@ export function SplitBar({ summary, trans }: SplitBarProps): JSX.Element {
             >
               <span className={`jp-TPULabLegend-key jp-mod-${span}`} aria-hidden="true" />
               <span className="jp-TPULabLegend-name">{spanName(span, trans)}</span>{' '}
-              <strong className="jp-TPULab-number">{percent} %</strong>
+              <strong className="jp-TPULab-number">{percent}%</strong>
             </li>
           ))}
       </ul>

@@ -1,6 +1,6 @@
 /** The newest steps as a table: the chart's twin for keyboard and screen reader, and for exact figures. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { type JSX, useState } from 'react';
+import type { JSX } from 'react';
 import type { Run } from '../events/run.js';
 import { SPANS, type StepRing } from '../events/step-ring.js';
 import { countText, threeFigures } from '../text/duration.js';
@@ -17,19 +17,7 @@ export interface TableViewProps {
   readonly trans: TranslationBundle;
 }
 
-export function TableView({ run, window, trans }: TableViewProps): JSX.Element {
-  const [open, setOpen] = useState(false);
-  return (
-    <div className="jp-TPULabTable">
-      <button type="button" className="jp-TPULab-link" aria-expanded={open} onClick={() => setOpen(!open)}>
-        {open ? trans.__('Hide the table') : trans.__('Show as a table')}
-      </button>
-      {open ? <Rows run={run} window={window} trans={trans} /> : null}
-    </div>
-  );
-}
-
-function Rows({ run: { steps }, window, trans }: TableViewProps): JSX.Element {
+export function TableView({ run: { steps }, window, trans }: TableViewProps): JSX.Element {
   const count = Math.min(ROWS, steps.length);
   const positions = Array.from({ length: count }, (_, at) => steps.length - 1 - at);
   const shares = watchedShares(steps, window);

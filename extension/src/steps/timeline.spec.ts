@@ -172,10 +172,10 @@ describe('the pace of a run', () => {
 
   it('has an MFU with its source, or says that it is a lower bound', () => {
     expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'counted' } })).toEqual([
-      '41.0 % MFU',
+      '41.0% MFU',
       '12,345 tokens/s'
     ]);
-    expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } })[0]).toBe('≥ 41.0 % MFU');
+    expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } })[0]).toBe('≥ 41.0% MFU');
   });
 
   it('has the updates of a run whose steps are several each, unless it knows tokens', () => {

@@ -3,6 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ProfileMessage } from '@tpulab/protocol';
 import type { JSX } from 'react';
 import { countText, durationText } from '../text/duration.js';
+import { percentText } from '../text/percent.js';
 
 export interface TraceViewProps {
   readonly profile: ProfileMessage;
@@ -39,7 +40,7 @@ export function TraceView({ profile, trans }: TraceViewProps): JSX.Element {
               </span>
               <span className="jp-TPULab-number">
                 {countText(count)} × · {durationText(totalMs)} ·{' '}
-                {busyMs > 0 ? Math.round((totalMs / busyMs) * 100) : 0} %
+                {percentText(busyMs > 0 ? (totalMs / busyMs) * 100 : 0)}
               </span>
             </li>
           ))}

@@ -1,5 +1,5 @@
 /** The steps of the current run: how long, where the time goes, what to do about it. */
-import type { JSX } from 'react';
+import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { AdviceMessage, CodeLocation } from '@tpulab/protocol';
 import { locationText } from '../compilations/reason.js';
@@ -14,6 +14,7 @@ import { ChartView } from './chart-view.js';
 import { FiguresView } from './figures-view.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { Glyph } from '../ui/glyph.js';
+import { Menu } from '../ui/menu.js';
 import { HostsView } from './hosts-view.js';
 import { NotesView } from './notes-view.js';
 import { ProgressLine } from './progress-line.js';
@@ -51,6 +52,7 @@ export interface StepsViewProps {
 
 export function StepsView(props: StepsViewProps): JSX.Element {
   const { kernel, run, window, loop, paused, onExport, trans } = props;
+  const [hasTable, setTable] = useState(false);
   const summary = run ? summarize(run.steps, window) : null;
   if (!run || !summary) {
     return (
@@ -87,30 +89,13 @@ export function StepsView(props: StepsViewProps): JSX.Element {
       {props.isCountedElsewhere ? null : <ProgressLine run={run} summary={summary} trans={trans} />}
       {run.pace ? <FiguresView pace={run.pace} trans={trans} /> : null}
       <Notes {...props} run={run} said={said} />
-      <div className="jp-TPULab-row jp-TPULabSteps-more">
-        <TableView run={run} window={window} trans={trans} />
-        <div className="jp-TPULab-buttons">
-          {props.onTrace ? (
-            <button
-              type="button"
-              className="jp-TPULab-option"
-              title={trans.__('Trace the devices for 2 s with XProf, and show what took the time')}
-              disabled={props.isTracing}
-              aria-busy={props.isTracing}
-              onClick={props.onTrace}
-            >
-              {props.isTracing ? trans.__('Tracing…') : trans.__('Trace 2 s')}
-            </button>
-          ) : null}
-          {onExport ? (
-            <Exports
-              canInsert={props.canInsert}
-              onExport={what => onExport(what, run, summary, advice.text)}
-              trans={trans}
-            />
-          ) : null}
-        </div>
-      </div>
+      <Actions
+        {...props}
+        hasTable={hasTable}
+        onTable={() => setTable(!hasTable)}
+        onExport={onExport && (what => onExport(what, run, summary, advice.text))}
+      />
+      {hasTable ? <TableView run={run} window={window} trans={trans} /> : null}
       {props.traceFailure === null ? null : (
         <p className="jp-TPULab-failure" role="alert">
           {props.traceFailure}
@@ -227,34 +212,41 @@ function Notes({
   );
 }
 
-function Exports({
+/** What one may do with the steps, behind one button. */
+function Actions({
+  onTrace,
+  isTracing,
   canInsert,
+  hasTable,
+  onTable,
   onExport,
   trans
-}: {
-  readonly canInsert: boolean;
-  readonly onExport: (what: ExportKind) => void;
-  readonly trans: TranslationBundle;
+}: Pick<StepsViewProps, 'onTrace' | 'isTracing' | 'canInsert' | 'trans'> & {
+  readonly hasTable: boolean;
+  readonly onTable: () => void;
+  readonly onExport: ((what: ExportKind) => void) | null;
 }): JSX.Element {
+  const items = [
+    { label: hasTable ? trans.__('Hide the table') : trans.__('Show as a table'), onClick: onTable },
+    ...(onTrace ? [{ label: trans.__('Trace 2 s with XProf'), disabled: isTracing, onClick: onTrace }] : []),
+    ...(onExport
+      ? [
+          { label: trans.__('Export as CSV'), onClick: () => onExport('csv') },
+          { label: trans.__('Export as JSON'), onClick: () => onExport('json') }
+        ]
+      : []),
+    ...(onExport && canInsert
+      ? [{ label: trans.__('Insert chart into notebook'), onClick: () => onExport('picture') }]
+      : [])
+  ];
   return (
-    <div className="jp-TPULabSteps-exports" role="group" aria-label={trans.__('Export the steps')}>
-      <button type="button" className="jp-TPULab-option" onClick={() => onExport('csv')}>
-        {trans.__('CSV')}
-      </button>
-      <button type="button" className="jp-TPULab-option" onClick={() => onExport('json')}>
-        {trans.__('JSON')}
-      </button>
-      {canInsert ? (
-        <button
-          type="button"
-          className="jp-TPULab-option"
-          title={trans.__('Insert chart into notebook')}
-          aria-label={trans.__('Insert chart into notebook')}
-          onClick={() => onExport('picture')}
-        >
-          {trans.__('Insert chart')}
-        </button>
-      ) : null}
+    <div className="jp-TPULab-row jp-TPULabSteps-more">
+      <Menu
+        label={trans.__('More: table, trace, export')}
+        button={isTracing ? trans.__('Tracing…') : trans.__('More')}
+        buttonClass="jp-TPULab-button"
+        items={items}
+      />
     </div>
   );
 }

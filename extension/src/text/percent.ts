@@ -1,4 +1,9 @@
-/** Shares as whole percents that add up. */
+/** Shares in percent. */
+
+/** For example `46%`. */
+export function percentText(percent: number): string {
+  return `${Math.round(percent)}%`;
+}
 
 /**
  * Rounds so that the sum stays 100 (largest remainder); all zero when there is nothing to share.

@@ -5,7 +5,7 @@ import { widgetModule, type WidgetViewProps } from '../module.js';
 
 function DeviceMonitor({ feed, loop, trans }: WidgetViewProps): JSX.Element {
   const { kernel, machine } = feed;
-  const text = devicesText(kernel.devices, machine, trans);
+  const text = devicesText(kernel.devices, machine, trans).join(' · ');
   return (
     <div className="jp-TPULabDevices">
       <p>

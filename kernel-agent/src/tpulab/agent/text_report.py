@@ -72,7 +72,7 @@ def describe(totals: RunTotals, run: Run) -> str:
     if not totals.steps or not totals.wall:
         return "no step yet"
     shares = [
-        f"{name} {100 * part / totals.wall:.0f} %"
+        f"{name} {100 * part / totals.wall:.0f}%"
         for name, part in totals.shown()._asdict().items()
         if part * 200 >= totals.wall
     ]

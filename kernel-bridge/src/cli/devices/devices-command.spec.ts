@@ -40,7 +40,7 @@ describe('tpulab devices', () => {
         const { stdout, error } = await runCommand(devicesCommand, '--state-dir', bridge.folder);
         expect(error).toBeNull();
         expect(stdout).toContain('in use');
-        expect(stdout).toContain('device 3  HBM 47.5 GiB of 95.0 GiB  duty 53 %  bandwidth 13 %');
+        expect(stdout).toContain('device 3  HBM 47.5 GiB of 95.0 GiB  duty 53%  bandwidth 13%');
       },
       { timeout: 60_000, interval: 200 }
     );

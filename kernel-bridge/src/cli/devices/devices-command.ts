@@ -93,7 +93,7 @@ function gib(bytes: number | null): string {
 }
 
 function percent(value: number | null): string {
-  return value === null ? '?' : `${value.toFixed(0)} %`;
+  return value === null ? '?' : `${value.toFixed(0)}%`;
 }
 
 function rate(bytes: number | null): string {

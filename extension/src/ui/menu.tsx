@@ -1,6 +1,6 @@
 /** A button with a menu below it: arrows, Home, End, Escape; a click elsewhere closes it. */
 import { type JSX, type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
-import { Icon } from './icons.js';
+import { Glyph } from './glyph.js';
 
 export interface MenuItem {
   readonly label: string;
@@ -12,11 +12,12 @@ export interface MenuItem {
 export interface MenuProps {
   readonly label: string;
   readonly button: ReactNode;
+  readonly buttonClass: string;
   /** Null: a line between two parts. */
   readonly items: readonly (MenuItem | null)[];
 }
 
-export function Menu({ label, button, items }: MenuProps): JSX.Element {
+export function Menu({ label, button, buttonClass, items }: MenuProps): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   const opener = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLDivElement>(null);
@@ -50,11 +51,11 @@ export function Menu({ label, button, items }: MenuProps): JSX.Element {
     }
   };
   return (
-    <div className="tpl-Menu">
+    <div className="jp-TPULabMenu">
       <button
         ref={opener}
         type="button"
-        className="tpl-IconButton"
+        className={buttonClass}
         aria-label={label}
         aria-haspopup="menu"
         aria-expanded={isOpen}
@@ -63,16 +64,10 @@ export function Menu({ label, button, items }: MenuProps): JSX.Element {
         {button}
       </button>
       {isOpen ? (
-        <div
-          ref={list}
-          className="tpl-Menu-list tpl-Popover"
-          role="menu"
-          aria-label={label}
-          onKeyDown={onKey}
-        >
+        <div ref={list} className="jp-TPULabMenu-list" role="menu" aria-label={label} onKeyDown={onKey}>
           {items.map((item, at) =>
             item === null ? (
-              <div key={at} role="separator" className="tpl-Menu-line" />
+              <div key={at} role="separator" className="jp-TPULabMenu-line" />
             ) : (
               <button
                 key={item.label}
@@ -80,13 +75,15 @@ export function Menu({ label, button, items }: MenuProps): JSX.Element {
                 role={item.checked === undefined ? 'menuitem' : 'menuitemradio'}
                 aria-checked={item.checked}
                 disabled={item.disabled}
-                className="tpl-Menu-item"
+                className="jp-TPULabMenu-item"
                 onClick={() => {
                   close();
                   item.onClick();
                 }}
               >
-                <span className="tpl-Menu-check">{item.checked === true ? <Icon name="check" /> : null}</span>
+                <span className="jp-TPULabMenu-check">
+                  {item.checked === true ? <Glyph name="evaluate" /> : null}
+                </span>
                 {item.label}
               </button>
             )
