@@ -59,10 +59,10 @@ export async function openHub({ folder, bin, farState, env }) {
     return /** @type {any} */ (await response.json());
   };
   const source = { kind: 'ssh', destination: 'far' };
-  await ask('POST', 'bridge/v1/remotes', { name: 'far', source, install: false });
+  await ask('POST', 'bridge/v1/machines', { name: 'far', source, install: false });
   const deadline = performance.now() + CONNECTED_MS;
   for (;;) {
-    const { state, error } = await ask('GET', 'bridge/v1/remotes/far');
+    const { state, error } = await ask('GET', 'bridge/v1/machines/far');
     if (state === 'connected') break;
     if (state === 'failed' || performance.now() > deadline) {
       throw new Error(`The hub is not connected: ${error?.message ?? state}`);
@@ -74,7 +74,7 @@ export async function openHub({ folder, bin, farState, env }) {
   if (!socket) throw new Error('The hub has forwarded no socket.');
   return {
     tunnel: path.join(run, socket),
-    through: { url: `${url}remotes/far`, token },
+    through: { url: `${url}machines/far`, token },
     far: {
       socketPath: path.join(farState, 'run', 'gateway.sock'),
       token: (await readFile(path.join(farState, 'token'), 'utf8')).trim()

@@ -1,7 +1,7 @@
 /** The notebooks that come with the bridge. */
 import { type Static, Type } from '@sinclair/typebox';
 
-/** Answer of `POST /bridge/v1/lessons` and of `tpulab examples FOLDER --json`. */
+/** Answer of `POST /bridge/v1/examples` and of `tpulab examples FOLDER --json`. */
 export const LessonsCopied = Type.Object({
   folder: Type.String({
     description: 'relative to the root folder of the gateway; of the command: absolute'

@@ -1,6 +1,6 @@
 /**
  * A kernel's journal as it grows (`GET /bridge/v1/kernels/ID/journal/stream`), and what a gateway keeps of the journals of its
- * remotes (`GET /bridge/v1/remotes/NAME/mirror`).
+ * remotes (`GET /bridge/v1/machines/NAME/mirror`).
  *
  * The stream is a row of frames, `u32 little-endian length | u8 type | body`. Frames of type `records` hold whole records as they are
  * in the journal's files (docs/journal.md), in order and without holes; frames of type `note` hold a `StreamNote` as JSON. The stream

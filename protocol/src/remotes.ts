@@ -1,7 +1,7 @@
 /**
- * Remotes: machines that this gateway reaches over ssh, whose own gateways it passes on under `/remotes/NAME/…`.
+ * Remotes: machines that this gateway reaches over ssh, whose own gateways it passes on under `/machines/NAME/…`.
  *
- * `GET`, `POST /bridge/v1/remotes`, `GET`, `DELETE /bridge/v1/remotes/NAME`, `POST …/NAME/{connect,disconnect,answer,clean}`,
+ * `GET`, `POST /bridge/v1/machines`, `GET`, `DELETE /bridge/v1/machines/NAME`, `POST …/NAME/{connect,disconnect,answer,clean}`,
  * `GET …/NAME/log`, `GET …/candidates`, and events of topic `remotes`. A remote is a list of OpenSSH hosts with a name; the first one runs the gateway.
  */
 import { type Static, Type } from '@sinclair/typebox';
@@ -106,7 +106,7 @@ export const CloudReach = Type.Union([
 ]);
 export type CloudReach = Static<typeof CloudReach>;
 
-/** `POST /bridge/v1/remotes/NAME/connect`; what is left out stays as it is. */
+/** `POST /bridge/v1/machines/NAME/connect`; what is left out stays as it is. */
 export const ConnectRemote = Type.Object(
   {
     environment: Type.Optional(Type.String({ description: 'to have there from now on' })),
@@ -192,7 +192,7 @@ export const RemotePrompt = Type.Object({
 });
 export type RemotePrompt = Static<typeof RemotePrompt>;
 
-/** `GET /bridge/v1/remotes/NAME/ssh`: how a program of this user on this machine reaches the remote over the connection that stands. */
+/** `GET /bridge/v1/machines/NAME/ssh`: how a program of this user on this machine reaches the remote over the connection that stands. */
 export const RemoteSsh = Type.Object({
   program: Type.String({ description: 'OpenSSH: its name or its path' }),
   controlPath: Type.String({ description: 'socket of the connection that stands' }),
@@ -284,7 +284,7 @@ export type RemoteList = Static<typeof RemoteList>;
 export const UnplacedGcloudSource = Type.Omit(GcloudSource, ['zone'], { additionalProperties: false });
 export type UnplacedGcloudSource = Static<typeof UnplacedGcloudSource>;
 
-/** `POST /bridge/v1/remotes` */
+/** `POST /bridge/v1/machines` */
 export const AddRemote = Type.Object(
   {
     name: Type.Optional(RemoteName),
@@ -301,7 +301,7 @@ export const AddRemote = Type.Object(
 );
 export type AddRemote = Static<typeof AddRemote>;
 
-/** `POST /bridge/v1/remotes/NAME/disconnect` */
+/** `POST /bridge/v1/machines/NAME/disconnect` */
 export const DisconnectRemote = Type.Object(
   {
     stop: Type.Optional(Type.Boolean({ description: 'ends the Colab runtime and its kernels too; verified' }))
@@ -310,7 +310,7 @@ export const DisconnectRemote = Type.Object(
 );
 export type DisconnectRemote = Static<typeof DisconnectRemote>;
 
-/** `POST /bridge/v1/remotes/NAME/answer` */
+/** `POST /bridge/v1/machines/NAME/answer` */
 export const AnswerPrompt = Type.Object(
   { id: Type.String(), value: Type.Union([Type.String({ maxLength: 4096 }), Type.Boolean()]) },
   { additionalProperties: false }
@@ -323,11 +323,11 @@ export const RemoteLogLine = Type.Object({
 });
 export type RemoteLogLine = Static<typeof RemoteLogLine>;
 
-/** `GET /bridge/v1/remotes/NAME/log`: the last lines, oldest first. */
+/** `GET /bridge/v1/machines/NAME/log`: the last lines, oldest first. */
 export const RemoteLogPage = Type.Object({ lines: Type.Array(RemoteLogLine) });
 export type RemoteLogPage = Static<typeof RemoteLogPage>;
 
-/** Of `GET /bridge/v1/remotes/candidates`. */
+/** Of `GET /bridge/v1/machines/candidates`. */
 export const CandidatesQuery = Type.Object({
   project: Type.Optional(
     Type.String({
@@ -340,7 +340,7 @@ export const CandidatesQuery = Type.Object({
 });
 export type CandidatesQuery = Static<typeof CandidatesQuery>;
 
-/** `GET /bridge/v1/remotes/candidates`: what a person may want to connect to. */
+/** `GET /bridge/v1/machines/candidates`: what a person may want to connect to. */
 export const RemoteCandidates = Type.Object({
   sshHosts: Type.Array(Type.String(), { description: "aliases of the user's ssh config, without patterns" }),
   gcloud: Type.Object({

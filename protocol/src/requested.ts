@@ -1,5 +1,5 @@
 /**
- * Which executions on a remote were requested through this gateway (`POST /bridge/v1/remotes/NAME/requested`): their outputs are
+ * Which executions on a remote were requested through this gateway (`POST /bridge/v1/machines/NAME/requested`): their outputs are
  * trusted as if they had come live. What else a remote says that it has executed is somebody else's.
  */
 import { type Static, Type } from '@sinclair/typebox';

@@ -1,4 +1,4 @@
-/** Links that let others read one notebook: `/bridge/v1/shares`. */
+/** Links that let others read one notebook: `/bridge/v1/links`. */
 import { type Static, Type } from '@sinclair/typebox';
 
 export const Share = Type.Object({

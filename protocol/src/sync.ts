@@ -1,5 +1,5 @@
 /**
- * A folder that is copied to a remote, or from it: `POST`, `GET`, `DELETE /bridge/v1/remotes/NAME/sync`.
+ * A folder that is copied to a remote, or from it: `POST`, `GET`, `DELETE /bridge/v1/machines/NAME/sync`.
  *
  * A dry run answers with what would happen. Otherwise the answer is the state of the run that has begun; `GET` has its progress,
  * `DELETE` ends it. One run a remote at a time.

@@ -139,7 +139,7 @@ describe.runIf(SET_UP)('the packages', () => {
       expect(made.stages.map((/** @type {{ title: string }} */ { title }) => title)).toContain(
         'installing the recipes'
       );
-      const lessons = await fetch(new URL('bridge/v1/lessons', bridge.url), { method: 'POST', headers });
+      const lessons = await fetch(new URL('bridge/v1/examples', bridge.url), { method: 'POST', headers });
       expect(await lessons.json()).toMatchObject({ folder: 'tpulab-lessons', kept: [] });
       expect(await readdir(path.join(home, 'tpulab-lessons'))).toContain('00-getting-started.ipynb');
       // The command finds the gateway of the Jupyter server, and gets the lessons too.

@@ -57,7 +57,7 @@ test('a card of the launcher copies the lessons to the files, shows them, and ke
   const file = join(lab.rootDir, 'tpulab-lessons', '00-getting-started.ipynb');
   await writeFile(file, notebookText(['print("mine")']));
   const copiedAgain = page.waitForResponse(
-    answer => answer.request().method() === 'POST' && answer.url().endsWith('/bridge/v1/lessons')
+    answer => answer.request().method() === 'POST' && answer.url().endsWith('/bridge/v1/examples')
   );
   await card.click();
   await copiedAgain;

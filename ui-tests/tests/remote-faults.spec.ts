@@ -31,11 +31,11 @@ test.beforeAll(async ({ lab, vm }) => {
 });
 
 function remote(lab: LabServer): Promise<Remote> {
-  return ask(lab, 'GET', 'bridge/v1/remotes/vm') as Promise<Remote>;
+  return ask(lab, 'GET', 'bridge/v1/machines/vm') as Promise<Remote>;
 }
 
 async function connect(lab: LabServer): Promise<void> {
-  await ask(lab, 'POST', 'bridge/v1/remotes/vm/connect');
+  await ask(lab, 'POST', 'bridge/v1/machines/vm/connect');
   // The whole of it, so that a failure says why.
   await expect.poll(() => remote(lab), LONG).toMatchObject({ state: 'connected' });
 }
@@ -144,7 +144,7 @@ test('it is rebooted: the notebook says what became of its kernel, and offers an
 });
 
 test('its disk is full: that is said, and with space again it connects', async ({ lab, page, vm }) => {
-  await ask(lab, 'POST', 'bridge/v1/remotes/vm/disconnect');
+  await ask(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   await vm.machine.powerOff();
   vm.fillDisk();
   await vm.boot();
@@ -167,7 +167,7 @@ test('its host key is another one: nothing is sent, and the dialog says what tha
   page,
   vm
 }) => {
-  await ask(lab, 'POST', 'bridge/v1/remotes/vm/disconnect');
+  await ask(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   await vm.changeHostKey();
   await writeFile(join(lab.rootDir, 'key.ipynb'), notebookText([''], SPEC));
   await page.goto('tree/key.ipynb?reset');
@@ -191,7 +191,7 @@ test('it does not take the key: the dialog says so and which command to try, and
   page,
   vm
 }) => {
-  await ask(lab, 'POST', 'bridge/v1/remotes/vm/disconnect');
+  await ask(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   await vm.authorize(await vm.laptop.makeKey('another', ''));
   await page.goto('?reset');
   await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU…').click();
@@ -321,7 +321,7 @@ test('it is created again with a new disk: both pages say so, and one click star
 
 /** The outputs of the kernels of the remote as they are on this machine. */
 async function kept(lab: LabServer): Promise<unknown[]> {
-  const at = 'bridge/v1/remotes/vm/mirror';
+  const at = 'bridge/v1/machines/vm/mirror';
   const { kernels } = (await ask(lab, 'GET', at)) as { kernels: { kernelId: string }[] };
   return Promise.all(kernels.map(({ kernelId }) => ask(lab, 'GET', `${at}/${kernelId}/outputs`)));
 }

@@ -33,7 +33,7 @@ export const test = base.extend<object, Far>({
             install: false,
             connect: false
           };
-          await ask(lab, 'POST', 'bridge/v1/remotes', body);
+          await ask(lab, 'POST', 'bridge/v1/machines', body);
         }
         await use(lab);
       }),

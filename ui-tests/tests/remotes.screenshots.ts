@@ -33,7 +33,7 @@ async function shoot(part: Locator, name: string): Promise<void> {
 }
 
 test('the launcher with a remote that is connected', async ({ lab, page }) => {
-  await ask(lab, 'POST', 'bridge/v1/remotes/vm/connect');
+  await ask(lab, 'POST', 'bridge/v1/machines/vm/connect');
   await page.goto('?reset');
   await expect(page.locator('[data-category="TPULab"]').getByText('JAX · vm')).toBeVisible();
   await useFonts(page);

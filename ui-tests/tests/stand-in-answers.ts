@@ -73,7 +73,7 @@ export class StandInAnswers {
     await page.route(/\/(bridge\/v1\/)?(remotes|environments)\b/, route => answers.answer(route));
     // A connected remote has events of its own, which are not the gateway's.
     const isGateways = ({ pathname }: URL): boolean =>
-      /^(?!.*\/remotes\/).*\/bridge\/v1\/events$/.test(pathname);
+      /^(?!.*\/machines\/).*\/bridge\/v1\/events$/.test(pathname);
     await page.routeWebSocket(isGateways, socket => {
       socket.connectToServer();
       // The page may connect again; what is told goes to the connection that it has now.
@@ -109,14 +109,14 @@ export class StandInAnswers {
   #of(method: string, path: string): unknown {
     if (path.endsWith('/bridge/v1/environments')) return this.environments;
     if (path.endsWith('/creation')) return this.creation;
-    if (path.endsWith('/bridge/v1/remotes/candidates')) return this.candidates;
-    if (path.endsWith('/bridge/v1/remotes')) return method === 'POST' ? null : { remotes: this.remotes };
+    if (path.endsWith('/bridge/v1/machines/candidates')) return this.candidates;
+    if (path.endsWith('/bridge/v1/machines')) return method === 'POST' ? null : { remotes: this.remotes };
     if (path.endsWith('/sync')) return PLAN;
     if (path.endsWith('/log'))
       return { lines: [{ at: 0, text: 'debug1: Offering public key: google_compute_engine' }] };
     if (path.endsWith('/devices/holders')) return this.holders;
     if (path.endsWith('/bridge/v1/devices')) return DEVICES;
-    return path.includes('/remotes/') ? undefined : null;
+    return path.includes('/machines/') ? undefined : null;
   }
 
   #events: WebSocketRoute | null = null;

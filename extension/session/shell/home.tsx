@@ -76,7 +76,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
   };
   const lessons = async (): Promise<void> => {
     const settings = page.drive.serverSettings;
-    const url = URLExt.join(settings.baseUrl, 'bridge/v1/lessons');
+    const url = URLExt.join(settings.baseUrl, 'bridge/v1/examples');
     const response = await ServerConnection.makeRequest(url, { method: 'POST', body: '{}' }, settings);
     const answer = (await response.json()) as { folder?: string; message?: string };
     if (response.ok) {

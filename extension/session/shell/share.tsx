@@ -32,7 +32,7 @@ export async function showShareDialog(page: SessionPage, path: string): Promise<
 async function ask<T>(page: SessionPage, route: string, method = 'GET', body?: object): Promise<T> {
   const answer = await askBridge({
     settings: page.drive.serverSettings,
-    route: URLExt.join('bridge/v1/shares', route),
+    route: URLExt.join('bridge/v1/links', route),
     method,
     ...(body && { body }),
     timeoutMs: TIMEOUT_MS

@@ -106,11 +106,11 @@ async function outcome(asking: Promise<unknown>): Promise<string> {
 describe('what is sent', () => {
   it.each([
     ['outputs', 'GET', 'bridge/v1/kernels/k/journal?from=7&limit=1', ''],
-    ['kept', 'GET', 'bridge/v1/remotes/a%20b/mirror', ''],
+    ['kept', 'GET', 'bridge/v1/machines/a%20b/mirror', ''],
     ['machine', 'GET', 'bridge/v1/devices/history?tier=10&from=5', ''],
-    ['remotes', 'POST', 'bridge/v1/remotes/a%20b/connect', ''],
-    ['candidates', 'GET', 'bridge/v1/remotes/candidates?project=a%26b', ''],
-    ['add', 'POST', 'bridge/v1/remotes', '{"name":"n"}'],
+    ['remotes', 'POST', 'bridge/v1/machines/a%20b/connect', ''],
+    ['candidates', 'GET', 'bridge/v1/machines/candidates?project=a%26b', ''],
+    ['add', 'POST', 'bridge/v1/machines', '{"name":"n"}'],
     ['control', 'POST', 'bridge/v1/kernels/a%20b/control', JSON.stringify(command)],
     ['runs', 'GET', 'bridge/v1/runs/a%20b', '']
   ])('%s: %s %s', async (name, method, path, body) => {

@@ -117,7 +117,7 @@ test('kernels of a remote that is away stay listed, and no other backend notices
 test('a kernel that is wanted on a remote that is not connected connects it', async () => {
   const manager = new CompositeKernelManager({ backends: page.backends, specClient: undefined });
   const started = manager.startNew({ name: 'remote/other/tpulab-jax' });
-  await until(() => page.bridge.asked.includes('/bridge/v1/remotes/other/connect'));
+  await until(() => page.bridge.asked.includes('/bridge/v1/machines/other/connect'));
   page.bridge.mounts.set('other', far);
   page.backends.remotes.apply({ remote: remote({ name: 'other', state: 'connected' }), removed: false });
   expect((await started).name).toBe('remote/other/tpulab-jax');

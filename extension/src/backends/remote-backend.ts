@@ -1,4 +1,4 @@
-/** A remote as a backend: its own gateway, which the bridge on this machine passes on under `remotes/NAME/`. */
+/** A remote as a backend: its own gateway, which the bridge on this machine passes on under `machines/NAME/`. */
 import { URLExt } from '@jupyterlab/coreutils';
 import type { Remote } from '@tpulab/protocol';
 import { remotePlace } from './spec-names.js';
@@ -32,7 +32,7 @@ export class RemoteBackend extends GatewayBackend {
               new BackendError('bridge.notReady', 'The TPULab server has no address yet.')
             );
           }
-          return Promise.resolve([{ ...hub, url: URLExt.join(hub.url, 'remotes', name, '/') }]);
+          return Promise.resolve([{ ...hub, url: URLExt.join(hub.url, 'machines', name, '/') }]);
         },
         refusal: () => refusalOf(name, remote())
       },

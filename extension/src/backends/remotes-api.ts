@@ -45,7 +45,7 @@ export class RemotesApi {
 
   /** Null from a hub that knows no remotes. */
   async list(): Promise<Remote[] | null> {
-    const { remotes } = await this.ask<Partial<RemoteList>>('GET', 'bridge/v1/remotes').catch(
+    const { remotes } = await this.ask<Partial<RemoteList>>('GET', 'bridge/v1/machines').catch(
       (error: unknown): Partial<RemoteList> => {
         if (error instanceof RemotesError && error.code === 'remotes.unknownRoute') {
           return {};
@@ -59,7 +59,7 @@ export class RemotesApi {
   /** `project` of Google Cloud; null for gcloud's own. */
   candidates(project: string | null): Promise<RemoteCandidates> {
     const query = project === null ? '' : `?${new URLSearchParams({ project }).toString()}`;
-    return this.ask('GET', `bridge/v1/remotes/candidates${query}`, undefined, CANDIDATES_TIMEOUT_MS);
+    return this.ask('GET', `bridge/v1/machines/candidates${query}`, undefined, CANDIDATES_TIMEOUT_MS);
   }
 
   async environments(): Promise<readonly EnvironmentInfo[]> {
@@ -69,7 +69,7 @@ export class RemotesApi {
   }
 
   add(request: AddRemote): Promise<Remote> {
-    return this.ask('POST', 'bridge/v1/remotes', request);
+    return this.ask('POST', 'bridge/v1/machines', request);
   }
 
   connect(name: string, wishes?: ConnectRemote): Promise<unknown> {
@@ -102,7 +102,7 @@ export class RemotesApi {
 
   /** Shuts down the kernel that holds the chips of a remote, if it is one of its gateway. */
   endHolder(name: string, pid: number): Promise<unknown> {
-    return this.ask('POST', `remotes/${encodeURIComponent(name)}/bridge/v1/devices/holders/${pid}/end`);
+    return this.ask('POST', `machines/${encodeURIComponent(name)}/bridge/v1/devices/holders/${pid}/end`);
   }
 
   /** A route of ours at the hub. Throws `RemotesError`. */
@@ -126,7 +126,7 @@ export class RemotesApi {
 }
 
 function path(name: string, action?: string): string {
-  const base = `bridge/v1/remotes/${encodeURIComponent(name)}`;
+  const base = `bridge/v1/machines/${encodeURIComponent(name)}`;
   return action === undefined ? base : `${base}/${action}`;
 }
 

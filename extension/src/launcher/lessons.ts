@@ -14,7 +14,7 @@ import { notebookOf, TOUR } from './templates.js';
 
 /** Shows the folder with the lessons. Throws what people can read. */
 export async function openLessons(app: JupyterFrontEnd, { remotes }: IBridgeBackends): Promise<void> {
-  const { folder } = await remotes.api.ask<LessonsCopied>('POST', 'bridge/v1/lessons');
+  const { folder } = await remotes.api.ask<LessonsCopied>('POST', 'bridge/v1/examples');
   await app.commands.execute('filebrowser:go-to-path', { path: folder === '' ? '/' : folder });
 }
 

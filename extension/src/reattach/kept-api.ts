@@ -36,6 +36,6 @@ export class KeptApi {
   }
 
   private get route(): string {
-    return `bridge/v1/remotes/${encodeURIComponent(this.remote)}/mirror`;
+    return `bridge/v1/machines/${encodeURIComponent(this.remote)}/mirror`;
   }
 }

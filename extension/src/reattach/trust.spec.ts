@@ -41,7 +41,7 @@ describe('the outputs of a remote', () => {
     expect(trust.has(mine)).toBe(false);
     await trust.learn([mine, theirs], signal);
     expect([trust.has(mine), trust.has(theirs)]).toEqual([true, false]);
-    expect(urls).toEqual(['/bridge/v1/remotes/my-tpu/requested']);
+    expect(urls).toEqual(['/bridge/v1/machines/my-tpu/requested']);
     expect(asked[0]).toEqual({
       kernelId: 'k1',
       executions: [

@@ -41,7 +41,7 @@ export class RequestedHere implements ITrust {
       try {
         const answer = await askBridge({
           settings: this.settings(),
-          route: `bridge/v1/remotes/${encodeURIComponent(this.remote)}/requested`,
+          route: `bridge/v1/machines/${encodeURIComponent(this.remote)}/requested`,
           method: 'POST',
           body: {
             kernelId: this.kernelId,

@@ -61,7 +61,7 @@ function SyncBody(props: IBodyProps): JSX.Element {
   const [status, setStatus] = useState<SyncStatus | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);
-  const route = `bridge/v1/remotes/${encodeURIComponent(name)}/sync`;
+  const route = `bridge/v1/machines/${encodeURIComponent(name)}/sync`;
   const isRunning = status?.state === 'running';
   useEffect(() => {
     if (!isRunning) {

@@ -56,7 +56,7 @@ export class FakeJupyterServer implements AsyncDisposable {
   } | null = null;
   /** What it lists as its remotes; null: it knows none. */
   remotes: Remote[] | null = null;
-  /** Servers that it passes on under `/remotes/NAME/`; without one the answer there is 503. */
+  /** Servers that it passes on under `/machines/NAME/`; without one the answer there is 503. */
   readonly mounts = new Map<string, FakeJupyterServer>();
   fault: Fault = null;
   /** With it it proves that it is the bridge; null: it answers that question as any other. */
@@ -190,7 +190,7 @@ export class FakeJupyterServer implements AsyncDisposable {
       send(response, 403, { message: 'Forbidden', reason: null, code: 'auth' });
       return;
     }
-    const mounted = /^\/remotes\/([^/]+)(\/.*)$/.exec(path);
+    const mounted = /^\/machines\/([^/]+)(\/.*)$/.exec(path);
     if (mounted) {
       const there = this.mounts.get(mounted[1] ?? '');
       if (there === undefined) {
@@ -214,7 +214,7 @@ export class FakeJupyterServer implements AsyncDisposable {
       send(response, 200, { status: 'ok', protocolVersion: 1, gatewayId: 'fake' });
       return;
     }
-    if (path.startsWith('/bridge/v1/remotes')) {
+    if (path.startsWith('/bridge/v1/machines')) {
       const name = path.split('/')[4];
       if (method === 'POST' && name !== undefined && this.remotes) {
         this.asked.push(path);

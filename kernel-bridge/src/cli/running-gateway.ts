@@ -231,7 +231,7 @@ async function send(
 
 /** How requests to the gateway of a remote begin. */
 export function below(remote: string | null | undefined): string {
-  return remote == null ? '' : `remotes/${encodeURIComponent(remote)}/`;
+  return remote == null ? '' : `machines/${encodeURIComponent(remote)}/`;
 }
 
 /* Which state folder a command means: the one that is named, else that of the gateway that runs. */

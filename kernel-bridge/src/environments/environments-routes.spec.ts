@@ -87,7 +87,7 @@ describe('the routes of environments and lessons', () => {
   );
 
   it('copy the lessons to where the file browser shows them', async () => {
-    const { status, body } = await running.rest('POST', '/bridge/v1/lessons');
+    const { status, body } = await running.rest('POST', '/bridge/v1/examples');
     expect({ status, body }).toMatchObject({ status: 200, body: { folder: 'tpulab-lessons', kept: [] } });
     const lessons = await readdir(path.join(running.folder, 'tpulab-lessons'));
     expect(lessons).toContain('00-getting-started.ipynb');
@@ -95,14 +95,14 @@ describe('the routes of environments and lessons', () => {
     const mine = path.join(running.folder, 'tpulab-lessons', '00-getting-started.ipynb');
     await writeFile(mine, 'my work');
     await rm(path.join(running.folder, 'tpulab-lessons', '05-ddpm.ipynb'));
-    const again = await running.rest('POST', '/bridge/v1/lessons');
+    const again = await running.rest('POST', '/bridge/v1/examples');
     expect(again.body).toMatchObject({ folder: 'tpulab-lessons', copied: ['05-ddpm.ipynb'] });
     expect(await readFile(mine, 'utf8')).toBe('my work');
   });
 
   it('say why the lessons cannot be copied, and where else they can be', async () => {
     await writeFile(path.join(running.folder, 'tpulab-lessons'), 'a file of somebody');
-    const { status, body } = await running.rest('POST', '/bridge/v1/lessons');
+    const { status, body } = await running.rest('POST', '/bridge/v1/examples');
     expect({ status, body }).toMatchObject({ status: 500, body: { code: 'lessons_not_written' } });
     expect((body as { message: string }).message).toMatch(/a file has its name.*"tpulab examples FOLDER"/);
   });
@@ -112,7 +112,7 @@ describe('the routes of environments and lessons', () => {
     const from = lessonsFolder();
     await using here = await TemporaryGateway.start({ rootDir: from });
     await here.gateway.ready;
-    const { body } = await here.rest('POST', '/bridge/v1/lessons');
+    const { body } = await here.rest('POST', '/bridge/v1/examples');
     expect(body).toMatchObject({ folder: '', copied: [] });
     expect((body as { kept: string[] }).kept).toEqual(await readdir(folder));
     expect(existsSync(path.join(from, 'tpulab-lessons'))).toBe(false);

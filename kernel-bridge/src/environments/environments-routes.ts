@@ -64,7 +64,7 @@ const FOLDER = 'tpulab-lessons';
 
 export function addLessonsRoutes(app: App, rootDir: string): void {
   app.post(
-    '/bridge/v1/lessons',
+    '/bridge/v1/examples',
     route(
       'Copies the lessons to a folder below the root folder, unless the root folder has them; existing notebooks are kept',
       { 200: LessonsCopied, 500: failure('They cannot be copied; the message says why.') }

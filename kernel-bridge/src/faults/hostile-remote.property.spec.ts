@@ -172,7 +172,7 @@ async function ask(): Promise<void> {
   const target = one(
     fc.constantFrom('api/kernels', 'api/kernels/x', 'bridge/v1/files/victim.txt', 'bridge/v1/trash')
   );
-  const response = await fetch(`${bridge.url}remotes/liar/${target}`, {
+  const response = await fetch(`${bridge.url}machines/liar/${target}`, {
     method,
     redirect: 'manual',
     headers: { authorization: `token ${TOKEN}` },
@@ -195,7 +195,7 @@ async function ask(): Promise<void> {
 
 async function open(): Promise<void> {
   const socket = new WebSocket(
-    `${bridge.url.replace('http', 'ws')}remotes/liar/api/kernels/x/channels`,
+    `${bridge.url.replace('http', 'ws')}machines/liar/api/kernels/x/channels`,
     ['a', 'b'],
     {
       headers: { authorization: `token ${TOKEN}` }
@@ -222,13 +222,13 @@ it(`lives, keeps its secrets and bounds its disk (seed ${SEED})`, async () => {
   await writeFile(path.join(bridge.folder, 'victim.txt'), 'kept');
   const before = (await bridge.rest('GET', '/bridge/v1/health')).body as { gatewayId: string };
   const body = { name: 'liar', source: { kind: 'ssh', destination: 'liar' } };
-  expect((await bridge.rest('POST', '/bridge/v1/remotes', { body })).status).toBe(201);
+  expect((await bridge.rest('POST', '/bridge/v1/machines', { body })).status).toBe(201);
   let connected = 0;
   for (const end = performance.now() + FUZZ_MS; performance.now() < end || connected === 0;) {
     await Promise.all([ask(), ask(), ask(), open()]);
-    const { state } = (await bridge.rest('GET', '/bridge/v1/remotes/liar')).body as Remote;
+    const { state } = (await bridge.rest('GET', '/bridge/v1/machines/liar')).body as Remote;
     if (state === 'connected') connected++;
-    else await bridge.rest('POST', '/bridge/v1/remotes/liar/connect', { body: {} });
+    else await bridge.rest('POST', '/bridge/v1/machines/liar/connect', { body: {} });
     const health = await bridge.rest('GET', '/bridge/v1/health');
     expect(health.body).toMatchObject({ status: 'ok', gatewayId: before.gatewayId });
     expect((await bridge.rest('GET', '/bridge/v1/files/victim.txt')).status).toBe(200);

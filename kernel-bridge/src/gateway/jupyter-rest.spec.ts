@@ -78,7 +78,7 @@ describe('general', () => {
     const paths = Object.keys((body as { paths: object }).paths);
     for (const { url } of bridge.gateway.routes) {
       // What a remote serves is described by the remote.
-      if (url === '/remotes/:name/*') continue;
+      if (url === '/machines/:name/*') continue;
       expect(paths).toContain(url.replace(/:(\w+)/g, '{$1}').replace(/\*$/, '{*}'));
     }
   });

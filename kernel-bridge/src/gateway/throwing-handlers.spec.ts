@@ -130,7 +130,7 @@ it('after a crash loop the gateway starts without its remotes, and each says why
     const heldBack = 'it ended three times';
     await using next = await TemporaryGateway.start({ stateDir, remotes, heldBack });
     await next.gateway.ready;
-    expect((await next.rest('GET', '/bridge/v1/remotes/vm')).body).toMatchObject({
+    expect((await next.rest('GET', '/bridge/v1/machines/vm')).body).toMatchObject({
       state: 'failed',
       error: { code: 'remote_held_back', message: heldBack }
     });

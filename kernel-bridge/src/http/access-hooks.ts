@@ -82,7 +82,7 @@ export const PUBLIC_PAGES = /^\/(session|docs)(\/|$)/;
 /** Who sends no token, because it wants to know first to whom. */
 const NOBODY: Identity = { client: null };
 /** A file of a kernelspec, here or on a remote. */
-const LOGO = /^(\/remotes\/[^/]+)?\/kernelspecs\//;
+const LOGO = /^(\/machines\/[^/]+)?\/kernelspecs\//;
 
 function isPublic({ method, url = '' }: IncomingMessage): boolean {
   const path = pathOf(url);

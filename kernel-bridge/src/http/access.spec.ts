@@ -50,7 +50,7 @@ describe('without a token', () => {
 
   it('every upgrade that is registered refuses', async () => {
     expect(bridge.gateway.upgrades.routes.length).toBeGreaterThanOrEqual(2);
-    expect(bridge.gateway.upgrades.relays.map(({ path }) => path)).toEqual(['/remotes/:name/*']);
+    expect(bridge.gateway.upgrades.relays.map(({ path }) => path)).toEqual(['/machines/:name/*']);
     for (const { path } of [...bridge.gateway.upgrades.routes, ...bridge.gateway.upgrades.relays]) {
       expect([path, await upgrade(concrete(path))]).toEqual([path, 403]);
       expect([path, await upgrade(`${concrete(path)}?token=wrong`)]).toEqual([path, 403]);

@@ -68,7 +68,7 @@ describe('openapi.json', () => {
     // A plan is there at once, a run has only begun.
     // A file is replaced, or is new.
     const several = new Map([
-      ['POST /bridge/v1/remotes/{name}/sync', ['200', '202']],
+      ['POST /bridge/v1/machines/{name}/sync', ['200', '202']],
       ['PUT /bridge/v1/files/{*}', ['200', '201']]
     ]);
     for (const [name, { responses }] of operations()) {

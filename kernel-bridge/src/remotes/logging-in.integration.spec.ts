@@ -161,7 +161,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
   describe('what can be connected to', () => {
     it('aliases of the configuration of ssh, and a host by itself', async () => {
       await vm.laptop.configure([...HOST(), 'Host other another', 'Host *.example !not', 'Match all']);
-      const { body } = await hub.rest('GET', '/bridge/v1/remotes/candidates');
+      const { body } = await hub.rest('GET', '/bridge/v1/machines/candidates');
       expect(body).toMatchObject({ sshHosts: ['vm', 'other', 'another'] });
       await hub.add({ source: { kind: 'ssh', destination: vm.destination } });
       expect(await hub.until('connected')).toMatchObject({ hosts: [vm.destination] });
@@ -169,7 +169,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
 
     it.each(['', '-q', '--account=x', 'a b'])('%j is no project of Google Cloud', async project => {
       const query = new URLSearchParams({ project }).toString();
-      const answer = await hub.rest('GET', `/bridge/v1/remotes/candidates?${query}`);
+      const answer = await hub.rest('GET', `/bridge/v1/machines/candidates?${query}`);
       expect(answer).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
     });
 
@@ -177,7 +177,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       '%j is no destination',
       async destination => {
         const body = { source: { kind: 'ssh', destination } };
-        const answer = await hub.rest('POST', '/bridge/v1/remotes', { body });
+        const answer = await hub.rest('POST', '/bridge/v1/machines', { body });
         expect(answer).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
       }
     );
@@ -322,7 +322,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       const source = { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu' };
       expect((await hub.add({ source, connect: false })).source).toEqual({ ...source, zone });
       const other = { name: 'other', source: { ...source, name: 'other' } };
-      expect(await hub.rest('POST', '/bridge/v1/remotes', { body: other })).toMatchObject({
+      expect(await hub.rest('POST', '/bridge/v1/machines', { body: other })).toMatchObject({
         status: 400,
         body: { message: expect.stringContaining('no tpu-vm named other') as string }
       });

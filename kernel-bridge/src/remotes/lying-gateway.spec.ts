@@ -125,7 +125,7 @@ afterAll(async () => {
 });
 
 async function remote(): Promise<Remote> {
-  const { body } = await bridge.rest('GET', '/bridge/v1/remotes/liar');
+  const { body } = await bridge.rest('GET', '/bridge/v1/machines/liar');
   return body as Remote;
 }
 
@@ -141,18 +141,18 @@ function expectPlain(value: unknown): void {
 
 it('says nothing raw in a view, a log or a terminal, ends nothing, and fills nothing', async () => {
   const source = { kind: 'ssh', destination: 'liar' };
-  expect((await bridge.rest('POST', '/bridge/v1/remotes', { body: { name: 'liar', source } })).status).toBe(
+  expect((await bridge.rest('POST', '/bridge/v1/machines', { body: { name: 'liar', source } })).status).toBe(
     201
   );
   for (let round = 0; round < ROUNDS; round++) {
-    if (round > 0) await bridge.rest('POST', '/bridge/v1/remotes/liar/connect', { body: {} });
+    if (round > 0) await bridge.rest('POST', '/bridge/v1/machines/liar/connect', { body: {} });
     await vi.waitFor(async () => expect((await remote()).roundTripMs).not.toBeNull(), 60_000);
     const view = await remote();
     expectPlain(view);
     expect(JSON.stringify(view).length).toBeLessThan(VIEW_BYTES);
-    await bridge.rest('POST', '/bridge/v1/remotes/liar/disconnect');
+    await bridge.rest('POST', '/bridge/v1/machines/liar/disconnect');
   }
-  expectPlain((await bridge.rest('GET', '/bridge/v1/remotes/liar/log')).body);
+  expectPlain((await bridge.rest('GET', '/bridge/v1/machines/liar/log')).body);
   for (const args of [
     ['describe', 'liar'],
     ['log', 'liar'],
@@ -162,14 +162,14 @@ it('says nothing raw in a view, a log or a terminal, ends nothing, and fills not
     expect(stdout).not.toMatch(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/);
   }
   expect((await bridge.rest('GET', '/bridge/v1/health')).body).toMatchObject({ status: 'ok' });
-  const kept = await bridge.rest('GET', '/bridge/v1/remotes/liar/mirror');
+  const kept = await bridge.rest('GET', '/bridge/v1/machines/liar/mirror');
   expect((kept.body as { kernels: unknown[] }).kernels.length).toBeLessThanOrEqual(4);
 });
 
 it('gets no cookie, no script and no policy of its own into the browser', async () => {
-  await bridge.rest('POST', '/bridge/v1/remotes/liar/connect', { body: {} });
+  await bridge.rest('POST', '/bridge/v1/machines/liar/connect', { body: {} });
   await vi.waitFor(async () => expect((await remote()).state).toBe('connected'), 60_000);
-  const { headers } = await bridge.rest('GET', '/remotes/liar/api/kernels/x');
+  const { headers } = await bridge.rest('GET', '/machines/liar/api/kernels/x');
   expect(headers.get('content-security-policy')).toBe("sandbox; default-src 'none'; frame-ancestors 'self'");
   expect(headers.get('x-content-type-options')).toBe('nosniff');
   expect([headers.get('set-cookie'), headers.get('clear-site-data')]).toEqual([null, null]);
@@ -180,22 +180,24 @@ it('that lists a kernel under the id of a kernel here changes, shows and ends no
   expect(started.status).toBe(201);
   const { id } = started.body as { id: string };
   named = id;
-  await bridge.rest('POST', '/bridge/v1/remotes/liar/disconnect');
-  await bridge.rest('POST', '/bridge/v1/remotes/liar/connect', { body: {} });
+  await bridge.rest('POST', '/bridge/v1/machines/liar/disconnect');
+  await bridge.rest('POST', '/bridge/v1/machines/liar/connect', { body: {} });
   // The mirror of the remote has a kernel of that id, beside this gateway's own.
   const mirrored = async (): Promise<string[]> =>
     (
-      (await bridge.rest('GET', '/bridge/v1/remotes/liar/mirror')).body as { kernels: { kernelId: string }[] }
+      (await bridge.rest('GET', '/bridge/v1/machines/liar/mirror')).body as {
+        kernels: { kernelId: string }[];
+      }
     ).kernels.map(({ kernelId }) => kernelId);
   await vi.waitFor(async () => expect(asked).toContain(id), 60_000);
   expect((await bridge.rest('GET', `/api/kernels/${id}`)).body).toMatchObject({ id, name: 'python3' });
   const outputs = await bridge.rest('GET', `/bridge/v1/kernels/${id}/outputs`);
   expect(outputs).toMatchObject({ status: 200, body: { alive: true, executions: [] } });
   // What is removed of the remote is not removed here.
-  await bridge.rest('POST', '/bridge/v1/remotes/liar/disconnect');
-  await bridge.rest('DELETE', '/bridge/v1/remotes/liar/mirror');
+  await bridge.rest('POST', '/bridge/v1/machines/liar/disconnect');
+  await bridge.rest('DELETE', '/bridge/v1/machines/liar/mirror');
   expect(await mirrored()).not.toContain(id);
-  expect((await bridge.rest('DELETE', '/bridge/v1/remotes/liar')).status).toBe(204);
+  expect((await bridge.rest('DELETE', '/bridge/v1/machines/liar')).status).toBe(204);
   expect((await bridge.rest('GET', `/bridge/v1/kernels/${id}/outputs`)).body).toMatchObject({ alive: true });
   expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);
 });

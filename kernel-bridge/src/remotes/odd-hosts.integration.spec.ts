@@ -54,11 +54,11 @@ describe.skipIf(why !== null)(
 
     async function copied(direction: 'to-remote' | 'from-remote'): Promise<SyncStatus> {
       const body = { localFolder: folder, remoteFolder: 'odd', direction };
-      const begun = await hub.rest('POST', '/bridge/v1/remotes/vm/sync', { body });
+      const begun = await hub.rest('POST', '/bridge/v1/machines/vm/sync', { body });
       expect(begun.status, JSON.stringify(begun.body)).toBe(202);
       return vi.waitUntil(
         async () => {
-          const status = (await hub.rest('GET', '/bridge/v1/remotes/vm/sync')).body as SyncStatus;
+          const status = (await hub.rest('GET', '/bridge/v1/machines/vm/sync')).body as SyncStatus;
           return status.state === 'running' ? null : status;
         },
         { timeout: 60_000, interval: 20 }

@@ -52,14 +52,14 @@ describe.skipIf(why !== null)(
     });
     afterEach(async () => {
       await vm.laptop.configure(host());
-      for (const { name } of await remotes()) await hub.rest('DELETE', `/bridge/v1/remotes/${name}`);
+      for (const { name } of await remotes()) await hub.rest('DELETE', `/bridge/v1/machines/${name}`);
     });
 
     const host = (name = 'vm'): string[] => [`Host ${name}`, `  HostName ${address}`, `  User ${USER}`];
     const knowHost = async (): Promise<void> =>
       vm.laptop.know(['vm', address, '::1', 'fd00::7'], await vm.publicHostKey());
     const remotes = async (): Promise<Remote[]> =>
-      ((await hub.rest('GET', '/bridge/v1/remotes')).body as { remotes: Remote[] }).remotes;
+      ((await hub.rest('GET', '/bridge/v1/machines')).body as { remotes: Remote[] }).remotes;
 
     /** They share home and number with the user of the stand-in, whose keys they thereby have. */
     async function addAccounts(): Promise<void> {
@@ -74,7 +74,7 @@ describe.skipIf(why !== null)(
       const name = `r${sequence++}`;
       const { target, options } = understood(text, {});
       const source = sourceOf(target, options);
-      const added = await hub.rest('POST', '/bridge/v1/remotes', {
+      const added = await hub.rest('POST', '/bridge/v1/machines', {
         body: { name, source, install: false, ...body }
       });
       expect(added.status, JSON.stringify(added.body)).toBe(201);
@@ -216,7 +216,7 @@ describe.skipIf(why !== null)(
         vm.laptop.config,
         `Include ${more}/*.conf\n${await readFile(vm.laptop.config, 'utf8')}`
       );
-      const candidates = await hub.rest('GET', '/bridge/v1/remotes/candidates');
+      const candidates = await hub.rest('GET', '/bridge/v1/machines/candidates');
       expect((candidates.body as { sshHosts: string[] }).sshHosts).toEqual(['epsilon']);
       await expect(readFile(ran)).rejects.toThrow('ENOENT');
       await rm(path.join(more, 'loop.conf'));

@@ -40,12 +40,16 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
 
   async function add(): Promise<void> {
     const source = { kind: 'ssh', destination: 'vm' };
-    const { status } = await bridge.rest('POST', 'bridge/v1/remotes', { name: 'vm', source, install: false });
+    const { status } = await bridge.rest('POST', 'bridge/v1/machines', {
+      name: 'vm',
+      source,
+      install: false
+    });
     expect(status).toBe(201);
   }
 
   async function remote(): Promise<Remote> {
-    return (await bridge.rest('GET', 'bridge/v1/remotes/vm')).body as Remote;
+    return (await bridge.rest('GET', 'bridge/v1/machines/vm')).body as Remote;
   }
 
   async function until(state: Remote['state']): Promise<Remote> {
@@ -99,7 +103,7 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
       const { error } = await until('failed');
       expect(error).toMatchObject({ code: 'remote_disk_full' });
       vm.freeDisk();
-      await bridge.rest('POST', 'bridge/v1/remotes/vm/connect');
+      await bridge.rest('POST', 'bridge/v1/machines/vm/connect');
       await until('connected');
       using client = await printing(40);
       vm.fillDisk();

@@ -41,7 +41,7 @@ describe.skipIf(why !== null)(`a machine with chips${why === null ? '' : ` (skip
   it('shows through the hub what its runtime tells', async () => {
     await vi.waitFor(
       async () => {
-        const { body } = await hub.rest('GET', '/remotes/vm/bridge/v1/devices');
+        const { body } = await hub.rest('GET', '/machines/vm/bridge/v1/devices');
         const { sample } = body as DevicesPage;
         expect(sample.devices[3]?.hbmUsedBytes).toBe(usedBytes(v5e, 3, 1));
       },

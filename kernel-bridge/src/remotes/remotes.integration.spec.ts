@@ -47,7 +47,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
   });
 
   async function startKernel(name = 'lossless'): Promise<string> {
-    const { status, body } = await hub.rest('POST', '/remotes/vm/api/kernels', { body: { name } });
+    const { status, body } = await hub.rest('POST', '/machines/vm/api/kernels', { body: { name } });
     if (status !== 201) throw new Error(JSON.stringify(body));
     return (body as { id: string }).id;
   }
@@ -72,7 +72,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
 
   it('serves the gateway of the machine under its name, with the token of this one', async () => {
     const remote = await hub.remote();
-    const health = await hub.rest('GET', '/remotes/vm/bridge/v1/health');
+    const health = await hub.rest('GET', '/machines/vm/bridge/v1/health');
     expect(health).toMatchObject({ status: 200, body: { gatewayId: remote.gatewayId } });
     expect(remote).toMatchObject({ hosts: ['vm'], error: null });
     // It is asked for once the gateway there answers.
@@ -84,9 +84,9 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
       ['bridge', 'done'],
       ['gateway', 'done']
     ]);
-    expect((await hub.rest('GET', '/remotes/vm/api/kernels', { token: null })).status).toBe(403);
-    expect((await hub.rest('GET', '/remotes/vm/api/kernels', { token: 'another' })).status).toBe(403);
-    expect((await hub.rest('GET', '/remotes/nobody/api/kernels')).status).toBe(404);
+    expect((await hub.rest('GET', '/machines/vm/api/kernels', { token: null })).status).toBe(403);
+    expect((await hub.rest('GET', '/machines/vm/api/kernels', { token: 'another' })).status).toBe(403);
+    expect((await hub.rest('GET', '/machines/nobody/api/kernels')).status).toBe(404);
   });
 
   it('tells pages of it by events', async () => {
@@ -113,7 +113,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     // Nobody is told; ssh notices by itself after three questions without an answer.
     await hub.until('reconnecting');
     const before = client.greatest;
-    const answer = await hub.rest('GET', '/remotes/vm/api/kernels');
+    const answer = await hub.rest('GET', '/machines/vm/api/kernels');
     expect(answer).toMatchObject({ status: 503, body: { code: 'remote_unavailable' } });
     await vm.network.restore();
     await hub.post('connect');
@@ -155,9 +155,9 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
       timeout: 120_000,
       interval: 100
     });
-    const kernels = await hub.rest('GET', '/remotes/vm/api/kernels');
+    const kernels = await hub.rest('GET', '/machines/vm/api/kernels');
     expect(kernels.status).toBe(200);
-    const mirror = await hub.rest('GET', '/bridge/v1/remotes/vm/mirror');
+    const mirror = await hub.rest('GET', '/bridge/v1/machines/vm/mirror');
     expect((mirror.body as { kernels: unknown[] }).kernels.length).toBeGreaterThan(0);
   });
 
@@ -205,8 +205,8 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
   });
 
   it('is forgotten when it is removed, and its gateway there goes on', async () => {
-    expect((await hub.rest('DELETE', '/bridge/v1/remotes/vm')).status).toBe(204);
-    expect((await hub.rest('GET', '/remotes/vm/api')).status).toBe(404);
+    expect((await hub.rest('DELETE', '/bridge/v1/machines/vm')).status).toBe(204);
+    expect((await hub.rest('GET', '/machines/vm/api')).status).toBe(404);
     expect(await vm.run('~/.local/bin/tpulab status --json')).toContain('"status":"ok"');
   });
 

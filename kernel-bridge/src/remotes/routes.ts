@@ -1,4 +1,4 @@
-/** Remotes under `/bridge/v1/remotes`: which there are, connecting them, and answering what ssh asks. */
+/** Remotes under `/bridge/v1/machines`: which there are, connecting them, and answering what ssh asks. */
 import { Type } from '@sinclair/typebox';
 import {
   AddRemote,
@@ -44,13 +44,13 @@ async function acting(act: () => Promise<void>): Promise<void> {
 
 export function addRemotesRoutes(app: App, remotes: Remotes): void {
   app.get(
-    '/bridge/v1/remotes',
+    '/bridge/v1/machines',
     route('The machines and their states', { 200: RemoteList }, { access: ['read'] }),
     async () => ({ remotes: remotes.list().map(remote => remote.view()) })
   );
 
   app.post(
-    '/bridge/v1/remotes',
+    '/bridge/v1/machines',
     route(
       'Adds a machine and, by default, connects it',
       { 201: RemoteSchema, 409: failure('There is a machine of this name.') },
@@ -63,7 +63,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
   );
 
   app.get(
-    '/bridge/v1/remotes/candidates',
+    '/bridge/v1/machines/candidates',
     route(
       "Possible targets: ssh hosts, and a project's machines",
       { 200: RemoteCandidates },
@@ -77,13 +77,13 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
   );
 
   app.get(
-    '/bridge/v1/remotes/:name',
+    '/bridge/v1/machines/:name',
     route('One machine', { 200: RemoteSchema, 404: UNKNOWN }, { params: Params }),
     async request => remotes.get(request.params.name).view()
   );
 
   app.delete(
-    '/bridge/v1/remotes/:name',
+    '/bridge/v1/machines/:name',
     route(
       'Disconnects and forgets a machine; its kernels keep running and TPULab stays installed',
       { 204: Nothing, 404: UNKNOWN },
@@ -96,7 +96,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
   );
 
   app.post(
-    '/bridge/v1/remotes/:name/connect',
+    '/bridge/v1/machines/:name/connect',
     route(
       'Connects, or retries at once; the state of the machine shows the progress',
       { 200: RemoteSchema, 404: UNKNOWN },
@@ -110,7 +110,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
   );
 
   app.post(
-    '/bridge/v1/remotes/:name/disconnect',
+    '/bridge/v1/machines/:name/disconnect',
     route(
       'Ends the connection; kernels keep running, unless a Colab runtime is ended',
       { 200: RemoteSchema, 404: UNKNOWN },
@@ -125,7 +125,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
   );
 
   app.post(
-    '/bridge/v1/remotes/:name/answer',
+    '/bridge/v1/machines/:name/answer',
     route(
       'Answers a prompt of ssh; false declines',
       { 200: RemoteSchema, 404: UNKNOWN, 409: failure('No prompt is waiting for this answer.') },
@@ -140,7 +140,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
   );
 
   app.post(
-    '/bridge/v1/remotes/:name/clean',
+    '/bridge/v1/machines/:name/clean',
     route(
       'Ends the kernels on a machine and uninstalls TPULab there',
       { 200: RemoteSchema, 404: UNKNOWN },
@@ -154,7 +154,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
   );
 
   app.get(
-    '/bridge/v1/remotes/:name/ssh',
+    '/bridge/v1/machines/:name/ssh',
     route(
       'How programs of this user on this machine reach a machine over the open connection',
       { 200: RemoteSsh, 404: UNKNOWN, 503: failure('It is not connected now.') },
@@ -168,16 +168,16 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
   );
 
   app.get(
-    '/bridge/v1/remotes/:name/log',
+    '/bridge/v1/machines/:name/log',
     route('Log of a machine, oldest entry first', { 200: RemoteLogPage, 404: UNKNOWN }, { params: Params }),
     async request => ({ lines: [...remotes.get(request.params.name).log.lines()] })
   );
 }
 
-/** Copying a folder here to a remote, or from it, under `/bridge/v1/remotes/NAME/sync`. */
+/** Copying a folder here to a remote, or from it, under `/bridge/v1/machines/NAME/sync`. */
 export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void {
   app.post(
-    '/bridge/v1/remotes/:name/sync',
+    '/bridge/v1/machines/:name/sync',
     route(
       'Copies a folder to or from the machine; a dry run shows what would happen',
       { 200: SyncPlan, 202: SyncStatus, 404: UNKNOWN },
@@ -203,13 +203,13 @@ export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void 
   );
 
   app.get(
-    '/bridge/v1/remotes/:name/sync',
+    '/bridge/v1/machines/:name/sync',
     route('State of the current or last run', { 200: SyncStatus, 404: UNKNOWN }, { params: Params }),
     async request => jobs.status(remotes.get(request.params.name).name)
   );
 
   app.delete(
-    '/bridge/v1/remotes/:name/sync',
+    '/bridge/v1/machines/:name/sync',
     route('Ends the current run; copied files stay', { 200: SyncStatus, 404: UNKNOWN }, { params: Params }),
     async request => {
       const { name } = remotes.get(request.params.name);

@@ -40,7 +40,7 @@ async function sessionOf(name: string, kernelId?: string): Promise<string> {
 }
 
 async function share(name: string): Promise<string> {
-  const { body } = await bridge.rest('POST', '/bridge/v1/shares', {
+  const { body } = await bridge.rest('POST', '/bridge/v1/links', {
     body: { path: name, expiresInHours: 1 }
   });
   return (body as NewShare).token;
@@ -234,8 +234,8 @@ describe('a token with rights', () => {
       ['GET', `/bridge/v1/kernels/${yours}/outputs`],
       ['POST', `/api/kernels/${yours}/interrupt`],
       ['POST', '/api/kernels'],
-      ['GET', '/bridge/v1/shares'],
-      ['GET', '/remotes/x/api/kernels']
+      ['GET', '/bridge/v1/links'],
+      ['GET', '/machines/x/api/kernels']
     ] as const)
       expect(await allowed(method, target), `${method} ${target}`).toEqual([]);
     for (const token of Object.values(levels)) {
@@ -253,7 +253,7 @@ describe('a token with rights', () => {
     expect(refused.content).toMatchObject({ ename: 'not_permitted' });
     // Only a token that is for all notebooks may use remotes: there is none of this name.
     const spends = await made('spends-anywhere', { level: 'spend' });
-    const remote = await bridge.rest('GET', '/remotes/x/api/kernels', { token: spends });
+    const remote = await bridge.rest('GET', '/machines/x/api/kernels', { token: spends });
     expect(remote.body).toMatchObject({ code: 'remote_not_found' });
     // A notebook of somebody else joins the kernel: whoever runs code there would reach it.
     await sessionOf('yours-too.ipynb', mine);

@@ -195,7 +195,7 @@ export class NarrowedAccess {
       // How a kernel is started is no business of somebody who may start nothing.
       if (url === '/api/kernelspecs' && actor.rights?.level === 'read')
         return reply.send(namesOnly([...(await specs.list()).values()]));
-      return url === '/bridge/v1/remotes' ? reply.send({ remotes: [] }) : undefined;
+      return url === '/bridge/v1/machines' ? reply.send({ remotes: [] }) : undefined;
     });
     app.addHook('onSend', async (request, reply) => {
       if (

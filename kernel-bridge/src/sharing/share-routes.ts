@@ -1,4 +1,4 @@
-/** `/bridge/v1/shares`: links that let others read one notebook and see its kernel work, and do nothing else. */
+/** `/bridge/v1/links`: links that let others read one notebook and see its kernel work, and do nothing else. */
 import { randomBytes } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import { NewShare, NewShareRequest, type Share, ShareList } from '@tpulab/protocol';
@@ -21,12 +21,12 @@ export function addShareRoutes(
   stampOf: (path: string) => NotebookStamp | undefined
 ): void {
   app.get(
-    '/bridge/v1/shares',
+    '/bridge/v1/links',
     route('Links for readers, without their tokens', { 200: ShareList }),
     async (): Promise<ShareList> => ({ shares: store.list().flatMap(record => shareOf(record)) })
   );
   app.post(
-    '/bridge/v1/shares',
+    '/bridge/v1/links',
     route(
       'Creates a token that may read one notebook',
       {
@@ -57,7 +57,7 @@ export function addShareRoutes(
     }
   );
   app.delete(
-    '/bridge/v1/shares/:name',
+    '/bridge/v1/links/:name',
     route(
       'Revokes a link at once and disconnects its readers',
       { 204: Type.Null({ description: 'revoked' }), 404: failure('There is no such link.') },

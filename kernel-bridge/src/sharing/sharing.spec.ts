@@ -32,7 +32,7 @@ async function startSession(name: string): Promise<string> {
 
 async function makeShare(): Promise<NewShare> {
   const body = { path: NOTEBOOK, expiresInHours: 1 };
-  const answer = await bridge.rest('POST', '/bridge/v1/shares', { body });
+  const answer = await bridge.rest('POST', '/bridge/v1/links', { body });
   expect(answer.status).toBe(201);
   return answer.body as NewShare;
 }
@@ -68,8 +68,8 @@ describe('the link to a notebook', () => {
       'GET /bridge/v1/events',
       'GET /bridge/v1/files/*',
       'GET /bridge/v1/health',
-      'GET /bridge/v1/page-key',
-      'GET /bridge/v1/remotes'
+      'GET /bridge/v1/machines',
+      'GET /bridge/v1/page-key'
     ];
     const ofKernel = [
       'GET /api/kernels/:kernelId',
@@ -91,7 +91,7 @@ describe('the link to a notebook', () => {
     const specs = JSON.stringify((await read('/api/kernelspecs')).body);
     expect(specs).toContain('"display_name"');
     expect(specs).not.toContain('{connection_file}');
-    expect((await read('/bridge/v1/remotes')).body).toEqual({ remotes: [] });
+    expect((await read('/bridge/v1/machines')).body).toEqual({ remotes: [] });
     expect((await read('/bridge/v1/health')).body).toMatchObject({ access: 'read' });
   });
 
@@ -199,15 +199,15 @@ describe('links', () => {
   it('are listed without their tokens, and end when they are revoked: sockets too', async () => {
     const made = await makeShare();
     using looking = await bridge.connect(kernelId, { token: made.token });
-    const listed = (await bridge.rest('GET', '/bridge/v1/shares')).body as ShareList;
+    const listed = (await bridge.rest('GET', '/bridge/v1/links')).body as ShareList;
     expect(listed.shares.map(({ name }) => name)).toEqual([share.name, made.name]);
     expect(JSON.stringify(listed)).not.toContain(made.token);
-    expect((await bridge.rest('DELETE', `/bridge/v1/shares/${made.name}`)).status).toBe(204);
+    expect((await bridge.rest('DELETE', `/bridge/v1/links/${made.name}`)).status).toBe(204);
     expect(await looking.untilClosed()).toMatchObject({ code: 1008 });
     expect((await bridge.rest('GET', '/bridge/v1/health', { token: made.token })).body).toMatchObject({
       code: 'unauthorized'
     });
-    expect((await bridge.rest('DELETE', `/bridge/v1/shares/${made.name}`)).body).toMatchObject({
+    expect((await bridge.rest('DELETE', `/bridge/v1/links/${made.name}`)).body).toMatchObject({
       code: 'share_not_found'
     });
   });
@@ -219,14 +219,14 @@ describe('links', () => {
     await expireSoon(bridge.folder, 'brief');
     expect(await looking.untilClosed()).toMatchObject({ code: 1008 });
     await store.create('a-client', null);
-    expect((await bridge.rest('DELETE', '/bridge/v1/shares/a-client')).status).toBe(404);
+    expect((await bridge.rest('DELETE', '/bridge/v1/links/a-client')).status).toBe(404);
     for (const [name, status] of [
       ['gone.ipynb', 404],
       ['../x.ipynb', 400],
       ['tokens.json', 400]
     ] as const) {
       const body = { path: name, expiresInHours: 1 };
-      expect((await bridge.rest('POST', '/bridge/v1/shares', { body })).status).toBe(status);
+      expect((await bridge.rest('POST', '/bridge/v1/links', { body })).status).toBe(status);
     }
   });
 });

@@ -14,7 +14,7 @@ export interface IMachineFacts {
 
 /** Null where the remote's gateway does not tell. */
 export async function machineFacts(api: RemotesApi, name: string): Promise<IMachineFacts | null> {
-  const at = `remotes/${encodeURIComponent(name)}/bridge/v1/devices`;
+  const at = `machines/${encodeURIComponent(name)}/bridge/v1/devices`;
   const page = as(DevicesPage, await api.ask<unknown>('GET', at));
   if (page === null) {
     return null;

@@ -41,7 +41,7 @@ export class RemoteCalls {
   }
 
   async remove(name: string): Promise<void> {
-    await this.gateway.send('DELETE', `bridge/v1/remotes/${encodeURIComponent(name)}`);
+    await this.gateway.send('DELETE', `bridge/v1/machines/${encodeURIComponent(name)}`);
   }
 
   act(name: string, action: 'connect' | 'clean'): Promise<Remote> {
@@ -99,6 +99,6 @@ export class RemoteCalls {
     timeoutMs?: number
   ): Promise<Static<T>> {
     const how = { json, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
-    return this.gateway.ask(schema, method, `bridge/v1/remotes${path}`, how);
+    return this.gateway.ask(schema, method, `bridge/v1/machines${path}`, how);
   }
 }

@@ -79,7 +79,7 @@ describe.skipIf(why !== null)(`a run on a machine${why === null ? '' : ` (skippe
     await vi.waitUntil(async () => (await follower()) === null, LOOKING);
     expect(await textOf(file, 0)).toBe('begun\non\n');
     expect(await textOf(file, 1)).toBe('ZeroDivisionError');
-    expect((await hub.rest('GET', '/remotes/vm/api/kernels')).body).toEqual([]);
+    expect((await hub.rest('GET', '/machines/vm/api/kernels')).body).toEqual([]);
   });
 
   it('is followed again where its follower was killed, and nothing that came in between is missing', async () => {

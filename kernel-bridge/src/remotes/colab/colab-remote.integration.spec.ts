@@ -66,7 +66,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
 
   /** Runs a cell to its end, and says whether all of it was shown. */
   async function runCell(): Promise<object> {
-    const started = await hub.rest('POST', '/remotes/colab/api/kernels', { body: { name: 'lossless' } });
+    const started = await hub.rest('POST', '/machines/colab/api/kernels', { body: { name: 'lossless' } });
     kernelId = (started.body as { id: string }).id;
     using client = await new NumberedClient({
       kind: 'ours',
@@ -162,20 +162,20 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     expect(await readFile(notebook, 'utf8')).toContain(`${CONTENT} 1,2`);
     // The page starts a kernel for a folder that it has synced.
     const body = { name: 'lossless', path: `${CONTENT}/project/train.ipynb` };
-    const started = await hub.rest('POST', '/remotes/colab/api/kernels', { body });
+    const started = await hub.rest('POST', '/machines/colab/api/kernels', { body });
     expect(started.status).toBe(201);
     const folders = await vm.machine.run(
       'for pid in $(pgrep -f tpulab.launcher); do readlink /proc/$pid/cwd; done'
     );
     expect(folders.split('\n')).toContain(`${CONTENT}/project`);
     const { id } = started.body as { id: string };
-    expect((await hub.rest('DELETE', `/remotes/colab/api/kernels/${id}`)).status).toBe(204);
+    expect((await hub.rest('DELETE', `/machines/colab/api/kernels/${id}`)).status).toBe(204);
   });
 
   it('goes on while it is disconnected, is found again without a question, and is not forgotten while it runs', async () => {
     await hub.post('disconnect', undefined, 'colab');
     expect(await google.running()).toHaveLength(1);
-    expect(await hub.rest('DELETE', '/bridge/v1/remotes/colab')).toMatchObject({
+    expect(await hub.rest('DELETE', '/bridge/v1/machines/colab')).toMatchObject({
       status: 400,
       body: { message: expect.stringContaining('--stop') as string }
     });
@@ -192,7 +192,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     await google.reclaim();
     const { error } = await hub.until('preempted', 'colab');
     expect(error).toMatchObject({ code: 'colab_reclaimed' });
-    const outputs = await hub.rest('GET', `/bridge/v1/remotes/colab/mirror/${kernelId}/outputs`);
+    const outputs = await hub.rest('GET', `/bridge/v1/machines/colab/mirror/${kernelId}/outputs`);
     expect(JSON.stringify(outputs.body)).toContain(String(COUNT - 1));
     expect(await google.running()).toEqual([]);
     // The next runtime is another machine: another host key, and perhaps an sshd that forwards no sockets.
@@ -210,7 +210,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     expect(await tpulab('disconnect', 'colab', '--stop')).toContain('its Colab runtime has ended');
     expect(await google.running()).toEqual([]);
     expect(await hub.remote('colab')).toMatchObject({ state: 'disconnected', error: null });
-    expect((await hub.rest('DELETE', '/bridge/v1/remotes/colab')).status).toBe(204);
+    expect((await hub.rest('DELETE', '/bridge/v1/machines/colab')).status).toBe(204);
   });
 
   describe('as the docs say', () => {

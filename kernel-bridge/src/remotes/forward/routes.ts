@@ -1,5 +1,5 @@
 /**
- * `/remotes/NAME/…`: the whole gateway of a remote, as if it were here. Who may ask was decided before (`access-hooks.ts`); from
+ * `/machines/NAME/…`: the whole gateway of a remote, as if it were here. Who may ask was decided before (`access-hooks.ts`); from
  * here on the request belongs to the forwarder.
  */
 import { Type } from '@sinclair/typebox';
@@ -26,7 +26,7 @@ function remoteIn(params: Readonly<Record<string, string>>): Resource {
   return { kind: 'remote', name: params['name'] ?? '' };
 }
 
-export const FORWARDED_PATH = '/remotes/:name/*';
+export const FORWARDED_PATH = '/machines/:name/*';
 
 export async function addForwardingRoutes(app: App, forwarder: Forwarder): Promise<void> {
   await app.register(async scope => {
@@ -61,7 +61,7 @@ export async function addForwardingRoutes(app: App, forwarder: Forwarder): Promi
 /** Which executions went through here: a remote's own word would be worth nothing. */
 export function addRequestedRoute(app: App, requested: RequestedHere): void {
   app.post(
-    '/bridge/v1/remotes/:name/requested',
+    '/bridge/v1/machines/:name/requested',
     route(
       'Which executions on a machine were requested through this server',
       { 200: RequestedAnswer },
@@ -76,7 +76,7 @@ export function addRequestedRoute(app: App, requested: RequestedHere): void {
 export function forwardedSockets(forwarder: Forwarder): RelayRoute {
   return {
     path: FORWARDED_PATH,
-    matches: path => /^\/remotes\/[^/]+\/./.test(path),
+    matches: path => /^\/machines\/[^/]+\/./.test(path),
     access: path => ['spend', () => remoteIn({ name: path.split('/')[2] ?? '' })],
     open: (request, signal) => {
       const { name, target } = split(request.url ?? '');
@@ -87,7 +87,7 @@ export function forwardedSockets(forwarder: Forwarder): RelayRoute {
 
 /** As it was written: nothing in the rest of a path is decoded or resolved here. */
 function split(url: string): { name: string; target: string } {
-  const [, name = '', target = '/'] = /^\/remotes\/([^/?]+)(\/.*)?$/.exec(url) ?? [];
+  const [, name = '', target = '/'] = /^\/machines\/([^/?]+)(\/.*)?$/.exec(url) ?? [];
   return { name, target };
 }
 

@@ -339,14 +339,14 @@ describe('the mirror of a remote kernel', () => {
     await mirrors[Symbol.asyncDispose]();
     await using laptop = await TemporaryGateway.start({ stateDir: folder });
     await laptop.gateway.ready;
-    const at = '/bridge/v1/remotes/my-tpu/mirror';
+    const at = '/bridge/v1/machines/my-tpu/mirror';
     expect((await laptop.rest('GET', at)).body).toMatchObject({ kernels: [{ kernelId, state: 'behind' }] });
     const { body } = await laptop.rest('GET', `${at}/${kernelId}/outputs`);
     expect((body as OutputsPage).executions.map(textOf)).toContain('served\n');
     expect((await laptop.rest('GET', `${at}/${kernelId}/journal?limit=2`)).body).toMatchObject({
       entries: [{ seq: 1 }, { seq: 2 }]
     });
-    expect((await laptop.rest('GET', `/bridge/v1/remotes/other/mirror/${kernelId}/outputs`)).status).toBe(
+    expect((await laptop.rest('GET', `/bridge/v1/machines/other/mirror/${kernelId}/outputs`)).status).toBe(
       404
     );
     expect((await laptop.rest('DELETE', at)).status).toBe(204);

@@ -28,7 +28,7 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
   };
 
   app.get(
-    '/bridge/v1/remotes/:name/mirror',
+    '/bridge/v1/machines/:name/mirror',
     route(
       'The kernels of a machine whose journal is on this machine',
       { 200: MirroredKernels },
@@ -41,7 +41,7 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
   );
 
   app.get(
-    '/bridge/v1/remotes/:name/mirror/:kernelId/outputs',
+    '/bridge/v1/machines/:name/mirror/:kernelId/outputs',
     route(
       'Outputs by cell, from the mirror',
       { 200: OutputsPage, 404: NO_JOURNAL },
@@ -54,7 +54,7 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
   );
 
   app.get(
-    '/bridge/v1/remotes/:name/mirror/:kernelId/journal',
+    '/bridge/v1/machines/:name/mirror/:kernelId/journal',
     route(
       'A range of the mirror',
       { 200: JournalPage, 404: NO_JOURNAL },
@@ -73,7 +73,7 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
   );
 
   app.delete(
-    '/bridge/v1/remotes/:name/mirror',
+    '/bridge/v1/machines/:name/mirror',
     route(
       'Removes what is on this machine of the journals of a machine',
       { 204: Type.Null({ description: 'nothing is left' }) },

@@ -107,7 +107,7 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
     const remote = await hub.remote();
     expect(remote.stages.map(({ state }) => state)).not.toContain('failed');
     expect(remote.checks.filter(({ state }) => state === 'failed')).toEqual([]);
-    const { body } = await hub.rest('GET', '/remotes/vm/bridge/v1/environments');
+    const { body } = await hub.rest('GET', '/machines/vm/bridge/v1/environments');
     expect(body).toContainEqual(expect.objectContaining({ name: 'tiny', state: 'ready' }));
     expect(await hub.log()).toContain('Node: done');
     expect(await hub.log()).toContain('could not be downloaded there');

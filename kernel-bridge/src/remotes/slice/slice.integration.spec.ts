@@ -77,7 +77,7 @@ describe.skipIf(why !== null)(`a slice of four hosts${why === null ? '' : ` (ski
     expect(rows(remote)).toMatchObject(
       [second, third, fourth].map(vm => ({ state: 'done', detail: vm!.destination }))
     );
-    const { body } = await hub.rest('GET', '/remotes/vm/api/kernelspecs');
+    const { body } = await hub.rest('GET', '/machines/vm/api/kernelspecs');
     const { kernelspecs } = body as { kernelspecs: Record<string, { spec: { display_name: string } }> };
     expect(kernelspecs[KERNEL]?.spec.display_name).toBe('JAX · my-tpu (4 hosts)');
   });

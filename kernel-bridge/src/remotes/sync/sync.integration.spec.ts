@@ -64,7 +64,7 @@ function syncing(transport: 'rsync' | 'tar'): void {
 
   async function post(request: Partial<SyncRequest>): Promise<Answer> {
     const body = { localFolder: folder, remoteFolder: there(), direction: 'to-remote', ...request };
-    return hub.rest('POST', '/bridge/v1/remotes/vm/sync', { body });
+    return hub.rest('POST', '/bridge/v1/machines/vm/sync', { body });
   }
 
   async function planOf(request: Partial<SyncRequest>): Promise<SyncPlan> {
@@ -78,7 +78,7 @@ function syncing(transport: 'rsync' | 'tar'): void {
     expect(begun.status, JSON.stringify(begun.body)).toBe(202);
     return vi.waitUntil(
       async () => {
-        const { body } = await hub.rest('GET', '/bridge/v1/remotes/vm/sync');
+        const { body } = await hub.rest('GET', '/bridge/v1/machines/vm/sync');
         return (body as SyncStatus).state === 'running' ? null : (body as SyncStatus);
       },
       { timeout: 60_000, interval: 20 }
@@ -195,7 +195,7 @@ echo 3 > locked/x; chmod 000 bad locked`);
     await hub.post('disconnect');
     const ended = await vi.waitUntil(
       async () => {
-        const { body } = await hub.rest('GET', '/bridge/v1/remotes/vm/sync');
+        const { body } = await hub.rest('GET', '/bridge/v1/machines/vm/sync');
         return (body as SyncStatus).state === 'running' ? null : (body as SyncStatus);
       },
       { timeout: 100_000, interval: 50 }

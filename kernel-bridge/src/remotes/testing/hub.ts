@@ -33,7 +33,7 @@ export class Hub implements AsyncDisposable {
   /** A remote named `vm`, connected unless it is told not to. */
   async add(body: object = {}): Promise<Remote> {
     const source = { kind: 'ssh', destination: 'vm' };
-    const answer = await this.rest('POST', '/bridge/v1/remotes', {
+    const answer = await this.rest('POST', '/bridge/v1/machines', {
       body: { name: 'vm', source, install: false, ...body }
     });
     if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
@@ -45,11 +45,11 @@ export class Hub implements AsyncDisposable {
   }
 
   async remote(name = 'vm'): Promise<Remote> {
-    return (await this.rest('GET', `/bridge/v1/remotes/${name}`)).body as Remote;
+    return (await this.rest('GET', `/bridge/v1/machines/${name}`)).body as Remote;
   }
 
   async post(action: string, body?: object, name = 'vm'): Promise<Answer> {
-    return this.rest('POST', `/bridge/v1/remotes/${name}/${action}`, body ? { body } : {});
+    return this.rest('POST', `/bridge/v1/machines/${name}/${action}`, body ? { body } : {});
   }
 
   /** Resolves with the remote when it is in one of these states, and rejects when it has failed instead. */
@@ -69,7 +69,7 @@ export class Hub implements AsyncDisposable {
   }
 
   async log(name = 'vm'): Promise<string> {
-    const { lines } = (await this.rest('GET', `/bridge/v1/remotes/${name}/log`)).body as {
+    const { lines } = (await this.rest('GET', `/bridge/v1/machines/${name}/log`)).body as {
       lines: { text: string }[];
     };
     return lines.map(({ text }) => text).join('\n');
