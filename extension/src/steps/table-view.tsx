@@ -25,7 +25,7 @@ export function TableView({ run: { steps }, window, trans }: TableViewProps): JS
   const someEstimated = positions.some(position => isEstimated(steps, position, shares));
   return (
     <div
-      className="jp-TPULabTable-scroll"
+      className="jp-TPULabTable jp-TPULabTable-scroll"
       tabIndex={0}
       role="region"
       aria-label={trans.__('Table of the newest steps')}
