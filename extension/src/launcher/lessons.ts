@@ -5,8 +5,7 @@ import type { ILauncher } from '@jupyterlab/launcher';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { DisposableSet } from '@lumino/disposable';
 import type { LessonsCopied } from '@tpulab/protocol';
-import { runIcon } from '@jupyterlab/ui-components';
-import { examplesIcon } from '../ui/icon.js';
+import { examplesIcon, tourIcon } from '../ui/icon.js';
 import { CATEGORY_RANK } from '../ui/category-rank.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import { bridgeCards } from './cards.js';
@@ -56,7 +55,7 @@ export function offerLessons(
   const offers = [
     {
       id: 'tpulab:open-tour',
-      icon: runIcon,
+      icon: tourIcon,
       label: trans.__('Take the tour'),
       caption: TOUR.about,
       problem: trans.__('The tour could not be opened'),

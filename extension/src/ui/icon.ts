@@ -1,5 +1,5 @@
 /** Our icons, drawn for JupyterLab's themes. */
-import { LabIcon } from '@jupyterlab/ui-components';
+import { LabIcon, runIcon } from '@jupyterlab/ui-components';
 import chipSvg from '../../style/icons/chip.svg';
 import connectSvg from '../../style/icons/connect.svg';
 import examplesSvg from '../../style/icons/examples.svg';
@@ -9,3 +9,4 @@ export const chipIcon = new LabIcon({ name: 'tpulab:chip', svgstr: chipSvg });
 export const connectIcon = new LabIcon({ name: 'tpulab:connect', svgstr: connectSvg });
 export const examplesIcon = new LabIcon({ name: 'tpulab:examples', svgstr: examplesSvg });
 export const machineIcon = new LabIcon({ name: 'tpulab:machine', svgstr: machineSvg });
+export const tourIcon = runIcon;
