@@ -19,6 +19,7 @@ interface Side {
 
 /** What a cell does until it is interrupted, or until its end. */
 const CELLS: Readonly<Record<string, { readonly code: string; readonly isEndless: boolean }>> = {
+  nothing: { code: 'pass', isEndless: false },
   'endless print': { code: "while True: print('x'*200)", isEndless: true },
   'endless display updates': {
     code: [
@@ -43,7 +44,11 @@ const CELLS: Readonly<Record<string, { readonly code: string; readonly isEndless
     ].join('\n'),
     isEndless: false
   },
-  'a line of 100 MB': { code: "print('y' * 100_000_000)", isEndless: false }
+  'a line of 100 MB': { code: "print('y' * 100_000_000)", isEndless: false },
+  'a traceback of 10 MB': {
+    code: "raise ValueError('\\n'.join('z' * 99 for _ in range(100_000)))",
+    isEndless: false
+  }
 };
 
 const EDITOR = '.jp-CodeCell .cm-content';
@@ -208,11 +213,13 @@ test('floods', async () => {
   const {
     seconds,
     file,
-    sides: named
+    sides: named,
+    cells: asked
   } = JSON.parse(process.env['TPULAB_FLOOD_BENCH'] ?? '{}') as {
     seconds: number;
     file: string;
     sides: string;
+    cells: string;
   };
   const gateway = await SessionGateway.start();
   const lab = await LabServer.start({ galata: true });
@@ -245,7 +252,7 @@ test('floods', async () => {
       { name: 'JupyterLab, stock kernel', kernel: 'python3', ...inLab, session: made(`${lab.url}/`, null) }
     ];
     const results: Record<string, Record<string, object>> = {};
-    for (const cell of Object.keys(CELLS)) {
+    for (const cell of Object.keys(CELLS).filter(name => name.includes(asked))) {
       for (const side of sides.filter(({ name }) => name.includes(named))) {
         const found = await measure(side, cell, CELLS[cell]?.isEndless ? seconds : Math.min(seconds, 30));
         console.log(`${cell}, ${side.name}: ${JSON.stringify(found)}`);

@@ -3,7 +3,7 @@
  * Cells that put out too much, in the session page and in JupyterLab with TPULab, beside JupyterLab with a stock kernel: how long a letter
  * takes to appear in another cell meanwhile, how much memory the page has, and how soon an interrupt shows.
  *
- * `npm run bench -- flood [--seconds N] [--sides TEXT] [--no-save]`. One Chromium, a page after the other on the same machine. Writes
+ * `npm run bench -- flood [--seconds N] [--sides TEXT] [--cells TEXT] [--no-save]`. One Chromium, a page after the other on the same machine. Writes
  * `bench/results/flood.json`.
  */
 import { spawn } from 'node:child_process';
@@ -24,6 +24,7 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '60' },
     // Those whose name has this text.
     sides: { type: 'string', default: '' },
+    cells: { type: 'string', default: '' },
     'no-save': { type: 'boolean', default: false }
   }
 });
@@ -41,7 +42,10 @@ try {
   const runner = join(CHECKOUT, 'node_modules/@playwright/test/cli.js');
   const child = spawn(process.execPath, [runner, 'test', '-c', join(HERE, 'playwright.config.mts')], {
     stdio: ['ignore', 2, 2],
-    env: { ...process.env, TPULAB_FLOOD_BENCH: JSON.stringify({ seconds, file, sides: values.sides }) }
+    env: {
+      ...process.env,
+      TPULAB_FLOOD_BENCH: JSON.stringify({ seconds, file, sides: values.sides, cells: values.cells })
+    }
   });
   const [exitCode] = await once(child, 'exit');
   if (exitCode !== 0) throw new Error(`The browser runs ended with ${exitCode}.`);
@@ -61,7 +65,8 @@ try {
       ])
     );
   }
-  if (!values['no-save'] && values.sides === '') await saveResults('flood', machine, results, { seconds });
+  if (!values['no-save'] && values.sides + values.cells === '')
+    await saveResults('flood', machine, results, { seconds });
 } finally {
   await rm(folder, { recursive: true, force: true });
 }

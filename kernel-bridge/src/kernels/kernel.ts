@@ -83,6 +83,9 @@ export class Kernel {
     state: snapshot => {
       // Unknown until the keeper that was silent has said everything: `bind` ends that.
       if (this.#silent) return;
+      const { executionState, reason } = snapshot;
+      if (reason !== null && reason !== this.#snapshot?.reason)
+        this.log.info({ kernelId: this.id, executionState, reason }, 'the process of a kernel has ended');
       this.#snapshot = snapshot;
       this.#changed();
     },

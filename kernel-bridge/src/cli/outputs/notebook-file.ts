@@ -14,6 +14,14 @@ export const BACKUP_SUFFIX = '.before-outputs';
 /** Other bytes would come back as other bytes. */
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
+const UNREAD: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder',
+  EACCES: 'you may not read it',
+  ELOOP: 'it is a link that leads to itself'
+};
+const whyUnread = (code = 'unknown error'): string => UNREAD[code] ?? code;
+
 export class NotebookFile {
   private constructor(
     /** The file itself, where `asked` is a link to it. */
@@ -35,7 +43,7 @@ export class NotebookFile {
           ? cause.message
           : cause instanceof TypeError
             ? 'it is not UTF-8'
-            : ((cause as NodeJS.ErrnoException).code ?? 'unknown error');
+            : whyUnread((cause as NodeJS.ErrnoException).code);
       throw new CommandError('notebook_unusable', `The notebook ${asked} cannot be used: ${why}.`, { cause });
     }
   }

@@ -304,6 +304,7 @@ function literal(value: unknown): string {
   if (value instanceof Digits) return value.text;
   if (value === null || value === undefined) return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
+  if (typeof value === 'bigint') return String(value);
   if (typeof value === 'number') return Number.isFinite(value) ? String(value) : `float("${value}")`;
   if (Array.isArray(value)) return `[${value.map(literal).join(', ')}]`;
   if (typeof value !== 'object') return JSON.stringify(value);

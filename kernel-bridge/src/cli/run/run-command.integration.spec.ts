@@ -1,16 +1,20 @@
 /** A notebook that runs through a gateway with a real kernel: as it ends, while nobody is there, and followed again. */
-import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { pino } from 'pino';
+import { MemoryLimit, overfill } from '../../testing/memory-limit.js';
 import { gatewayForAll } from '../../testing/shared-gateway.js';
+import { kernelsCommand } from '../kernels/kernels-command.js';
 import { type Ran, runCommand as runInThisProcess } from '../testing/command-line.js';
 import { writeNotebook } from '../testing/notebook-file.js';
 import { runCommand } from './run-command.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-const bridge = gatewayForAll();
+const logged: string[] = [];
+const bridge = gatewayForAll({ log: pino({ level: 'info' }, { write: line => void logged.push(line) }) });
 let folder: string;
 let followers: string[][];
 
@@ -151,6 +155,31 @@ it('says how the kernel ended, in the message and in the cell', async () => {
   expect((await cellsOf(file))[1]!.outputs.at(-1)!.ename).toBe('KernelEnded');
 });
 
+it('says that a kernel was killed for lack of memory, in the terminal, the file, "kernels show" and the log', async ({
+  skip
+}) => {
+  await using limit = await MemoryLimit.make(400 * 2 ** 20).then(made =>
+    typeof made === 'string' ? skip(made) : made
+  );
+  const file = await notebook('print("here", flush=True)', overfill(limit), 'print("never")');
+  const { error } = await run(file, '--keep-kernel');
+  const why = 'killed by SIGKILL, probably because the machine ran out of memory';
+  expect(error!.message).toContain(`Cell 2 of 3 did not finish: the kernel ended: ${why}`);
+  expect(await cellsOf(file)).toMatchObject([
+    { outputs: [{ text: ['here\n'] }] },
+    { outputs: [{ ename: 'KernelEnded', evalue: expect.stringContaining(why) as string }] },
+    { outputs: [] }
+  ]);
+  const [session] = (await sessions()) as { id: string; kernel: { id: string } }[];
+  const shown = await runInThisProcess(
+    kernelsCommand,
+    ...['show', session!.kernel.id, '--state-dir', bridge.folder]
+  );
+  expect(shown.stdout).toContain(`last end       ${why}`);
+  expect(logged.join('')).toContain(`"reason":"${why}`);
+  await bridge.rest('DELETE', `/api/sessions/${session!.id}`);
+});
+
 it('waits for threads that print after the last cell', async () => {
   const file = await notebook(
     'import threading, time',
@@ -188,6 +217,46 @@ it('sets parameters as papermill does, and in place of those of an earlier run',
   expect(cells).toHaveLength(4);
   expect(textOf(cells[3]!)).toBe('1.0 x 7\n');
   expect((await run(file, '-p', 'a b', '1')).error).toMatchObject({ code: 'run_not_started' });
+});
+
+// A15
+it('runs notebooks with odd names, each as itself', async () => {
+  const names = [
+    'a b',
+    'a%20b',
+    'x?y#z',
+    'it\'s "quoted" <b>&amp;',
+    'e\u0301te\u0301 \u{1f680}',
+    'back\\slash [1] {a}~$HOME'
+  ];
+  await mkdir(path.join(folder, 'odd%23 #?'));
+  for (const [at, name] of names.entries()) {
+    const file = await writeNotebook(path.join(folder, 'odd%23 #?'), name, [`print(${at})`]);
+    expect((await run(file)).error).toBeNull();
+    expect(textOf((await cellsOf(file))[0]!)).toBe(`${at}\n`);
+  }
+});
+
+it('reads a file of parameters as papermill does', async () => {
+  const names = ['rate', 'n', 'y', 'nothing', 'day', 'big', 'far', 'text', 'deep'];
+  const file = await tagged([[`${names.join(' = ')} = 0`, 'parameters'], [`print([${names.join(', ')}])`]]);
+  const values = path.join(folder, 'values.yaml');
+  const lines = [
+    '1e-4',
+    '1.0',
+    'yes',
+    'null',
+    '2026-11-28',
+    '123456789012345678901',
+    '-.inf',
+    '"a\\nb"',
+    '[1, {x: .5}]'
+  ];
+  await writeFile(values, names.map((name, at) => `${name}: ${lines[at]}\n`).join(''));
+  expect((await run(file, '--parameters', values)).error).toBeNull();
+  expect(textOf((await cellsOf(file)).at(-1)!)).toBe(
+    "[0.0001, 1.0, True, None, '2026-11-28', 123456789012345678901, -inf, 'a\\nb', [1, {'x': 0.5}]]\n"
+  );
 });
 
 it('ends when somebody restarts the kernel, which then stays theirs', async () => {
@@ -262,7 +331,11 @@ print("try", n)`;
 it('refuses what cannot be run, with what to do', async () => {
   const file = await notebook('');
   expect((await run(file)).error).toMatchObject({ code: 'notebook_unusable' });
-  expect((await run(path.join(folder, 'none.ipynb'))).error).toMatchObject({ code: 'notebook_unusable' });
+  const missing = {
+    code: 'notebook_unusable',
+    message: expect.stringContaining('there is no such file') as string
+  };
+  expect((await run(path.join(folder, 'none.ipynb'))).error).toMatchObject(missing);
   expect((await run(file, '--attach')).error).toMatchObject({ code: 'run_unknown' });
   const other = await notebook('1');
   expect((await run(other, '--kernel', 'fortran')).error).toMatchObject({ code: 'run_not_started' });

@@ -1,7 +1,7 @@
 /** `tpulab execute`: a notebook runs top to bottom on a remote, whether or not this terminal stays open. */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { readFile, realpath } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { chooseKernel, kernelOf, NotebookText } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
@@ -156,23 +156,11 @@ async function given(
         : 'Each -p takes a name and a value: -p rate 0.1.'
     );
   }
+  // Only few runs need the reader of YAML.
+  const { valuesIn } = await import('./values-file.js');
   const values: Record<string, unknown> = parameters === undefined ? {} : await valuesIn(parameters);
   for (let at = 0; at < words.length; at += 2) values[words[at] ?? ''] = parameterValue(words[at + 1] ?? '');
   return { asked, parameters: values };
-}
-
-async function valuesIn(file: string): Promise<Record<string, unknown>> {
-  const { parse } = await import('yaml');
-  try {
-    const found: unknown = parse(await readFile(file, 'utf8'));
-    if (typeof found === 'object' && found !== null && !Array.isArray(found)) return { ...found };
-    throw new TypeError('it has no names with values');
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message.split('\n', 1)[0] : '';
-    throw new CommandError('run_not_started', `The file of parameters ${file} cannot be used: ${why}.`, {
-      cause
-    });
-  }
 }
 
 async function begin(

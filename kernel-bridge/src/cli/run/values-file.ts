@@ -1,0 +1,36 @@
+/** A file of parameters: YAML or JSON, names with values. */
+import { readFile } from 'node:fs/promises';
+import { parse, type ScalarTag } from 'yaml';
+import { CommandError } from '../output.js';
+import { parameterValue } from './bridge-calls.js';
+
+/** 1.0 stays a float of Python's, and 1e-4 is one. */
+const FLOAT: ScalarTag = {
+  tag: 'tag:yaml.org,2002:float',
+  default: true,
+  test: /^[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?$/,
+  resolve: parameterValue
+};
+/** Of YAML 1.1, as papermill's reader has them. */
+const TRUTH: ScalarTag = {
+  tag: 'tag:yaml.org,2002:bool',
+  default: true,
+  test: /^(?:yes|on|no|off)$/i,
+  resolve: text => /^(?:yes|on)$/i.test(text)
+};
+
+export async function valuesIn(file: string): Promise<Record<string, unknown>> {
+  try {
+    const found: unknown = parse(await readFile(file, 'utf8'), {
+      intAsBigInt: true,
+      customTags: tags => [FLOAT, TRUTH, ...tags]
+    });
+    if (typeof found === 'object' && found !== null && !Array.isArray(found)) return { ...found };
+    throw new TypeError('it has no names with values');
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message.split('\n', 1)[0] : '';
+    throw new CommandError('run_not_started', `The file of parameters ${file} cannot be used: ${why}.`, {
+      cause
+    });
+  }
+}
