@@ -163,9 +163,9 @@ test('text is edited and saved as its bytes were, and what another program write
   await checkAccessibility(page, page.locator('.tpl-Page'));
   await editor.press('Control+End');
   await page.keyboard.type('DEPTH = 3');
-  await expect(state).toHaveText('Unsaved changes');
+  await expect(state).toHaveText('Not saved yet');
   await page.keyboard.press('Control+s');
-  await expect(state).toContainText('Saved at');
+  await expect(state).toHaveText(/^Saved \d/);
   expect(await gateway.read('layers.py')).toBe('\ufeffCOUNT = 1\r\nSIZE = 2\r\nDEPTH = 3');
 
   // Nothing is unsaved: what is written elsewhere is shown.
@@ -178,7 +178,9 @@ test('text is edited and saved as its bytes were, and what another program write
     await page.keyboard.type('MINE = 6');
     await page.keyboard.press('Control+s');
   });
-  await expect(page.getByRole('alert')).toContainText('Another program has changed layers.py');
+  await expect(page.getByRole('alert')).toContainText('layers.py changed on disk while you were editing');
+  await expect(page.getByRole('cell', { name: 'THEIRS = 5' })).toBeVisible();
+  await expect(page.getByRole('cell', { name: 'MINE = 6' })).toBeVisible();
   expect(await gateway.read('layers.py')).toBe('THEIRS = 5\n');
   await page.getByRole('button', { name: 'Keep both' }).click();
   await expect(editor).toContainText('THEIRS = 5');
@@ -186,8 +188,8 @@ test('text is edited and saved as its bytes were, and what another program write
 
   await rm(join(gateway.folder, 'notebooks', 'layers.py'));
   await expect(page.getByRole('alert')).toContainText('layers.py was deleted or moved');
-  await page.getByRole('button', { name: 'Save it again' }).click();
-  await expect(state).toContainText('Saved at');
+  await page.getByRole('button', { name: 'Save again' }).click();
+  await expect(state).toHaveText(/^Saved \d/);
   expect(await gateway.read('layers.py')).toBe('THEIRS = 5\n');
 
   // What is no text is not taken for one.

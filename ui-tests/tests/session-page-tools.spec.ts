@@ -365,7 +365,9 @@ test('opens notebooks from outside: one that is dropped, and a file of the brows
     await put(notebookText(['"theirs"']));
     await edit(page, 0, '"mine"');
   });
-  await expect(page.getByText('was changed by another page or program')).toBeVisible();
+  await expect(page.getByText('mine.ipynb changed on disk while you were editing')).toBeVisible();
+  // No file of this computer has a trash.
+  await expect(page.getByText('goes to the trash')).toBeHidden();
   expect(await mine()).toContain('theirs');
   await page.getByRole('button', { name: 'Keep both' }).click();
   await expect(cell(page, 0).locator('.cm-content')).toHaveText('"theirs"');

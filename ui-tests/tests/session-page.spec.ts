@@ -129,7 +129,9 @@ test('of two pages that change one notebook neither loses anything', async ({ pa
     await page.keyboard.press('Control+End');
     await page.keyboard.type('\nmine = 3');
   });
-  await expect(page.getByText('was changed by another page or program')).toBeVisible();
+  await expect(
+    page.getByRole('alert').getByText('b.ipynb changed on disk while you were editing')
+  ).toBeVisible();
   expect(await gateway.read('b.ipynb')).not.toContain('mine');
   await page.getByRole('button', { name: 'Keep both' }).click();
   await expect(page.locator('.cm-content')).toContainText('theirs');

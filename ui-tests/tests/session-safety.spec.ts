@@ -1,8 +1,10 @@
 /** A person's own notebooks in the session page: opening one writes nothing, and nothing in it is lost. */
-import { readdir, rm } from 'node:fs/promises';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { MemoryLimit, overfill } from '../../kernel-bridge/src/testing/memory-limit.js';
+import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
-import { cell, expect, open, run, test } from './session-steps.js';
+import { cell, expect, open, run, test, unwatched } from './session-steps.js';
 
 const OLD = JSON.stringify({
   metadata: { name: 'old' },
@@ -105,6 +107,50 @@ test('follows its file: a change is shown, and a deleted file is written again o
   await expect.poll(() => gateway.read('f.ipynb').catch(() => '')).toContain('second');
 });
 
+test('shows both versions of a notebook that changed here and elsewhere; what is not kept is in the trash', async ({
+  page,
+  gateway
+}) => {
+  const theirs = ['same = 1', 'import json\nstep(1)\nhistory.append(loss)', 'same = 2'];
+  const trashed = async (end: string): Promise<string> => {
+    const folder = join(gateway.folder, 'notebooks', '.tpulab-trash');
+    const names = await readdir(folder, { recursive: true });
+    const found = names.find(name => name.endsWith(end));
+    return found === undefined ? '' : readFile(join(folder, found), 'utf8');
+  };
+  const diverge = async (name: string): Promise<void> => {
+    await gateway.write(name, notebookText(['same = 1', 'import json\nstep(1)', 'same = 2']));
+    await open(page, gateway, name);
+    await unwatched(page, async () => {
+      await gateway.write(name, notebookText(theirs));
+      await cell(page, 1).locator('.cm-content').click();
+      await page.keyboard.press('Control+End');
+      await page.keyboard.type('\nlog(loss)');
+    });
+    await expect(page.getByRole('alert')).toContainText(`${name} changed on disk while you were editing`);
+  };
+  await diverge('two.ipynb');
+  const card = page.getByRole('region', { name: 'Two versions of two.ipynb' });
+  await expect(card).toContainText('1 cell differs. 2 other cells are the same.');
+  await expect(card.getByRole('caption')).toHaveText('Cell 2');
+  const row = card.getByRole('row', { name: /log\(loss\)/ });
+  await expect(row.getByRole('cell', { name: 'history.append(loss)' })).toBeVisible();
+  await expect(card.getByText('step(1)')).toHaveCount(2);
+  await expect(card).toContainText('Keep both saves yours as two-mine.ipynb.');
+  await checkAccessibility(page, card);
+  expect(await gateway.read('two.ipynb')).toBe(notebookText(theirs));
+  await card.getByRole('button', { name: 'Keep mine' }).click();
+  await expect.poll(() => gateway.read('two.ipynb')).toContain('log(loss)');
+  await expect(card).toBeHidden();
+  expect(await trashed('two-theirs.ipynb')).toBe(notebookText(theirs));
+
+  await diverge('three.ipynb');
+  await page.getByRole('button', { name: 'Take theirs' }).click();
+  await expect(cell(page, 1).locator('.cm-content')).toContainText('history.append(loss)');
+  expect(await gateway.read('three.ipynb')).toBe(notebookText(theirs));
+  expect(await trashed('three-mine.ipynb')).toContain('log(loss)');
+});
+
 test('outputs of several lines are shown and saved as the file has them', async ({ page, gateway }) => {
   const notebook = JSON.parse(notebookText(['print("a\\nb")', '1'])) as {
     cells: { outputs: object[]; execution_count: number | null }[];
@@ -119,4 +165,22 @@ test('outputs of several lines are shown and saved as the file has them', async 
   await expect.poll(() => gateway.read('lines.ipynb')).toMatch(/01|10/);
   const saved = JSON.parse(await gateway.read('lines.ipynb')) as typeof notebook;
   expect(saved.cells[0]?.outputs).toEqual(outputs);
+});
+
+test('says that the kernel was killed for lack of memory, and what is kept', async ({ page, gateway }) => {
+  const made = await MemoryLimit.make(400 * 2 ** 20);
+  test.skip(typeof made === 'string', typeof made === 'string' ? made : '');
+  await using limit = made as MemoryLimit;
+  await gateway.write('full.ipynb', notebookText(["print('here')", overfill(limit)]));
+  await open(page, gateway, 'full.ipynb');
+  await run(page, 0);
+  await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/here/);
+  await run(page, 1);
+  const why = /^The kernel ended: killed by SIGKILL, probably because the machine ran out of memory/;
+  await expect(page.getByRole('status').filter({ hasText: why })).toBeVisible();
+  await expect(cell(page, 1)).not.toHaveAttribute('data-tpl-state', 'running');
+  await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/here/);
+  // No dialog is in the way.
+  await run(page, 0);
+  await expect(cell(page, 0).locator('.jp-InputPrompt')).toHaveText('[1]:');
 });

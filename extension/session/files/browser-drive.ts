@@ -31,6 +31,10 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
     return { ...this.seen(path, file), ...(content !== null && { format: 'json', content }) };
   }
 
+  async text(): Promise<string> {
+    return (await this.handle.getFile()).text();
+  }
+
   async save(path: string, { content }: Partial<Contents.IModel> = {}): Promise<Contents.IModel> {
     if (versionOf(await this.handle.getFile()) !== this._version) {
       throw new FileChangedError(trans.__('%1 was changed by another program.', this.handle.name));

@@ -39,11 +39,26 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     if (options.content === false) {
       return this.inTurn(async () => modelOf(path, this.seen(path, await this.look(path))));
     }
-    const { text, version } = await tpulabRetry(() => this.files.read(path));
-    const model = modelOf(path, this.seen(path, version));
+    const { blob, model } = await this.load(path);
+    const text = await blob.text();
     return model.type === 'notebook'
       ? { ...model, format: 'json', content: this.notebooks.read(path, text) }
       : { ...model, format: 'text', content: text };
+  }
+
+  /** The whole of a file, as it is, with its version. */
+  async load(path: string): Promise<{ blob: Blob; model: Contents.IModel }> {
+    const { blob, version } = await tpulabRetry(() => this.files.load(path));
+    return { blob, model: modelOf(path, this.seen(path, version)) };
+  }
+
+  async text(path: string): Promise<string> {
+    return (await this.files.bytes(path)).text();
+  }
+
+  /** Into the trash, as a file of this name. */
+  async discard(name: string, text: string): Promise<void> {
+    await this.files.trash((await this.create(name, text)).path);
   }
 
   async save(path: string, options: Partial<Contents.IModel> = {}): Promise<Contents.IModel> {
@@ -101,8 +116,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
   }
 
   async copy(path: string, folder: string): Promise<Contents.IModel> {
-    const { text } = await this.files.read(path);
-    return this.create(PathExt.join(folder, PathExt.basename(path)), text);
+    return this.create(PathExt.join(folder, PathExt.basename(path)), await this.text(path));
   }
 
   /** Makes a new file of that name, or with a number after it. */

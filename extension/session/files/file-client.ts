@@ -31,11 +31,6 @@ export type Replaced = string | null;
 export class FileClient {
   constructor(readonly settings: ServerConnection.ISettings) {}
 
-  async read(path: string): Promise<{ text: string; version: FileVersion }> {
-    const { blob, version } = await this.load(path);
-    return { text: await blob.text(), version };
-  }
-
   async load(path: string): Promise<{ blob: Blob; version: FileVersion }> {
     const response = await this.send('GET', 'files', path);
     return { blob: await response.blob(), version: versionOf(response) };

@@ -1,5 +1,6 @@
 /** The notebooks of a drive, each with the text that was read: a save changes that text where the page has changed the notebook. */
-import { newText, type NotebookContent, NotebookFormatError, NotebookText } from '@tpulab/protocol';
+import { newText, type NotebookContent, NotebookFormatError, NotebookText, sorted } from '@tpulab/protocol';
+import type { Part } from './saving.js';
 import { trans } from '../text.js';
 import { knownOutputs } from './known-outputs.js';
 
@@ -37,6 +38,15 @@ export class NotebookTexts {
   /** Whether the file, as it was read last, says the same as this content. */
   isSame(path: string, content: unknown): boolean {
     return this.text(path, content) === this.notebook(path)?.original;
+  }
+
+  /** To compare notebooks by. */
+  cells(text: string): Part[] {
+    const { cells } = new NotebookText(text.trim() === '' ? EMPTY : text, { upgrades: true }).content();
+    return cells.map(cell => ({
+      text: [cell['source']].flat().join(''),
+      whole: JSON.stringify(sorted({ ...cell, id: '' }))
+    }));
   }
 
   /** The old format in which the file of an opened notebook still is; null: it is in the one of today. */

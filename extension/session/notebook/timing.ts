@@ -20,6 +20,7 @@ export class Timing {
       this._since.delete(cell.model.id);
       if (since === undefined) {
         this._times.delete(cell.model.id);
+        delete cell.node.dataset['tplState'];
         this._changed.emit();
       } else {
         this.set(cell, { kind: 'done', ms: performance.now() - since, failed: !success });
@@ -41,6 +42,7 @@ export class Timing {
       if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
         this._times.clear();
         this._since.clear();
+        for (const { node } of content.widgets) delete node.dataset['tplState'];
         this._changed.emit();
       }
     });

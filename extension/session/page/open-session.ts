@@ -19,7 +19,7 @@ import { Files } from '../notebook/files-of-notebook.js';
 import { frameScripts } from '../notebook/framed-output.js';
 import { KernelStart } from '../notebook/kernel-start.js';
 import { type OpenNotebook, openNotebook } from '../notebook/open.js';
-import { Saving } from '../notebook/saving.js';
+import { NotebookSaving } from '../notebook/saving.js';
 import { Timing } from '../notebook/timing.js';
 import { describeWidgets, LazyWidgets } from '../notebook/widgets.js';
 import { type Notice, Notices } from './notices.js';
@@ -28,7 +28,7 @@ import type { SessionPage } from './session-page.js';
 import { messageOf, timeText, trans } from '../text.js';
 
 export interface OpenSession extends OpenNotebook {
-  readonly saving: Saving;
+  readonly saving: NotebookSaving;
   readonly timing: Timing;
   readonly notices: Notices;
   /** Null for a reader. */
@@ -53,7 +53,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   page.drive.kernelSettings = kernelSettings;
   panel.id = 'tpulab-notebook';
   panel.content.rendermime.addFactory(floodFactory(id => backends.backendOf(id)?.serverSettings ?? null));
-  const saving = new Saving(panel, page.store, isReadOnly);
+  const saving = new NotebookSaving(panel, page.store, isReadOnly);
   const notices = new Notices();
   new KernelStart({
     panel,

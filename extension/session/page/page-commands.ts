@@ -5,7 +5,7 @@ import { download } from '../../src/platform/download.js';
 import { deleteFile, moveFile, renameFile, sure } from './file-actions.js';
 import type { OpenNotebook } from '../notebook/open.js';
 import { runAll } from '../notebook/commands.js';
-import type { Saving } from '../notebook/saving.js';
+import type { NotebookSaving } from '../notebook/saving.js';
 import type { SessionPage } from './session-page.js';
 import { CommandIDs as SharedIDs } from '../../src/commands.js';
 import { trans } from '../text.js';
@@ -51,7 +51,7 @@ export const PALETTE: readonly (readonly [group: string, ...ids: string[]])[] = 
 ];
 
 interface Parts extends OpenNotebook {
-  readonly saving: Saving;
+  readonly saving: NotebookSaving;
 }
 
 export function addPageCommands(page: SessionPage, parts: Parts): void {

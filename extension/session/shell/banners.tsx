@@ -3,15 +3,14 @@ import type { JSX } from 'react';
 import { remoteOfPlace, splitSpecName } from '../../src/backends/spec-names.js';
 import { connectionText } from '../../src/status/connection.js';
 import { useSeconds } from '../../src/ui/use-changes.js';
-import { InputDialog } from '@jupyterlab/apputils';
-import { addressOf } from '../page/address.js';
 import { countdownText } from '../../src/text/duration.js';
 import type { Notice } from '../page/notices.js';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
+import { actions, FileBanners } from './file-banners.js';
 import { NoticeBar } from './notice-bar.js';
 import { useSignals } from './use-signal.js';
-import { messageOf, timeText, trans } from '../text.js';
+import { trans } from '../text.js';
 
 export interface BannersProps {
   readonly page: SessionPage;
@@ -35,12 +34,18 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
   const all = [
     ...connectionNotices(page),
     ...viewNotices(page, session),
-    ...fileNotices(page, session),
+    ...formatNotices(page, session),
     ...cloudNotices(page, session.gone?.remote ?? null),
     ...notices.all
   ];
   return (
     <div className="tpl-Banners">
+      <FileBanners
+        saving={saving}
+        notices={notices}
+        kept={trans.__('All cells and outputs are still in this page. The kernel keeps running.')}
+        onDownload={() => void page.commands.execute('docmanager:download')}
+      />
       {all.map(notice => (
         <NoticeBar
           key={notice.id}
@@ -157,118 +162,38 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
   }
 }
 
-function fileNotices({ commands }: SessionPage, { saving, context, notices }: OpenSession): Notice[] {
+/** What only a notebook's file can be. */
+function formatNotices({ commands }: SessionPage, session: OpenSession): Notice[] {
+  const { saving, context, notices } = session;
   const { state } = saving;
-  const name = context.path.split('/').at(-1) ?? '';
-  const file = (tone: Notice['tone'], text: string, actions: Notice['actions']): Notice[] => [
-    { id: 'file', tone, text, actions }
-  ];
-  const download = {
-    label: trans.__('Download'),
-    onClick: () => void commands.execute('docmanager:download')
+  if (state.kind !== 'old-format') return [];
+  const act = actions({
+    notices,
+    onDownload: () => void commands.execute('docmanager:download')
+  });
+  const text = trans.__(
+    '%1 has an older format. You see it converted from nbformat %2. The file was not changed; edits and outputs are saved once you convert it.',
+    context.path.split('/').at(-1) ?? '',
+    state.version
+  );
+  const copy = async (): Promise<void> => {
+    const path = await saving.saveCopy('-v4');
+    context.model.dirty = false; // all of it is in the copy
+    await commands.execute('docmanager:open', { path });
   };
-  /** What a person chose; where it fails the notice stays and the reason stands below it. */
-  const act = (work: () => Promise<unknown>) => () =>
-    void work().catch((error: unknown) =>
-      notices.say({ id: 'failed', tone: 'error', text: messageOf(error), actions: [download] })
-    );
-  const sayCopy = (text: string, path: string): void =>
-    notices.say({
-      id: 'copy',
-      tone: 'success',
+  return [
+    {
+      id: 'file',
+      tone: 'info',
       text,
-      actions: [{ label: trans.__('Open it'), onClick: () => void window.open(addressOf(window, path)) }]
-    });
-  switch (state.kind) {
-    case 'conflict':
-      return file(
-        'warning',
-        trans.__(
-          '%1 was changed by another page or program. Nothing is lost: this page has its version, the file has the other.',
-          name
-        ),
-        [
-          {
-            label: trans.__('Keep both'),
-            primary: true,
-            onClick: act(async () => {
-              const path = await saving.keepBoth();
-              sayCopy(trans.__('This page now shows the file. Your version is %1.', path), path);
-            })
-          },
-          { label: trans.__('Keep mine'), onClick: act(() => saving.overwrite()) },
-          { label: trans.__('Take theirs'), onClick: act(() => saving.loadTheirs()) }
-        ]
-      );
-    case 'deleted':
-      return file(
-        'error',
-        trans.__(
-          '%1 was deleted or moved at %2. All cells and outputs are still in this page. The kernel keeps running.',
-          name,
-          timeText(state.at)
-        ),
-        [
-          { label: trans.__('Save again'), primary: true, onClick: act(() => saving.overwrite()) },
-          { label: trans.__('Save elsewhere…'), onClick: act(() => saveElsewhere(saving, sayCopy)) },
-          download
-        ]
-      );
-    case 'old-format': {
-      const converted = trans.__(
-        '%1 has an older format. You see it converted from nbformat %2. The file was not changed; edits and outputs are saved once you convert it.',
-        name,
-        state.version
-      );
-      return file('info', converted, [
-        {
-          label: trans.__('Convert a copy'),
-          primary: true,
-          onClick: act(async () => {
-            const path = await saving.saveCopy('-v4');
-            context.model.dirty = false; // all of it is in the copy
-            await commands.execute('docmanager:open', { path });
-          })
-        },
+      actions: [
+        { label: trans.__('Convert a copy'), primary: true, onClick: act(copy) },
         ...(saving.canConvert
           ? [{ label: trans.__('Convert the file'), onClick: act(() => saving.convert()) }]
           : [])
-      ]);
+      ]
     }
-    case 'failed':
-      return file(
-        'error',
-        trans.__('%1 is not saved. %2 Edits and outputs are still in this page.', name, state.why),
-        [
-          { label: trans.__('Save now'), onClick: () => void saving.save() },
-          {
-            label: trans.__('Save elsewhere…'),
-            primary: true,
-            onClick: act(() => saveElsewhere(saving, sayCopy))
-          },
-          download
-        ]
-      );
-    default:
-      return [];
-  }
-}
-
-async function saveElsewhere(
-  saving: OpenSession['saving'],
-  say: (text: string, path: string) => void
-): Promise<void> {
-  const { value } = await InputDialog.getText({
-    title: trans.__('Save a copy'),
-    label: trans.__("Path below the server's root folder"),
-    text: saving.context.path.replace(/^browser:[^/]*\//, '').replace(/(\.ipynb)?$/, '-copy.ipynb'),
-    okLabel: trans.__('Save')
-  });
-  const to = value?.trim().replace(/^\/+/, '') ?? '';
-  if (to !== '') {
-    const path = await saving.saveCopy('-copy', to);
-    say(trans.__('A copy is saved as %1.', path), path);
-  }
+  ];
 }
 
 /** @param own the remote of this notebook's kernel, which is spoken of with the kernel when it was preempted */

@@ -1,164 +1,126 @@
 /** One file of text in the page: read, edited, saved. What another program writes meanwhile is never overwritten unasked. */
-import { type JSX, useEffect, useRef, useState } from 'react';
+import { type JSX, useEffect, useMemo, useRef, useState } from 'react';
 import { Prec } from '@codemirror/state';
 import { EditorView } from '@codemirror/view';
 import { CodeEditor } from '@jupyterlab/codeeditor';
 import { PathExt } from '@jupyterlab/coreutils';
-import { FileRefusedError, type FileVersion } from '../files/file-client.js';
+import type { Contents } from '@jupyterlab/services';
+import { type Part, type SaveState, Saving } from '../files/saving.js';
 import { editorFactory, mimeTypes } from '../notebook/editors.js';
 import { download } from '../../src/platform/download.js';
-import type { Notice } from '../page/notices.js';
+import { Notices } from '../page/notices.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Brand } from './plain.js';
+import { FileBanners } from './file-banners.js';
 import { Icon } from './icons.js';
 import { NoticeBar } from './notice-bar.js';
-import { messageOf, timeText, trans } from '../text.js';
+import { saveText } from './top-bar.js';
+import { useSignals } from './use-signal.js';
+import { messageOf, trans } from '../text.js';
 
 /** An editor of more would make the page slow. */
 const LARGEST_BYTES = 5 * 1024 * 1024;
-/** How soon a change of the file is seen. */
-const WATCH_MS = 3_000;
 const PICTURE = /\.(png|jpe?g|gif|webp|avif|bmp|ico)$/i;
-
-interface TextFile {
-  readonly text: string;
-  /** Before the text: some programs want it, others end at it. */
-  readonly byteOrderMark: string;
-  /** Of each line, as long as they are all alike. */
-  readonly lineEnd: '\n' | '\r\n';
-  readonly version: FileVersion;
-}
 
 class NotTextError extends Error {}
 
-async function readText(page: SessionPage, path: string): Promise<TextFile> {
-  const { blob, version } = await page.drive.files.load(path);
-  if (blob.size > LARGEST_BYTES) {
-    throw new NotTextError(trans.__('It has more than 5 MB, which this editor does not open.'));
-  }
-  let all: string;
-  try {
-    all = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(await blob.arrayBuffer());
-  } catch {
-    throw new NotTextError(trans.__('It is not text in UTF-8.'));
-  }
-  if (all.includes('\0')) throw new NotTextError(trans.__('It is not text.'));
-  const byteOrderMark = all.startsWith('\ufeff') ? '\ufeff' : '';
-  const text = all.slice(byteOrderMark.length);
-  const lineEnd = /\r\n/.test(text) && !/(^|[^\r])\n/.test(text) ? '\r\n' : '\n';
-  return { text: text.replaceAll('\r\n', '\n'), byteOrderMark, lineEnd, version };
-}
-
-type State =
-  | { readonly kind: 'loading' | 'clean' | 'dirty' | 'saving' | 'conflict' | 'deleted' }
-  | { readonly kind: 'saved'; readonly at: number }
-  | { readonly kind: 'failed' | 'refused'; readonly why: string };
-
-/** The editor and the file behind it, apart from how they are shown. */
-class EditedFile {
+/** A text and its file, which is saved when a person says so. */
+class TextSaving extends Saving {
   readonly model = new CodeEditor.Model();
 
   constructor(
     private readonly page: SessionPage,
-    readonly path: string,
-    private readonly onState: (state: State) => void
+    readonly path: string
   ) {
+    super(page.drive, page.access.isReadOnly);
     this.model.mimeType = mimeTypes.getMimeTypeByFilePath(path);
     this.model.sharedModel.changed.connect(() => {
-      if (
-        !this.isLoading &&
-        this.isWritable &&
-        this.state.kind !== 'conflict' &&
-        this.state.kind !== 'deleted'
-      ) {
-        this.say({ kind: 'dirty' });
+      if (!this.isLoading) {
+        this.isDirty = true;
+        this.onModel();
       }
     });
   }
 
+  /** Reads the file. Never rejects. */
+  async open(): Promise<void> {
+    await this.load().catch((error: unknown) => this.fail(messageOf(error)));
+  }
+
   get isWritable(): boolean {
-    return !this.page.access.isReadOnly && this.file?.version.isWritable === true;
+    return !this.isReadOnly && this.file?.writable === true;
   }
-  /** Whether leaving the page would lose something. */
-  get hasUnsaved(): boolean {
-    return !['loading', 'clean', 'saved', 'refused'].includes(this.state.kind);
+  override get needsSave(): boolean {
+    return super.needsSave || this.state.kind === 'deleted';
   }
+
   /** As the file has it. */
-  get text(): string {
-    const { byteOrderMark = '', lineEnd = '\n' } = this.file ?? {};
-    return byteOrderMark + this.model.sharedModel.getSource().replaceAll('\n', lineEnd);
+  text(): string {
+    return this.byteOrderMark + this.model.sharedModel.getSource().replaceAll('\n', this.lineEnd);
+  }
+  parts(text: string): Part[] {
+    return [{ text: text.replaceAll('\r\n', '\n'), whole: text }];
   }
 
-  /** From the disk, over what is here. */
-  async load(): Promise<void> {
-    try {
-      const file = await readText(this.page, this.path);
-      this.isLoading = true;
-      if (this.model.sharedModel.getSource() !== file.text) this.model.sharedModel.setSource(file.text);
-      this.file = file;
-      this.say({ kind: 'clean' });
-    } catch (error) {
-      this.say({ kind: 'refused', why: messageOf(error) });
-    } finally {
-      this.isLoading = false;
+  protected get isReady(): boolean {
+    return this.file !== null;
+  }
+  protected get version(): string | undefined {
+    return this.file?.hash;
+  }
+  protected override loaded(): SaveState {
+    return this.isWritable ? super.loaded() : { kind: 'read-only' };
+  }
+  protected content(): Partial<Contents.IModel> {
+    return { type: 'file', format: 'text', content: this.text() };
+  }
+  protected isSame({ content }: Contents.IModel): boolean {
+    return content === this.text();
+  }
+  protected adopt(model: Contents.IModel): void {
+    this.file = model;
+  }
+  protected async revert(): Promise<void> {
+    const file = await this.fetch();
+    this.show(file);
+    this.isDirty = false;
+    this.adopt({ ...file, content: null });
+  }
+
+  protected override async fetch(): Promise<Contents.IModel> {
+    const { blob, model } = await this.page.drive.load(this.path);
+    if (blob.size > LARGEST_BYTES) {
+      throw new NotTextError(trans.__('It has more than 5 MB, which this editor does not open.'));
     }
-  }
-
-  /** Never rejects. `over`: whatever is there now. */
-  async save(over = false): Promise<void> {
-    if (!this.isWritable || this.file === null || this.state.kind === 'saving') return;
-    const { files } = this.page.drive;
-    const text = this.text;
-    const isDeleted = this.state.kind === 'deleted';
-    const known = this.file.version;
-    this.say({ kind: 'saving' });
+    let content: string;
     try {
-      const replaced = !over ? known.etag : isDeleted ? null : (await files.look(this.path)).etag;
-      const { etag } = await files.write(this.path, text, replaced);
-      this.file = { ...this.file, version: { ...this.file.version, etag: etag ?? '' } };
-      this.say(this.text === text ? { kind: 'saved', at: Date.now() } : { kind: 'dirty' });
-    } catch (error) {
-      const code = error instanceof FileRefusedError ? error.code : '';
-      if (code === 'file_changed' || code === 'file_exists') this.say({ kind: 'conflict' });
-      else if (code === 'file_not_found') this.say({ kind: 'deleted' });
-      else this.say({ kind: 'failed', why: messageOf(error) });
+      content = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(await blob.arrayBuffer());
+    } catch {
+      throw new NotTextError(trans.__('It is not text in UTF-8.'));
     }
+    if (content.includes('\0')) throw new NotTextError(trans.__('It is not text.'));
+    return { ...model, content };
   }
 
-  /** Mine into a new file, theirs into the editor. */
-  async keepBoth(): Promise<void> {
-    const extension = PathExt.extname(this.path);
-    const stem = this.path.slice(0, this.path.length - extension.length);
-    try {
-      await this.page.drive.create(`${stem}-mine${extension}`, this.text);
-      await this.load();
-    } catch (error) {
-      this.say({ kind: 'failed', why: messageOf(error) });
-    }
+  protected show({ content }: Contents.IModel): void {
+    const all = content as string;
+    this.byteOrderMark = all.startsWith('\ufeff') ? '\ufeff' : '';
+    const text = all.slice(this.byteOrderMark.length);
+    this.lineEnd = /\r\n/.test(text) && !/(^|[^\r])\n/.test(text) ? '\r\n' : '\n';
+    const lines = text.replaceAll('\r\n', '\n');
+    this.isLoading = true;
+    if (this.model.sharedModel.getSource() !== lines) this.model.sharedModel.setSource(lines);
+    this.isLoading = false;
   }
 
-  /** Whether another program has written or deleted the file. */
-  async watch(): Promise<void> {
-    const { file, state } = this;
-    if (file === null || document.hidden || state.kind === 'saving') return;
-    const found = await this.page.drive.get(this.path, { content: false }).then(
-      model => model.hash ?? '',
-      (error: unknown) => ((error as { code?: string }).code === 'file_not_found' ? null : file.version.etag)
-    );
-    if (this.file !== file || this.state !== state || found === file.version.etag) return;
-    if (found === null) this.say({ kind: 'deleted' });
-    else if (this.hasUnsaved) this.say({ kind: 'conflict' });
-    else await this.load();
-  }
-
-  private say(state: State): void {
-    this.state = state;
-    this.onState(state);
-  }
-
-  private state: State = { kind: 'loading' };
-  private file: TextFile | null = null;
+  protected override readonly isAutomatic = false;
+  protected isDirty = false;
+  private file: Contents.IModel | null = null;
   private isLoading = false;
+  /** Before the text: some programs want it, others end at it. */
+  private byteOrderMark = '';
+  /** Of each line, as long as they are all alike. */
+  private lineEnd = '\n';
 }
 
 export default function TextFileView({
@@ -169,49 +131,51 @@ export default function TextFileView({
   readonly path: string;
 }): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
-  const [state, setState] = useState<State>({ kind: 'loading' });
-  const [file, setFile] = useState<EditedFile | null>(null);
+  const { saving, notices } = useMemo(
+    () => ({ saving: new TextSaving(page, path), notices: new Notices() }),
+    [page, path]
+  );
+  useSignals(saving.changed, notices.changed);
+  const { state } = saving;
   useEffect(() => {
-    const edited = new EditedFile(page, path, setState);
-    setFile(edited);
     const over = new AbortController();
     const { signal } = over;
     const on = (event: Event): void => {
-      if (!edited.hasUnsaved) return;
-      void edited.save();
+      if (!saving.needsSave) return;
+      void saving.save();
       event.preventDefault();
     };
     window.addEventListener('beforeunload', on, { signal });
-    const timer = setInterval(() => void edited.watch(), WATCH_MS);
     document.addEventListener(
       'keydown',
       event => {
         if (event.key.toLowerCase() !== 's' || !(event.ctrlKey || event.metaKey)) return;
         event.preventDefault();
-        void edited.save();
+        void saving.save();
       },
       { signal }
     );
     document.title = `${PathExt.basename(path)} · TPULab`;
     let editor: CodeEditor.IEditor | null = null;
-    void edited.load().then(() => {
+    void saving.open().then(() => {
       if (host.current === null || signal.aborted) return;
       editor = editorFactory.newDocumentEditor({
         host: host.current,
-        model: edited.model,
-        config: { lineNumbers: true, readOnly: !edited.isWritable },
+        model: saving.model,
+        config: { lineNumbers: true, readOnly: !saving.isWritable },
         extensions: [Prec.highest(EditorView.contentAttributes.of({ 'aria-label': PathExt.basename(path) }))]
       });
-      if (edited.isWritable) editor.focus();
+      if (saving.isWritable) editor.focus();
     });
     return () => {
       over.abort();
-      clearInterval(timer);
       editor?.dispose();
     };
-  }, [page, path]);
+  }, [saving, path]);
+  useEffect(() => () => saving.dispose(), [saving]);
   const name = PathExt.basename(path);
-  const notice = file === null ? null : noticeOf(state, file);
+  const save = async (): Promise<void> =>
+    download(path, state.kind === 'unreadable' ? await page.drive.bytes(path) : saving.text());
   return (
     <div className="tpl-Page">
       <header className="tpl-TopBar" data-tpl-region="top">
@@ -223,34 +187,38 @@ export default function TextFileView({
           {name}
         </h1>
         <span className={`tpl-TopBar-saved jp-mod-${state.kind}`} role="status">
-          {stateText(state, file?.isWritable === true)}
+          {state.kind === 'unreadable' ? '' : saveText(state, false)}
         </span>
         <button
           type="button"
           className="tpl-Button tpl-mod-end"
           title={trans.__('Save (Ctrl+S)')}
           disabled={state.kind !== 'dirty' && state.kind !== 'failed'}
-          onClick={() => void file?.save()}
+          onClick={() => void saving.save()}
         >
           {trans.__('Save')}
         </button>
-        <button
-          type="button"
-          className="tpl-Button"
-          onClick={() => void downloaded(page, path, state.kind === 'refused' ? null : (file?.text ?? ''))}
-        >
+        <button type="button" className="tpl-Button" onClick={() => void save()}>
           {trans.__('Download')}
         </button>
       </header>
       <div className="tpl-Banners">
-        {notice === null ? null : <NoticeBar notice={notice} onClose={null} />}
+        <FileBanners
+          saving={saving}
+          notices={notices}
+          kept={trans.__('Its text is still in this page.')}
+          onDownload={() => void save()}
+        />
+        {notices.all.map(notice => (
+          <NoticeBar key={notice.id} notice={notice} onClose={() => notices.clear(notice.id)} />
+        ))}
       </div>
-      {state.kind === 'refused' ? (
+      {state.kind === 'unreadable' ? (
         <main className="tpl-Home">
           {PICTURE.test(path) ? (
             <Picture page={page} path={path} />
           ) : (
-            <p role="alert">{trans.__('%1 cannot be edited here. %2', name, state.why)}</p>
+            <p role="alert">{trans.__('%1 cannot be edited here. %2', name, state.why ?? '')}</p>
           )}
         </main>
       ) : (
@@ -258,56 +226,6 @@ export default function TextFileView({
       )}
     </div>
   );
-}
-
-/** `text`: what is in the editor; null: the file as it is. */
-async function downloaded(page: SessionPage, path: string, text: string | null): Promise<void> {
-  download(path, text ?? (await page.drive.bytes(path)));
-}
-
-function stateText(state: State, isWritable: boolean): string {
-  switch (state.kind) {
-    case 'loading':
-      return trans.__('Loading…');
-    case 'clean':
-      return isWritable ? '' : trans.__('Read-only');
-    case 'dirty':
-      return trans.__('Unsaved changes');
-    case 'saving':
-      return trans.__('Saving…');
-    case 'saved':
-      return trans.__('Saved at %1', timeText(state.at));
-    case 'conflict':
-    case 'deleted':
-    case 'failed':
-      return trans.__('Not saved');
-    case 'refused':
-      return '';
-  }
-}
-
-function noticeOf(state: State, file: EditedFile): Notice | null {
-  const name = PathExt.basename(file.path);
-  const of = (text: string, actions: Notice['actions'] = []): Notice => ({
-    ...{ id: 'file', tone: 'error', text, actions }
-  });
-  const save = (): void => void file.save(true);
-  switch (state.kind) {
-    case 'conflict':
-      return of(trans.__('Another program has changed %1. Your changes are in this page only.', name), [
-        { label: trans.__('Keep both'), primary: true, onClick: () => void file.keepBoth() },
-        { label: trans.__('Keep mine'), onClick: save },
-        { label: trans.__('Take theirs'), onClick: () => void file.load() }
-      ]);
-    case 'deleted':
-      return of(trans.__('%1 was deleted or moved. Its text is in this page only.', name), [
-        { label: trans.__('Save it again'), primary: true, onClick: save }
-      ]);
-    case 'failed':
-      return of(trans.__('%1 was not saved: %2', name, state.why));
-    default:
-      return null;
-  }
 }
 
 function Picture({ page, path }: { readonly page: SessionPage; readonly path: string }): JSX.Element {

@@ -1,5 +1,5 @@
 /** Name and state of the file, search, the main commands, the runtime. */
-import type { SaveState } from '../notebook/saving.js';
+import type { SaveState } from '../files/saving.js';
 import type { JSX } from 'react';
 import type { Keyboard, OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
@@ -158,7 +158,7 @@ function MoreMenu({ page, theme, keyboard, onKeyboard }: TopBarProps): JSX.Eleme
  *
  * @param isLive the page hears the kernel, not only the file
  */
-function saveText(state: SaveState, isLive: boolean): string {
+export function saveText(state: SaveState, isLive: boolean): string {
   switch (state.kind) {
     case 'loading':
       return trans.__('Loading…');

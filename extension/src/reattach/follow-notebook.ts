@@ -16,6 +16,7 @@ import { NoticePlace } from '../ui/notebook-notice.js';
 import { takeTurn } from './filler.js';
 import { fillFromKept, type IFilled } from './fill-from-kept.js';
 import { KeptApi } from './kept-api.js';
+import { followKernelEnd } from './kernel-end.js';
 import { whenever } from './kernel-waits.js';
 import { LabNotebook } from './lab-notebook.js';
 import { followWidgetStates } from './known-widgets.js';
@@ -64,6 +65,7 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
   const mark = new SavedMark(panel.context);
   const notice = new NoticePlace(panel.contentHeader, parts.trans);
   const trustNotice = new NoticePlace(panel.contentHeader, parts.trans);
+  followKernelEnd(panel, parts.backends, parts.trans);
   let abort = new AbortController();
   /** What the kernel itself tells is more than what is kept here. */
   const attachTo = async (kernel: Kernel.IKernelConnection): Promise<void> => {
