@@ -102,8 +102,10 @@ describe('outputs', () => {
     }
   });
 
-  it.each([null, [], { cells: 3 }, { cells: [null, { outputs: 'x' }, { outputs: [null] }] }])(
-    'of what is no notebook are left alone: %j',
-    notebook => expect(() => new KnownOutputs(store()).mark(notebook)).not.toThrow()
+  it.each([
+    ...[null, [], { cells: 3 }, { cells: [null, { outputs: 'x' }, { outputs: [null] }] }],
+    { metadata: { widgets: { [STATE]: { state: { a: null } } } }, cells: [{ outputs: [] }] }
+  ])('of what is no notebook are left alone: %j', notebook =>
+    expect(() => new KnownOutputs(store()).mark(notebook)).not.toThrow()
   );
 });

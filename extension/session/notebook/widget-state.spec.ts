@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { expect, it } from 'vitest';
-import { savedText, STATE } from './widget-state.js';
+import { savedModels, savedText, STATE, together } from './widget-state.js';
 
 const model = (model_name: string, state: object): object => ({
   model_name,
@@ -27,4 +27,20 @@ it('says what saved widgets showed last, without their code or their markup', ()
   expect(savedText(widgets, 'slider')).toBe('seven 7');
   expect(savedText(widgets, 'loop')).toBe('');
   expect(savedText(undefined, 'bar')).toBe('');
+});
+
+it.each([
+  ['no object', 'x'],
+  ['no state', { [STATE]: null }],
+  ['a state that is text', { [STATE]: { state: 'text' } }],
+  ['models that are none', { [STATE]: { state: { a: null, b: 5, c: { state: null }, d: ['x'] } } }],
+  [
+    'names of objects',
+    { [STATE]: JSON.parse('{"state":{"__proto__":null,"constructor":{"state":5}}}') as object }
+  ]
+])('finds no widgets in metadata with %s', (_, widgets) => {
+  expect(savedModels(widgets)).toEqual({});
+  expect(savedText(widgets, 'a')).toBe('');
+  const links = savedModels(widgets);
+  expect([...together(['a'], id => links[id]?.state, links)]).toEqual([]);
 });

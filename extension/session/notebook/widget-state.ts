@@ -14,11 +14,15 @@ export interface SavedModel {
 
 export type SavedModels = Readonly<Record<string, SavedModel>>;
 
-/** What a file says of widgets. Anybody may have written it. */
+/** What a file says of widgets. Anybody may have written it: what is no model is left out. */
 export function savedModels(widgets: unknown): SavedModels {
   const { state } = ((widgets as Record<string, unknown> | undefined)?.[STATE] ?? {}) as { state?: unknown };
-  return typeof state === 'object' && state !== null ? (state as SavedModels) : {};
+  const isModel = (model: unknown): boolean =>
+    isObject(model) && isObject((model as Partial<SavedModel>).state);
+  return Object.fromEntries(Object.entries(state ?? {}).filter(([, model]) => isModel(model))) as SavedModels;
 }
+
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
 export function hasSavedState(notebook: INotebookModel, id: string): boolean {
   return Object.hasOwn(savedModels(notebook.getMetadata('widgets')), id);
