@@ -225,7 +225,11 @@ test('every output has a view, and files and links of the folder work', async ({
       `HTML("<p class='mathjax_ignore'>from $5 to $10</p><p>set $x^2$</p>")`,
       `HTML("<img src='pic.svg' alt='in the page'><a href='out.csv'>table</a>")`,
       `HTML("<img src='pic.svg' alt='in the frame'><script>document.getElementById('late').textContent = 'found'</script><p id='late'></p>" +
-        "<a href='next.ipynb'>next</a> <a download='x.csv' href='data:text/csv,a'>save</a><iframe src='report.html'></iframe><iframe src='https://example.com/'></iframe>")`
+        "<a href='next.ipynb'>next</a> <a download='x.csv' href='data:text/csv,a'>save</a><iframe src='report.html'></iframe><iframe src='https://example.com/'></iframe>")`,
+      // Broken ones: the next type is shown.
+      `display({"application/vnd.vegalite.v5+json": {}, "text/plain": "text of a chart"}, raw=True)`,
+      `display({"application/vnd.jupyter.widget-view+json": "x", "text/plain": "text of a widget"}, raw=True)`,
+      `HTML("<iframe src='data:text/html,<h1>in%20the%20address</h1>'></iframe>")`
     ])
   );
   await open(page, gateway, 'views.ipynb');
@@ -244,6 +248,11 @@ test('every output has a view, and files and links of the folder work', async ({
   await expect(
     frame(page, 6).getByText('The session page shows no other sites: https://example.com/')
   ).toBeVisible();
+  await expect(cell(page, 7)).toContainText('text of a chart');
+  await expect(cell(page, 7)).toContainText('This chart cannot be drawn: Error: Invalid specification');
+  await expect(cell(page, 8).locator('.jp-OutputArea')).toContainText('text of a widget');
+  const inAddress = frame(page, 9).locator('iframe').contentFrame();
+  await expect(inAddress.getByText('in the address')).toBeVisible();
   // By keyboard: frames that draw make a pointer wait for a page that stands still.
   const downloaded = async (link: Locator): Promise<string> => {
     const [download] = await Promise.all([page.waitForEvent('download'), link.press('Enter')]);

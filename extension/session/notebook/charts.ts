@@ -12,11 +12,13 @@ const VEGA_LITE = ['v6', 'v5', 'v4', 'v3', 'v2'].map(version => `application/vnd
 export const CHARTS: readonly string[] = [PLOTLY, ...VEGA_LITE, ...VEGA];
 
 const DRAW_PLOTLY = `{
-const { content: { data: { data = [], layout = {}, config, frames } }, port } = tpulabFrame;
+const { content, port } = tpulabFrame;
 delete globalThis.tpulabFrame;
-Plotly.newPlot('chart', data, layout, { responsive: true, ...config })
-  .then(() => frames && Plotly.addFrames('chart', frames))
-  .catch(error => port.postMessage({ kind: 'failed', message: String(error) }));
+const draw = async ({ data = [], layout = {}, config, frames }) => {
+  await Plotly.newPlot('chart', data, layout, { responsive: true, ...config });
+  if (frames) await Plotly.addFrames('chart', frames);
+};
+draw(content.data).catch(error => port.postMessage({ kind: 'failed', message: String(error) }));
 }`;
 
 export async function chartContent(

@@ -93,30 +93,36 @@ export class Files implements IRenderMime.ILinkHandler {
     }
   }
 
+  /** What a frame in the output shows: a document, a text or a picture. Of anything else a link. */
   private async inlineFrame(
     frame: Element,
     path: string | null,
     address: string,
     depth: number
   ): Promise<void> {
-    if (path === null) {
-      if (!/^https?:/i.test(address)) return;
-      const link = document.createElement('a');
-      link.href = address;
-      link.textContent = address;
-      const line = document.createElement('p');
-      line.append(trans.__('The session page shows no other sites: '), link);
-      frame.replaceWith(line);
-      return;
-    }
     try {
-      const text = await (await this.options.bytes(path)).text();
-      frame.removeAttribute('src');
-      const inner = depth < MAX_DEPTH ? await this.inlined(text, PathExt.dirname(path), depth + 1) : text;
-      frame.setAttribute('srcdoc', inner);
+      const shown = path === null ? documentIn(address) : await this.frameDocument(path, depth);
+      if (shown !== null) {
+        frame.removeAttribute('src');
+        frame.setAttribute('srcdoc', shown);
+      } else if (path !== null)
+        frame.replaceWith(linkTo(trans.__('This file is not shown in an output: '), address));
+      else if (/^https?:/i.test(address))
+        frame.replaceWith(linkTo(trans.__('The session page shows no other sites: '), address));
     } catch (error) {
       frame.replaceWith(messageOf(error));
     }
+  }
+
+  /** Null: it is nothing that can be shown. */
+  private async frameDocument(path: string, depth: number): Promise<string | null> {
+    const extension = PathExt.extname(path).slice(1).toLowerCase();
+    if (TYPES[extension]?.startsWith('image/'))
+      return `<img src="${await shownAddress(path, this.options.bytes)}">`;
+    const text = textIn(await (await this.options.bytes(path)).arrayBuffer());
+    if (text === null) return null;
+    if (!/^x?html?$/.test(extension)) return asText(text);
+    return depth < MAX_DEPTH ? this.inlined(text, PathExt.dirname(path), depth + 1) : text;
   }
 
   private async text(path: string): Promise<string> {
@@ -179,4 +185,40 @@ function dataAddress(blob: Blob): Promise<string> {
     reader.addEventListener('error', () => reject(reader.error ?? new Error('unreadable')));
     reader.readAsDataURL(blob);
   });
+}
+
+function linkTo(text: string, address: string): HTMLElement {
+  const link = document.createElement('a');
+  link.href = address;
+  link.textContent = address;
+  const line = document.createElement('p');
+  line.append(text, link);
+  return line;
+}
+
+/** In UTF-8; null: it is no text. */
+function textIn(bytes: BufferSource): string | null {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return text.includes('\0') || text.startsWith('%PDF') ? null : text;
+  } catch {
+    return null;
+  }
+}
+
+function asText(text: string): string {
+  const shown = document.createElement('pre');
+  shown.textContent = text;
+  return shown.outerHTML;
+}
+
+/** The HTML or text that an address itself holds; null: it holds none. */
+function documentIn(address: string): string | null {
+  const [, type = '', base64, body = ''] =
+    /^data:([^,;]*)(?:;(?!base64)[^,;]*)*(;base64)?,(.*)$/is.exec(address) ?? [];
+  if (!/^text\/(html|plain)$|^$/i.test(type) || body === '') return null;
+  const plain = decodeURIComponent(body);
+  const text =
+    base64 === undefined ? plain : textIn(Uint8Array.from(atob(plain), character => character.charCodeAt(0)));
+  return text === null || /html$/i.test(type) ? text : asText(text);
 }

@@ -82,7 +82,11 @@ class ScriptedOutput extends BundleOutput implements IRenderMime.IRenderer {
           isChart ? chartContent(mimeType, model.data, frameStyle(this.node)) : this.html(model),
         onLink: this.framed.files.follow,
         onMessage: message => {
-          if (message.kind === 'failed') this.frame?.say(String(message.message));
+          if (message.kind === 'failed')
+            void this.showOther(
+              model,
+              outputLine(trans.__('This chart cannot be drawn: %1', String(message.message)))
+            );
         }
       });
       this.node.append(this.frame.node);

@@ -81,12 +81,13 @@ class WidgetOutput extends BundleOutput implements IRenderMime.IRenderer {
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const { model_id: id } = model.data[VIEW] as { readonly model_id?: unknown };
-    if (typeof id !== 'string' || id === '') {
-      // Its view was closed.
+    const { model_id: id } = (model.data[VIEW] ?? {}) as { readonly model_id?: unknown };
+    // Its view was closed.
+    if (id === '') {
       this.hide();
       return;
     }
+    if (typeof id !== 'string') return this.showOther(model);
     const notebook = this.shown.panel.context.model;
     if (!model.trusted) {
       const notes = hasSavedState(notebook, id)
