@@ -7,6 +7,7 @@ import { pino } from 'pino';
 import { MemoryLimit, overfill } from '../../testing/memory-limit.js';
 import { gatewayForAll } from '../../testing/shared-gateway.js';
 import { kernelsCommand } from '../kernels/kernels-command.js';
+import { outputsCommand } from '../outputs/outputs-command.js';
 import { type Ran, runCommand as runInThisProcess } from '../testing/command-line.js';
 import { writeNotebook } from '../testing/notebook-file.js';
 import { runCommand } from './run-command.js';
@@ -217,6 +218,34 @@ it('sets parameters as papermill does, and in place of those of an earlier run',
   expect(cells).toHaveLength(4);
   expect(textOf(cells[3]!)).toBe('1.0 x 7\n');
   expect((await run(file, '-p', 'a b', '1')).error).toMatchObject({ code: 'run_not_started' });
+});
+
+// A03
+it('keeps a bar that moves the cursor as one line, and prints no cursor movement', async () => {
+  const bar = `import sys\nfor i in range(1, 2001): sys.stderr.write(f'\\r{i:4d}/2000 |' + '#' * (i // 100) + '|'); sys.stderr.flush()`;
+  const file = await notebook(bar, "print('\\x1b[2J\\x1b[2A\\x1b[?25lseen\\x1b]0;a title\\x07 and read')");
+  expect((await run(file)).error).toBeNull();
+  expect(textOf((await cellsOf(file))[0]!)).toBe(`2000/2000 |${'#'.repeat(20)}|`);
+  const printed = await runInThisProcess(outputsCommand, file, '--state-dir', bridge.folder);
+  expect(printed.stdout).toContain('seen and read');
+  expect(printed.stdout).not.toContain('\x1b');
+});
+
+// X4
+it('runs a notebook of 3,000 cells and 22 MB, and leaves its text as it was', async () => {
+  const text = (at: number): string => `# ${at}\n${'long text '.repeat(750)}`;
+  const file = await notebook('print("first")', 'print("last")');
+  const json = JSON.parse(await readFile(file, 'utf8')) as { cells: object[] };
+  const texts = Array.from({ length: 2_998 }, (_, at) => ({
+    ...{ cell_type: 'markdown', id: `text-${at}`, metadata: {}, source: text(at) }
+  }));
+  json.cells.splice(1, 0, ...texts);
+  await writeFile(file, JSON.stringify(json));
+  expect((await run(file)).error).toBeNull();
+  const cells = await cellsOf(file);
+  expect(cells).toHaveLength(3_000);
+  expect(cells.slice(1, -1)).toEqual(texts);
+  expect([cells[0]!, cells.at(-1)!].map(textOf)).toEqual(['first\n', 'last\n']);
 });
 
 // A15
