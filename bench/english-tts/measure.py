@@ -109,7 +109,7 @@ def recognised(trainer: EnglishTrainer) -> float:
     right = []
     for one in trainer.held_out:
         words = one.text.lower().strip(".").split()
-        (said,) = trainer.say([one.phonemes])
+        (said,) = trainer.speak([one.phonemes])
         spans = word_spans(words, said.durations, trainer.config.hop_length)
         heard = recognise(trainer.vocoder(said.mel), trainer.config.sample_rate, spans, VOICES[0])
         right += [a == b for a, b in zip(words, heard, strict=True)]
@@ -132,7 +132,7 @@ def learning(folder: str) -> dict[str, Any]:
             share = recognised(trainer)
             wall, processor = wall + time.perf_counter() - paused, processor + time.process_time() - used
             rows.append({"epoch": trainer.epoch, **spent, "words": share, "val": trainer.validate()["total"]})
-    said = [trainer.say([one.phonemes])[0] for one in trainer.held_out]
+    said = [trainer.speak([one.phonemes])[0] for one in trainer.held_out]
     ends = [len(each.mel) - each.planned for each in said]
     trainer.close()
     return {

@@ -151,7 +151,7 @@ def test_a_command_refuses_a_platform_that_is_not_there(
         "a red circle",
     ]
     assert main([*command, "--platform", "tpu"]) == 1
-    assert "A TPU was asked for" in capsys.readouterr().err
+    assert "A TPU was requested" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

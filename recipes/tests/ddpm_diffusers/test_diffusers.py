@@ -123,7 +123,7 @@ def test_prompts_and_decoded_images_work_without_jax(reference: Path) -> None:
     pipeline = _pipeline(reference / "small")
     pipeline.set_progress_bar_config(disable=True)
     arrays = _arrays(reference / "small" / "reference.npz")
-    told = pipeline.tell(["a large red circle", "a small blue cross", ""], 6.5)
+    told = pipeline.conditions_for(["a large red circle", "a small blue cross", ""], 6.5)
     np.testing.assert_array_equal(told["clip_emb"].numpy(), arrays["context_clip_emb"])
     for prompt in (["a large red circle"], "a large red circle"):
         images = pipeline(prompt=prompt, num_inference_steps=2, output_type="np").images
@@ -195,7 +195,7 @@ def test_what_an_export_without_encoders_cannot_do_is_refused_and_said(reference
     with pytest.raises(ValueError, match="stable-diffusion"):
         pipeline(num_inference_steps=2)
     # Told nothing, or told by arrays, it samples latents; the arrays are those that the message names.
-    told = pipeline.tell([""], 6.5)
+    told = pipeline.conditions_for([""], 6.5)
     assert {name: tuple(value.shape) for name, value in told.items()} == {
         "clip_emb": (1, 4, 24),
         "t5_emb": (1, 3, 16),

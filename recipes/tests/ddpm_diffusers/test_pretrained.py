@@ -337,7 +337,7 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
         str(exported), custom_pipeline=str(exported / "torch_pipeline.py"), trust_remote_code=True
     )
     pipeline.set_progress_bar_config(disable=True)
-    told = pipeline.tell(captions[:3], 6.5)
+    told = pipeline.conditions_for(captions[:3], 6.5)
     for key in ("clip_emb", "t5_emb"):
         for row, states in zip(told[key].numpy(), expected[key], strict=False):
             np.testing.assert_allclose(row[: len(states)], states, atol=1e-5)

@@ -115,7 +115,7 @@ def test_what_does_not_fit_or_cannot_be_told_is_refused(tmp_path: Path) -> None:
 
     norm = "decoder.norm.weight"
     refused("untold", None, "the same keys and shapes; name the rule")
-    refused("mixed", V0_1, "is a v0.1 checkpoint by its config.json and 0626 was asked for", "0626")
+    refused("mixed", V0_1, "is a v0.1 checkpoint by its config.json and 0626 was requested", "0626")
     refused("other", TINY, "is a 0626 checkpoint", "v0.1")
     refused("unknown", TINY, "'v2' is not one of 0626, v0.1", "v2")
     refused("missing", TINY, rf"missing: \['model.{norm}'\]", **{norm: None})

@@ -213,7 +213,7 @@ def test_a_training_file_says_lengths_places_and_what_has_no_effect(tmp_path: Pa
 def test_another_number_of_devices_is_refused(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["finetune", "--audio-folder", str(corpus), "--output-dir", "x", "--num_cores", "8"]
     assert main(command) == 1
-    assert "num_cores: 8 devices asked for, XLA has 1" in capsys.readouterr().err
+    assert "num_cores: 8 devices requested, XLA has 1" in capsys.readouterr().err
     assert main(["finetune"]) == 1
     assert "Give --audio-folder and --output-dir" in capsys.readouterr().err
 

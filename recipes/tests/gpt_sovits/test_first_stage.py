@@ -208,7 +208,7 @@ def test_published_keys_and_the_container(tmp_path: Path) -> None:
     torch.save({"weight": {"model.x": torch.zeros(1)}}, tmp_path / "bad.ckpt")
     with pytest.raises(CheckpointError, match="no first stage"):
         load_first_stage(tmp_path / "bad.ckpt")
-    with pytest.raises(ConfigError, match="nothing to say"):
+    with pytest.raises(ConfigError, match="nothing to speak"):
         generate(tiny, make("cpu", "cpu"), [[]], GREEDY)
 
 

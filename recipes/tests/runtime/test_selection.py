@@ -71,7 +71,7 @@ def test_a_variable_that_asks_for_a_chip_is_no_reason_to_run_on_the_processor() 
 @needs_torch_xla
 def test_a_variable_that_contradicts_the_program_is_named() -> None:
     text = choose("runtime.use('torch_xla', platform='cpu')", PJRT_DEVICE="TPU")[1]
-    assert text.startswith("wrong_platform: PJRT_DEVICE=TPU is set and cpu was asked for")
+    assert text.startswith("wrong_platform: PJRT_DEVICE=TPU is set and cpu was requested")
 
 
 @needs_torch_xla

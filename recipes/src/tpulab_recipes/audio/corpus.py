@@ -91,20 +91,20 @@ def utterance(settings: CorpusSettings, number: int) -> Utterance:
     words = _sentence(random)
     phones, spans, now = [], [], 0
 
-    def say(label: str) -> None:
+    def add(label: str) -> None:
         nonlocal now
         seconds = PHONEMES[label].ms / 1000 / voice.rate * random.uniform(0.85, 1.2)
         frames = max(1, round(seconds * settings.sample_rate / settings.hop))
         phones.append(Interval(label, now, now + frames * settings.hop))
         now += frames * settings.hop
 
-    say(SILENCE)
+    add(SILENCE)
     for word, labels in words:
         began = now
         for label in labels:
-            say(label)
+            add(label)
         spans.append(Interval(word, began, now))
-    say(SILENCE)
+    add(SILENCE)
     wave = synthesise(
         [each.label for each in phones],
         [each.end - each.start for each in phones],

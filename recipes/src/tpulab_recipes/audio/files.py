@@ -38,8 +38,8 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
     try:
         wave, rate = soundfile.read(io.BytesIO(_whole(data, shown)), dtype="float32", always_2d=True)
     except (OSError, ValueError, RuntimeError) as error:
-        said = str(error).partition("BytesIO object")[2].partition(": ")[2] or str(error)
-        raise DataError(f"{shown} cannot be read as sound: {said.rstrip('.')}.") from error
+        reason = str(error).partition("BytesIO object")[2].partition(": ")[2] or str(error)
+        raise DataError(f"{shown} cannot be read as sound: {reason.rstrip('.')}.") from error
     if len(wave) == 0:
         raise DataError(f"{shown} has no samples.")
     if not np.isfinite(wave).all():
@@ -52,7 +52,7 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
 
 def _whole(data: bytes, shown: str) -> bytes:
     """A WAV file with the sizes that it has, if its header does not know them. Raises `DataError` where the
-    header says more than there is. Other formats end with an error of their own when they are cut off."""
+    header promises more than there is. Other formats end with an error of their own when they are cut off."""
     if not (data.startswith(b"RIFF") and data[8:12] == b"WAVE"):
         return data
     place, bytes_a_second = 12, 0

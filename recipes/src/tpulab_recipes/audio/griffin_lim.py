@@ -10,7 +10,7 @@ import torch
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 
 ROUNDS = 40
-#: How far each round goes beyond what it found.
+#: How far each round extrapolates beyond its estimate.
 MOMENTUM = 0.9
 
 

@@ -1,4 +1,4 @@
-"""A codec for lessons without a network, whose codes can be heard: residual vector quantisation of log-mel
+"""A codec for lessons without a network, whose codes are audible: residual vector quantisation of log-mel
 frames, and phases by Griffin and Lim (1984; the faster form of Perraudin et al. 2013) on the way back.
 
 It has the methods of `codec.Codec`, and like DAC nine codebooks, each refining what those before it left. It

@@ -1,7 +1,7 @@
 """The phonemes of the small corpus: ARPABET without stress, each with what a formant synthesiser needs.
 
 Vowel formants are the averages of men in Peterson & Barney 1952 (J. Acoust. Soc. Am. 24, table II);
-consonants have rough targets that tell them apart. Durations are plausible for careful speech.
+consonants have rough targets that distinguish them. Durations are plausible for careful speech.
 """
 
 from __future__ import annotations

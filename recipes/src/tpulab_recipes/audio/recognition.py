@@ -1,4 +1,4 @@
-"""Which words a sound says: a recogniser that knows no model, for the words of the synthetic corpus.
+"""Which words are spoken in a sound: a recogniser without a model, for the words of the synthetic corpus.
 
 Each word is matched with templates by dynamic time warping (Sakoe & Chiba 1978, IEEE Trans. ASSP 26).
 Templates are the words spoken by the formant synthesiser; what is compared is the envelope of linear
@@ -41,13 +41,13 @@ def recognise(
     wave: NDArray[Any], sample_rate: int, spans: Sequence[tuple[int, int]], voice: Voice = VOICES[1]
 ) -> list[str]:
     """One of `WORDS` for each span, in samples, of Float[sample]; nothing ("") for a span past its end."""
-    heard = features(resample(np.asarray(wave, np.float32), sample_rate, _RATE))
-    templates, said = _templates(voice), []
+    mel = features(resample(np.asarray(wave, np.float32), sample_rate, _RATE))
+    templates, words = _templates(voice), []
     for begin, end in spans:
         first, last = (_frame_at(each * _RATE / sample_rate) for each in (begin, end))
-        part = heard[first : max(last, first + 1)]
-        said.append(WORDS[_nearest(part, templates)] if len(part) else "")
-    return said
+        part = mel[first : max(last, first + 1)]
+        words.append(WORDS[_nearest(part, templates)] if len(part) else "")
+    return words
 
 
 def word_spans(words: Sequence[str], durations: Sequence[int], hop: int = 1) -> list[tuple[int, int]]:
@@ -123,9 +123,9 @@ def _templates(voice: Voice) -> _Templates:
     return _Templates(np.concatenate(parts), sizes.cumsum() - sizes, sizes.cumsum())
 
 
-def _nearest(heard: NDArray[np.float64], t: _Templates) -> int:
-    """The word whose template is nearest to Float[frame, feature]: each frame goes on by 0, 1 or 2 states."""
-    distance = np.linalg.norm(heard[:, None] - t.frames[None], axis=2)
+def _nearest(mel: NDArray[np.float64], t: _Templates) -> int:
+    """The word whose template is nearest to Float[frame, feature]: each frame moves 0, 1 or 2 states on."""
+    distance = np.linalg.norm(mel[:, None] - t.frames[None], axis=2)
     states = distance.shape[1]
     inner = np.ones(states, bool)
     inner[t.starts] = False

@@ -33,7 +33,7 @@ def decode(
 
 
 def best(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k largest of each row and their ids. Of equal ones (common in bfloat16) the lowest id goes first,
+    """The k largest of each row and their ids. Of equal ones (common in bfloat16) the lowest id comes first,
     on every backend; `topk` leaves that open."""
     values, ids = scores.sort(dim=-1, descending=True, stable=True)
     return values[..., :k], ids[..., :k]

@@ -121,17 +121,17 @@ class SpokenVoice:
         wave = resample(sound.clip(-1, 1), _RATE, sample_rate)
         phones: list[Interval] = []
 
-        def say(label: str, end: float) -> None:
+        def add(label: str, end: float) -> None:
             label = label if label[0].isalpha() else SILENCE
             start, stop = phones[-1].end if phones else 0, round(end * sample_rate / _RATE)
             if phones and phones[-1].label == label == SILENCE:
                 start = phones.pop().start
             phones.append(Interval(label, start, stop))
 
-        say(SILENCE, ends[0])
+        add(SILENCE, ends[0])
         for symbol, place in symbols_of(phonemes):
-            say(symbol, ends[place + 1])
-        say(SILENCE, len(wave) * _RATE / sample_rate)
+            add(symbol, ends[place + 1])
+        add(SILENCE, len(wave) * _RATE / sample_rate)
         words = tuple(text.rstrip(".").split())
         return Utterance(name, self.speaker, words, tuple(phones), (), wave.clip(-1, 1), sample_rate)
 

@@ -1,4 +1,4 @@
-"""What is said in clips, by Whisper."""
+"""Transcripts of clips, by Whisper."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def load_whisper(name: str, language: str = "") -> Transcriber:
             # Without the hub, transformers would ask for each of its files again and again, for minutes.
             huggingface_hub.hf_hub_download(name, "config.json")
         except Exception as error:
-            said = " ".join(str(error).split())
+            reason = " ".join(str(error).split())
             raise ConfigError(
-                "whisper", f"{name!r} is neither a folder here nor reachable at Hugging Face ({said})."
+                "whisper", f"{name!r} is neither a folder here nor reachable at Hugging Face ({reason})."
             ) from error
     try:
         processor: Any = AutoProcessor.from_pretrained(name)
@@ -61,10 +61,10 @@ def load_whisper(name: str, language: str = "") -> Transcriber:
         texts: list[str] = []
         for first in range(0, len(waves), _TOGETHER):
             rows = list(waves[first : first + _TOGETHER])
-            heard = processor(rows, sampling_rate=RATE, return_tensors="pt", return_attention_mask=True).to(
+            inputs = processor(rows, sampling_rate=RATE, return_tensors="pt", return_attention_mask=True).to(
                 device
             )
-            ids = model.generate(**heard, **options)
+            ids = model.generate(**inputs, **options)
             texts += [text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)]
         return texts
 
@@ -82,7 +82,7 @@ def _ctranslate2(folder: str, language: str) -> Transcriber:
         raise ConfigError("whisper", f"{folder} cannot be read as a Whisper model: {error}") from error
 
     def transcribe(waves: Sequence[NDArray[np.float32]]) -> list[str]:
-        heard = (model.transcribe(wave, language=language or None)[0] for wave in waves)
-        return [" ".join(part.text.strip() for part in parts).strip() for parts in heard]
+        segments = (model.transcribe(wave, language=language or None)[0] for wave in waves)
+        return [" ".join(part.text.strip() for part in parts).strip() for parts in segments]
 
     return transcribe

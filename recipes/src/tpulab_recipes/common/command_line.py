@@ -41,14 +41,14 @@ class Command:
     """Names of the flags on the command line."""
 
     def use_backend(self) -> runtime.Backend:
-        """The backend that was asked for, after a line that says what it runs on. Raises `DeviceRuntimeError`
+        """The requested backend; prints a line with what it runs on. Raises `DeviceRuntimeError`
         where it cannot be had."""
         backend = self.choose_backend()
         print(backend.describe(), flush=True)
         return backend
 
     def choose_backend(self) -> runtime.Backend:
-        # A step is written down on the processor, whatever runs here; by torch_xla where that is asked for.
+        # A step is written down on the processor, whatever runs here; by torch_xla on request.
         is_export = bool(getattr(self, "export", "") or getattr(self, "step", False))
         installed = "torch_tpu" in runtime.installed_backends()
         if is_export and (self.backend == "torch_tpu" or (self.backend is None and installed)):
@@ -81,9 +81,9 @@ def read_command(
     Prints what is wrong, with the nearest flag, and exits with 2 for a flag or value that cannot be; exits
     with 0 after `--help`.
     """
-    asked = asked_preset(argv) or "small"
+    requested = preset_argument(argv) or "small"
     # tyro itself refuses a preset that there is not.
-    name = asked if asked in presets else "small"
+    name = requested if requested in presets else "small"
     default = with_defaults(command, preset=name, config=presets[name])
     found = tyro.cli(command, prog=f"python -m tpulab_recipes.{recipe}", default=default, args=argv)
     return dataclasses.replace(found, given=given_flags(argv))
@@ -100,8 +100,8 @@ def read_subcommand(
 ) -> Any:
     """As `read_command`, for a recipe of several commands: `argv` begins with the name of one of them, in
     small letters. `preset` is the one of a command that names none."""
-    asked = asked_preset(argv) or preset
-    name = asked if asked in presets else preset
+    requested = preset_argument(argv) or preset
+    name = requested if requested in presets else preset
     found = choose_command(commands, recipe, about, argv, preset=name, config=presets[name])
     return dataclasses.replace(found, given=given_flags(argv))
 
@@ -131,7 +131,7 @@ def _spelled(name: str) -> str:
 
 
 def exit_status(run: Callable[[], object]) -> int:
-    """Runs a command. 1: it failed, and one sentence on stderr says why. 130: interrupted."""
+    """Runs a command. 1: it failed, and one sentence on stderr gives the reason. 130: interrupted."""
     try:
         run()
     except (RecipeError, runtime.DeviceRuntimeError) as error:
@@ -143,15 +143,15 @@ def exit_status(run: Callable[[], object]) -> int:
     return 0
 
 
-def asked_preset(argv: Sequence[str], *flags: str) -> str | None:
+def preset_argument(argv: Sequence[str], *flags: str) -> str | None:
     """The preset that `argv` names, by `--preset` or one of these flags: the defaults of all other flags."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     first.add_argument("--preset", *flags, dest="preset")
     try:
-        asked: str | None = first.parse_known_args(argv)[0].preset
+        found: str | None = first.parse_known_args(argv)[0].preset
     except argparse.ArgumentError:
-        return None  # Without a value: tyro says so.
-    return asked
+        return None  # Without a value: tyro reports it.
+    return found
 
 
 def with_defaults(command: type[T], **known: Any) -> T:

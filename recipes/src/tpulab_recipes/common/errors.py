@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RecipeError(Exception):
-    """A failure with a stable `code` and a sentence that says what to do."""
+    """A failure with a stable `code` and a sentence with the remedy."""
 
     code = "recipe"
 
@@ -32,7 +32,7 @@ class StorageError(RecipeError):
 
 
 class MissingPackage(RecipeError):
-    """An optional package is needed for what was asked."""
+    """An optional package is needed for this request."""
 
     code = "missing_package"
 

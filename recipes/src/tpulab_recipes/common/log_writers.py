@@ -1,4 +1,4 @@
-"""The figures of a training: as JSON lines always, in TensorBoard and Weights & Biases where asked, with
+"""The figures of a training: as JSON lines always, in TensorBoard and Weights & Biases on request, with
 equal keys."""
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class WeightsAndBiases:
 
     def __init__(self, project: str, run: str | None, folder: str, config: Mapping[str, Any]) -> None:
         self._wandb: Any = checked_wandb()
-        # An id has fewer characters than a name; the same name again goes on with its run.
+        # An id has fewer characters than a name; the same name continues its run.
         made = run and f"{re.sub('[^A-Za-z0-9_-]+', '-', run)[:50]}-{zlib.crc32(run.encode()):08x}"
         if run and re.fullmatch("[A-Za-z0-9_-]{1,60}", run):
             made = run
@@ -112,9 +112,9 @@ class WeightsAndBiases:
                 mode=os.environ.get("WANDB_MODE"),
             )
         except self._wandb.errors.Error as error:
-            said = " ".join(str(error).split())
+            reason = " ".join(str(error).split())
             raise ConfigError(
-                "wandb", f"Weights & Biases refuses the run ({said}); WANDB_MODE=offline logs without it."
+                "wandb", f"Weights & Biases refuses the run ({reason}); WANDB_MODE=offline logs without it."
             ) from error
 
     def figures(self, step: int, values: Mapping[str, float]) -> None:
@@ -142,7 +142,7 @@ def checked_wandb() -> Any:
         raise ConfigError("WANDB_MODE", f"{mode!r} is none of {', '.join(_WANDB_MODES)}.")
     try:
         signed_in = mode != "online" or wandb.login()
-    except Exception:  # UsageError where nobody can be asked; others where the server is not reached.
+    except Exception:  # UsageError without a terminal; others where the server is not reached.
         signed_in = False
     if not signed_in:
         raise ConfigError(
@@ -156,7 +156,7 @@ def checked_wandb() -> Any:
 def open_writers(
     output: str, tensorboard: bool, wandb_project: str, wandb_run: str, config: Any, folder: str = "logs"
 ) -> list[LogWriter]:
-    """JSON lines always, and the others that were asked for, in a folder of the output folder, which may be
+    """JSON lines always, and the requested others, in a folder of the output folder, which may be
     in a bucket. Raises `MissingPackage`, `ConfigError`."""
     place = f"{output.rstrip('/')}/{folder}"
     logs = Folder(place)

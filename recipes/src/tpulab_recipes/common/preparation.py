@@ -75,7 +75,7 @@ def computed_ahead(
 
 
 class Ledger:
-    """What each result in a folder was made of, in `made.jsonl`. An interrupted preparation goes on where it
+    """What each result in a folder was made of, in `made.jsonl`. An interrupted preparation resumes where it
     was, and a corrected input is seen.
 
     Before a result is written: `begin`, which removes the old one, so that a fingerprint never stands beside

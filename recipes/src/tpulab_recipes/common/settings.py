@@ -81,7 +81,7 @@ def to_dict(group: Any) -> dict[str, Any]:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """What a `.toml` or `.json` file says, or `get_config()` of a `.py` file. Raises `ConfigError`."""
+    """The settings of a `.toml` or `.json` file, or `get_config()` of a `.py` file. Raises `ConfigError`."""
     try:
         if path.suffix == ".toml":
             return tomllib.loads(path.read_text())
@@ -105,11 +105,13 @@ def flat(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return found
 
 
-def differences(saved: Mapping[str, Any], asked: Mapping[str, Any], may_differ: Collection[str] = ()) -> str:
-    """`seed is 0 there and 1 here; …` for the settings that differ between a checkpoint and those asked for;
+def differences(
+    saved: Mapping[str, Any], requested: Mapping[str, Any], may_differ: Collection[str] = ()
+) -> str:
+    """`seed is 0 there and 1 here; …` for the settings that differ between a checkpoint and the request;
     empty where none does."""
     return "; ".join(
-        f"{name} is {saved.get(name)!r} there and {asked.get(name)!r} here"
-        for name in sorted(saved.keys() | asked.keys())
-        if saved.get(name) != asked.get(name) and name not in may_differ
+        f"{name} is {saved.get(name)!r} there and {requested.get(name)!r} here"
+        for name in sorted(saved.keys() | requested.keys())
+        if saved.get(name) != requested.get(name) and name not in may_differ
     )

@@ -1,4 +1,4 @@
-"""Folders here or in a bucket (`gs://…`), through fsspec; what fails is said as a `StorageError` with a
+"""Folders here or in a bucket (`gs://…`), through fsspec; a failure is a `StorageError` with a
 remedy."""
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Folder:
             return file.read()
 
     def get_all(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Whole files by name. A bucket is asked for all of them at once."""
+        """Whole files by name. A bucket gets one request for all of them."""
         if not self.remote:
             return {name: self.get(name) for name in names}
         with explained(self.url):
@@ -118,7 +118,7 @@ class Folder:
             return int(self._fs.size(self.path(name)))
 
     def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
-        """The bytes of (file, first byte, length) for each; fewer where a file ends. A bucket is asked for
+        """The bytes of (file, first byte, length) for each; fewer where a file ends. A bucket is read for
         all of them at once: it answers each in tens of milliseconds, however many are under way."""
         with explained(self.url):
             if self.remote:
@@ -168,7 +168,7 @@ class Folder:
             file.write(data.encode() if isinstance(data, str) else data)
 
     def append_line(self, name: str, line: str) -> None:
-        """Adds a line. In a bucket the object is written anew, so keep such files small."""
+        """Adds a line. In a bucket the whole object is rewritten, so keep such files small."""
         if self.remote:
             old = b""
             if self.exists(name):
@@ -222,11 +222,11 @@ def store_fault(what: str, error: Exception) -> StorageError | None:
 
     Known by the names of their modules: none of them need be installed.
     """
-    said = " ".join(str(error).split()).rstrip(".")
+    reason = " ".join(str(error).split()).rstrip(".")
     module = type(error).__module__
     if module.startswith("google.auth"):
         return StorageError(
-            f"{what}: Google refuses to say who you are ({said}); run "
+            f"{what}: Google refuses to say who you are ({reason}); run "
             "`gcloud auth application-default login`, or give the machine a service account that may use the "
             "bucket."
         )
@@ -237,11 +237,11 @@ def store_fault(what: str, error: Exception) -> StorageError | None:
             "401": "run `gcloud auth application-default login`, or give the machine a service account that "
             "may use the bucket",
         }.get(code, "run the same command again, and if it stays, check the bucket in the Cloud console")
-        return StorageError(f"{what}: the bucket answers {code or 'with an error'} ({said}); {remedy}.")
+        return StorageError(f"{what}: the bucket answers {code or 'with an error'} ({reason}); {remedy}.")
     if module.startswith("aiohttp"):
-        return StorageError(f"{what}: the connection failed ({said}); run the same command again.")
-    if isinstance(error, ValueError) and said.startswith("Bad Request"):
-        return StorageError(f"{what}: {said}; check the name of the bucket and the path.")
+        return StorageError(f"{what}: the connection failed ({reason}); run the same command again.")
+    if isinstance(error, ValueError) and reason.startswith("Bad Request"):
+        return StorageError(f"{what}: {reason}; check the name of the bucket and the path.")
     return None
 
 
@@ -271,8 +271,8 @@ def explained(what: str) -> Iterator[None]:
             raise StorageError(
                 f"{what}: no space is left; free some, then run the same command again."
             ) from error
-        said = " ".join(str(error).split())
-        raise StorageError(f"{what}: {said}") from error
+        reason = " ".join(str(error).split())
+        raise StorageError(f"{what}: {reason}") from error
     except Exception as error:
         fault = store_fault(what, error)
         if fault is None:

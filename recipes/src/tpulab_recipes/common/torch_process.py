@@ -27,9 +27,9 @@ _SOURCES = str(Path(__file__).parents[2])
 def torch_python() -> str:
     """The Python with torch: `TPULAB_TORCH_PYTHON`, this one, or that of the environment `torch-xla` beside
     this one. Raises `MissingPackage`."""
-    asked = os.environ.get("TPULAB_TORCH_PYTHON")
-    if asked:
-        return asked
+    configured = os.environ.get("TPULAB_TORCH_PYTHON")
+    if configured:
+        return configured
     if all(importlib.util.find_spec(package) for package in _PACKAGES):
         return sys.executable
     beside = Path(sys.prefix).parent / "torch-xla" / "bin" / "python"

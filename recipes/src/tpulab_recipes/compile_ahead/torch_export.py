@@ -163,11 +163,13 @@ def _lowered(operations: Operations) -> bytes:
             command, env=environment, capture_output=True, text=True, timeout=LOWERING_LIMIT_S, check=False
         )
         if done.returncode != 0:
-            said = [line for line in done.stderr.splitlines() if "Error" in line or "not implemented" in line]
+            messages = [
+                line for line in done.stderr.splitlines() if "Error" in line or "not implemented" in line
+            ]
             raise DeviceRuntimeError(
                 "bad_program",
                 f"torch_tpu {version('torch_tpu')} cannot lower this step (exit status {done.returncode}): "
-                f"{said[-1] if said else done.stderr.strip()[-300:]}",
+                f"{messages[-1] if messages else done.stderr.strip()[-300:]}",
             )
         return artifact.read_bytes()
 

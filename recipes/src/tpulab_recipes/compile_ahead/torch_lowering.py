@@ -17,7 +17,7 @@ from typing import Any
 #: Before PyTorch is imported. Otherwise libtpu asks the metadata server of a cloud that this machine is not
 #: in; no chip is used, so it does not matter who else has libtpu.
 VARIABLES = {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
-#: Parts of torch_tpu that it does not promise; the tests of the export go through all of them.
+#: Private parts of torch_tpu; the tests of the export go through all of them.
 PRIVATE = (
     "torch_tpu._loader._init_device",
     "torch_tpu._internal.compile.tpu_torch_compile.placeholder",

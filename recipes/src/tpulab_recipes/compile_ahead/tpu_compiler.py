@@ -26,7 +26,7 @@ TOPOLOGIES = {"v4": "v4:2x2x1", "v5e": "v5e:2x4", "v5p": "v5p:2x2x2", "v6e": "v6
 
 @dataclasses.dataclass(frozen=True)
 class CompiledFor:
-    """What the compiler says of a step on each device of a kind of chip."""
+    """The compiler's report on a step, for each device of a kind of chip."""
 
     chip: str
     devices: int
@@ -62,7 +62,7 @@ def tpu_devices(chip: str) -> list[Any]:
 
 
 def measure(chip: str, devices: int, compile_step: Callable[[], Any]) -> CompiledFor:
-    """Compiles, and answers what the compiler says; a step that does not fit is an answer too."""
+    """Compiles, and returns the compiler's report; a step that does not fit has a report too."""
     import jax
 
     began = time.perf_counter()
@@ -71,8 +71,8 @@ def measure(chip: str, devices: int, compile_step: Callable[[], Any]) -> Compile
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        said = str(error).splitlines()[0].split("RESOURCE_EXHAUSTED: ")[-1]
-        return CompiledFor(chip, devices, None, None, time.perf_counter() - began, f"does not fit: {said}")
+        reason = str(error).splitlines()[0].split("RESOURCE_EXHAUSTED: ")[-1]
+        return CompiledFor(chip, devices, None, None, time.perf_counter() - began, f"does not fit: {reason}")
     memory, cost = compiled.memory_analysis(), compiled.cost_analysis() or {}
     return CompiledFor(
         chip,

@@ -12,7 +12,7 @@ from tpulab_recipes.ddpm.commands import read
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; see `exit_status`."""
-    # orbax tells each of its steps; what matters to people is said by the commands themselves.
+    # orbax logs each of its steps; the commands print what matters to people.
     logging.getLogger("absl").setLevel(logging.ERROR)
     return exit_status(lambda: read(sys.argv[1:] if argv is None else argv).run())
 

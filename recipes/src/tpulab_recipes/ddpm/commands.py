@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 import tyro
 
-from tpulab_recipes.common.command_line import WithProgress, asked_preset, choose_command, print_result
+from tpulab_recipes.common.command_line import WithProgress, choose_command, preset_argument, print_result
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
 from tpulab_recipes.common.settings import to_dict
 from tpulab_recipes.ddpm.config import Config, check_config
@@ -46,8 +46,8 @@ class OnHosts(WithProgress):
     """Index of this host, with `--coordinator HOST:PORT`."""
 
     def join_slice(self) -> tuple[int, int]:
-        """This host and their number, after a line that says what it runs on. Raises `DeviceRuntimeError`
-        where that is not what was asked for: nothing runs on the host CPU unnoticed."""
+        """This host and their number, after a printed line with what it runs on. Raises `DeviceRuntimeError`
+        where that is not what was requested: nothing runs on the host CPU unnoticed."""
         import jax
 
         from tpulab_recipes import runtime
@@ -238,7 +238,7 @@ class OfCheckpoint(OnHosts):
     @contextmanager
     def loaded(self) -> Iterator[tuple[Config, Any, bool]]:
         """The configuration and the averaged weights of the checkpoint. Of a student (the last value says if
-        it is one), the configuration says in how many steps it samples."""
+        it is one), the configuration has the number of sampling steps."""
         from tpulab_recipes.ddpm.model.network import Network
         from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder, newest_whole
         from tpulab_recipes.runtime.jax_mesh import make_mesh
@@ -378,8 +378,8 @@ class Evaluate(WithEncoders, OfCheckpoint):
         print_result(images=len(images), folder=self.save_dir, **figures)
 
     def _prompts(self, config: Config) -> tuple[list[str], list[int] | None]:
-        told = config.model.conditioning
-        if told.num_classes:
+        conditioning = config.model.conditioning
+        if conditioning.num_classes:
             if not self.classes:
                 raise ConfigError("--classes", "is needed: this network knows classes, not prompts.")
             try:
@@ -388,11 +388,11 @@ class Evaluate(WithEncoders, OfCheckpoint):
                 raise ConfigError(
                     "--classes", f"are whole numbers with commas, not {self.classes!r}."
                 ) from error
-            if unknown := [one for one in classes if not 0 <= one < told.num_classes]:
-                raise ConfigError("--classes", f"are 0 to {told.num_classes - 1}, not {unknown[0]}.")
+            if unknown := [one for one in classes if not 0 <= one < conditioning.num_classes]:
+                raise ConfigError("--classes", f"are 0 to {conditioning.num_classes - 1}, not {unknown[0]}.")
             return [f"class {one}" for one in classes], classes
         prompts = [one.strip() for one in self.prompt.split(";") if one.strip()]
-        if not prompts and told.clip_width + told.t5_width:
+        if not prompts and conditioning.clip_width + conditioning.t5_width:
             raise ConfigError(
                 "--prompt", 'is needed, for example --prompt "a small red circle; a large blue cross".'
             )
@@ -551,6 +551,6 @@ def read(argv: Sequence[str], config: Config | None = None) -> WithProgress:
     Prints what is wrong, with the nearest flag, and exits with 2 for a flag or value that cannot be; exits
     with 0 after `--help`. Raises `ConfigError` for a preset or file that cannot be read.
     """
-    config = config or load_config(asked_preset(argv, "--config") or "small")
+    config = config or load_config(preset_argument(argv, "--config") or "small")
     command: WithProgress = choose_command(COMMANDS, "ddpm", ABOUT, argv, config=config, argv=tuple(argv))
     return command

@@ -35,7 +35,7 @@ class DatasetArgs:
     random_flip: bool = False
     #: The key of the images in their shards; empty: `jpg` or `png`, whichever a record has.
     image_format: str = "jpg"
-    #: For files of the origin; nothing reads it. `download --samples-per-shard` says it.
+    #: For files of the origin; nothing reads it; `download --samples-per-shard` sets it.
     number_sample_per_shard: int = 10_000
     number_encodings_per_shard: int = 5_120
     remove_keys: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class UNetArgs:
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What the network is told besides the noise level. 0 or false: not at all. Not in jax-ddpm."""
+    """The inputs of the network besides the noise level. 0 or false: none. Not in jax-ddpm."""
 
     #: Width and number of text states of CLIP and T5, width of CLIP's image embedding.
     clip_width: int = 1024
@@ -126,7 +126,7 @@ class Conditioning:
 
 
 def context_shapes(conditioning: Conditioning) -> dict[str, tuple[int, ...]]:
-    """The keys of a batch that tell the network something, with their shapes for one image."""
+    """The keys of a batch that condition the network, with their shapes for one image."""
     shapes: dict[str, tuple[int, ...]] = {}
     if conditioning.clip_width:
         shapes["clip_emb"] = (conditioning.clip_length, conditioning.clip_width)
@@ -234,7 +234,7 @@ def config_from(values: Mapping[str, Any], base: Config | None = None) -> Config
 
 
 def check_config(config: Config) -> None:
-    """What the types cannot say: ranges, and keys that must fit together. Raises `ConfigError`."""
+    """Checks beyond the types: ranges, and keys that must fit together. Raises `ConfigError`."""
     dataset, model, train, distill = config.dataset, config.model, config.train, config.distill
     args, (side, width, channels) = model.args, config.in_dimensions
 

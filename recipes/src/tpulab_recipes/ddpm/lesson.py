@@ -77,7 +77,7 @@ class LiveTraining:
     def __init__(self) -> None:
         import ipywidgets as widgets
 
-        # orbax tells there when a checkpoint waits for the one before; below a cell that looks like a fault.
+        # orbax logs there when a checkpoint waits for the one before; below a cell that looks like a fault.
         logging.getLogger("absl").setLevel(logging.ERROR)
         self.words = widgets.Label("Compiling the training step; this takes longest.")
         # Hidden while there is no picture: a browser would draw the sign of a broken one.

@@ -109,7 +109,7 @@ SMALL = LAION256.but(
         "model.conditioning.inpainting": True,
         "model.conditioning.keep_text": 0.9,
         "model.conditioning.keep_scalars": 0.9,
-        # Flat shapes on a flat ground: saying x itself gives clean images long before v does.
+        # Flat shapes on a flat ground: predicting x itself gives clean images long before v does.
         "model.mean_type": "x",
         "model.mean_loss_weight_type": "constant",
         "model.eval_sampling_num_steps": 32,

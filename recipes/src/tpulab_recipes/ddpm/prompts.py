@@ -1,4 +1,4 @@
-"""From a prompt to what the network is told."""
+"""From a prompt to the conditions of the network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpulab_recipes.ddpm.config import Config, context_shapes
 from tpulab_recipes.ddpm.data.encoders import decode_images, text_states
 
 __all__ = ["DEFAULT_SCORE", "context_for", "decode_images"]
-#: The score that pictures are asked for unless something else is said.
+#: The default aesthetic score of sampled pictures.
 DEFAULT_SCORE = 6.5
 
 
@@ -23,13 +23,13 @@ def context_for(
     side: int | None = None,
     classes: Sequence[int] | None = None,
 ) -> dict[str, np.ndarray]:
-    """One row for each prompt. `side` is the height and width that the network is told; `classes` for
+    """One row for each prompt. `side` is the height and width given as a condition; `classes` for
     networks that know classes."""
     conditioning, count = config.model.conditioning, len(prompts)
     size = side or config.dataset.args.image_size
     context: dict[str, np.ndarray] = {}
     for name, shape in context_shapes(conditioning).items():
-        # Told nothing of an image either: nobody has one to show when asking by text.
+        # No image condition either: a prompt brings no image.
         context[name] = np.zeros((count, *shape), np.float32)
         if name in ("clip_emb", "t5_emb"):
             for row, states in zip(context[name], text_states(prompts, name, config), strict=True):

@@ -57,7 +57,7 @@ class Sampler:
     ) -> np.ndarray:
         """Float32[image, height, width, channel].
 
-        `context` as `context_for` makes it. `mask` is 1 where `known` is to be made anew. `noise` replaces
+        `context` as `context_for` makes it. `mask` is 1 where `known` is to be generated. `noise` replaces
         what the seed would draw.
         """
         count = len(next(iter(context.values()))) if context else self.batch

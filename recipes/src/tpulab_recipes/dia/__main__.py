@@ -55,7 +55,7 @@ class DiaCommand(Command):
         if found != self.num_cores:
             raise ConfigError(
                 "num_cores",
-                f"{self.num_cores} devices asked for, XLA has {found}; give --num-cores {found}, or none.",
+                f"{self.num_cores} devices requested, XLA has {found}; give --num-cores {found}, or none.",
             )
         return backend
 
@@ -253,7 +253,7 @@ class Finetune(DiaCommand):
         codes = torch.as_tensor(generate(trainer.trained, trainer.backend, [clip.text], sampling)[0])
         name = f"{trainer.steps_done:08d}_{clip.name}.wav"
         if len(codes) == 0:
-            return f"{name}: the model says nothing yet"
+            return f"{name}: the model speaks no word yet"
         if not trainer.backend.world().is_main:
             return name
         codec.to(torch.device("cpu"))
@@ -314,7 +314,7 @@ class Generate(DiaCommand):
         require_output_file(self.output)
         backend: Any = self.use_backend()
         if not self.config.model:
-            print("note: without --model a tiny random model speaks, and says noise.", file=sys.stderr)
+            print("note: without --model a tiny random model makes noise.", file=sys.stderr)
         model, processor, _ = _model(self.config, self.codec)
         codec = Codec(processor.audio_tokenizer)
         prompt: Any = None
@@ -335,7 +335,7 @@ class Generate(DiaCommand):
         took, wavs, seconds = time.perf_counter() - began, [], 0.0
         for number, codes in enumerate(spoken, 1):
             if len(codes) == 0:
-                raise ConfigError("text", "The model said nothing; train it longer, or try another seed.")
+                raise ConfigError("text", "The model spoke no word; train it longer, or try another seed.")
             sound = codec.decode(torch.as_tensor(codes).T[None].clamp(0, 1023).long())[0].numpy()
             one = len(spoken) == 1
             wavs.append(self.output if one else self.output.with_stem(f"{self.output.stem}_{number}"))
@@ -430,10 +430,10 @@ def _clips(folder: str, config: Config, layout: Any, processor: Any) -> tuple[li
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; answers the exit status (`exit_status`)."""
-    asked = sys.argv[1:] if argv is None else argv
+    arguments = sys.argv[1:] if argv is None else argv
     return exit_status(
         lambda: read_subcommand(
-            COMMANDS, "dia", _ABOUT, PRESETS, asked, preset=named_preset(asked, tuple(PRESETS))
+            COMMANDS, "dia", _ABOUT, PRESETS, arguments, preset=named_preset(arguments, tuple(PRESETS))
         ).run()
     )
 

@@ -27,7 +27,7 @@ class Config:
     model: str = ""
     """Folder or Hugging Face name of a checkpoint (`nari-labs/Dia-1.6B-0626`). Empty: a tiny random model."""
     rule: str = ""
-    """`0626` or `v0.1`, needed only where the checkpoint's config.json does not tell."""
+    """`0626` or `v0.1`, needed only where the checkpoint's config.json does not name it."""
     audio_length: int = 384
     """Rows of codes of each clip, delay included; 86 rows are a second of sound. Rounded up to 128."""
     text_length: int = 128
@@ -143,7 +143,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Places:
-    """What a training file says beside the settings; empty: nothing."""
+    """Entries of a training file beside the settings; empty: nothing."""
 
     audio_folder: str = ""
     output_dir: str = ""

@@ -74,7 +74,7 @@ def reverted(table: NDArray[Any], delay: Sequence[int], pad: int) -> NDArray[Any
 def training_table(
     codes: NDArray[Any], layout: Layout, length: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """What the decoder reads and what it is to say next, both Int32[length, channel], of Int[frame, channel].
+    """What the decoder reads and its targets, both Int32[length, channel], of Int[frame, channel].
 
     Raises `ValueError` when the clip does not fit: `length` rows hold `length - overhead` frames.
     """
@@ -162,7 +162,7 @@ def rows(
     labels = np.full_like(inputs, IGNORED)
     for place, clip in enumerate(clips):
         if clip is None:
-            mask[place, 0] = 1  # attention always has a key to look at
+            mask[place, 0] = 1  # attention always has a key
             continue
         mask[place, : len(clip.text)] = 1
         if first is None or not is_unconditional(first + place, config):

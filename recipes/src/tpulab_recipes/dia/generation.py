@@ -43,7 +43,7 @@ def choose(
 def guided_scores(
     conditional: torch.Tensor, unconditional: torch.Tensor, s: Sampling, eos: int, rule: str
 ) -> torch.Tensor:
-    """The logits to choose from: ids that a channel may not say are -inf (above EOS; EOS on all but 0).
+    """The logits to choose from: ids that a channel may not choose are -inf (above EOS; EOS on all but 0).
 
     0626: guidance chooses the `top_k` candidates, whose values stay the conditional ones. v0.1: the guided
     values themselves, EOS times 0.8.
@@ -102,10 +102,10 @@ def generate(
     Args:
         model: on the backend's device (`backend.prepare`).
         text_ids: the byte ids of each text.
-        prompts: codes of a voice to go on in, Int[frame, channel], or None, for each text; their text stands
+        prompts: codes of a voice to continue, Int[frame, channel], or None, for each text; their text stands
             at the beginning of `text_ids`.
         draws: Float[row, text, channel] in [0, 1) instead of those of `settings.seed`.
-        on_look: told the rows done, every 16 rows.
+        on_look: called with the rows done, every 16 rows.
 
     Raises `ConfigError` for a text or prompt that does not fit.
     """
@@ -115,8 +115,8 @@ def generate(
     codes = []
     for number, end in enumerate(ended.tolist()):
         start = 1 + (0 if prompts is None or prompts[number] is None else len(prompts[number]))
-        said = frames[number, start : max(start, end)]
-        codes.append(torch.where(said < layout.eos, said, 0))
+        part = frames[number, start : max(start, end)]
+        codes.append(torch.where(part < layout.eos, part, 0))
     return codes
 
 
@@ -198,36 +198,36 @@ class _Decoder:
         # The unconditional stream keeps the padding mask of its text.
         self.mask = self.mask.repeat(2, 1)
         streams = torch.cat([text, torch.zeros_like(text)])
-        self.heard = model.encoder(input_ids=streams, attention_mask=self.mask).last_hidden_state
+        self.encoded = model.encoder(input_ids=streams, attention_mask=self.mask).last_hidden_state
         cross = DynamicCache()
         for number, layer in enumerate(model.decoder.layers):
             attention = layer.cross_attention
-            shape = (*self.heard.shape[:2], -1, attention.head_dim)
-            keys = attention.k_proj(self.heard).view(shape).transpose(1, 2)
-            values = attention.v_proj(self.heard).view(shape).transpose(1, 2)
+            shape = (*self.encoded.shape[:2], -1, attention.head_dim)
+            keys = attention.k_proj(self.encoded).view(shape).transpose(1, 2)
+            values = attention.v_proj(self.encoded).view(shape).transpose(1, 2)
             cross.update(keys, values, number)
         self.cache = EncoderDecoderCache(self.own, cross)
-        return self.heard
+        return self.encoded
 
     def step(self) -> torch.Tensor:
         """Writes row `self.row` of the table; answers whether all texts have ended, their tails included."""
         before = self.table.index_select(1, self.row[None] - 1).repeat(2, 1, 1)
         logits = self.model(
             attention_mask=self.mask,
-            encoder_outputs=(self.heard,),
+            encoder_outputs=(self.encoded,),
             decoder_input_ids=before,
             decoder_attention_mask=self.valid,
             past_key_values=self.cache,
             use_cache=True,
         ).logits.view(2, self.texts, len(self.delay), -1)
         draws = self.draws.index_select(0, self.row[None] - 1)[0]
-        said = choose(logits[0], logits[1], draws, self.s, self.eos, self.rule)
+        chosen = choose(logits[0], logits[1], draws, self.s, self.eos, self.rule)
         known = self.table.index_select(1, self.row[None])[:, 0]
-        ends = ((said[:, 0] == self.eos) & (known[:, 0] == OPEN)) | (self.row >= self.last)
+        ends = ((chosen[:, 0] == self.eos) & (known[:, 0] == OPEN)) | (self.row >= self.last)
         self.ended = torch.where(ends, torch.minimum(self.ended, self.row), self.ended)
         since = (self.row - self.ended)[:, None]
-        said = torch.where(since == self.delay, self.eos, torch.where(since > self.delay, self.pad, said))
-        written = torch.where(known == OPEN, said, known)
+        chosen = torch.where(since == self.delay, self.eos, torch.where(since > self.delay, self.pad, chosen))
+        written = torch.where(known == OPEN, chosen, known)
         self.table = self.table.index_copy(1, self.row[None], written[:, None])
         self.row = self.row + 1
         return (self.row > self.ended + self.delay.max()).all().int()
@@ -238,9 +238,9 @@ def _padded(text_ids: Sequence[Any], length: int) -> tuple[torch.Tensor, torch.T
     longest = max(len(ids) for ids in text_ids)
     width = length or -(-longest // 128) * 128
     text, mask = torch.zeros(2, len(text_ids), width, dtype=torch.int64)
-    for row, heard, ids in zip(text, mask, text_ids, strict=True):
+    for row, valid, ids in zip(text, mask, text_ids, strict=True):
         row[: len(ids)] = torch.as_tensor(ids)
-        heard[: len(ids)] = 1
+        valid[: len(ids)] = 1
     return text, mask
 
 
@@ -254,7 +254,7 @@ def _check(text_ids: Sequence[Any], prompts: Sequence[Any], s: Sampling, config:
             f"{config.decoder_config.max_position_embeddings}.",
         )
     if not text_ids or len(prompts) != len(text_ids):
-        raise ConfigError("prompts", f"{len(prompts)} prompts do not go with {len(text_ids)} texts.")
+        raise ConfigError("prompts", f"{len(prompts)} prompts do not match {len(text_ids)} texts.")
     for number, (ids, prompt) in enumerate(zip(text_ids, prompts, strict=True)):
         if not 0 < len(ids) <= limit:
             raise ConfigError("text", f"text {number} has {len(ids)} bytes; 1 to {limit} are possible.")
@@ -277,11 +277,11 @@ def chunks_of(text: str, most: int) -> list[str]:
     between words. Each part begins with its speaker. Raises `ConfigError` for a word that is too long."""
     parts: list[str] = []
     speaker = before = ""
-    for said in re.split(r"(\[S[12]\])", text):
-        if re.fullmatch(r"\[S[12]\]", said):
-            speaker = said
+    for part in re.split(r"(\[S[12]\])", text):
+        if re.fullmatch(r"\[S[12]\]", part):
+            speaker = part
             continue
-        for sentence in _SENTENCE.findall(said.strip()):
+        for sentence in _SENTENCE.findall(part.strip()):
             for words in _fitting(sentence.strip(), most - len(f"{speaker} ".lstrip())):
                 tagged = f"{speaker} {words}".strip()
                 joined = f"{parts[-1]} {words if speaker == before else tagged}" if parts else ""
@@ -326,12 +326,12 @@ def speak(
     limit = settings.text_length or model.config.encoder_config.max_position_embeddings
     room = settings.max_tokens - Layout.of(model.config).overhead
 
-    def most(voice: Any, said: str) -> int:
+    def most(voice: Any, prompt: str) -> int:
         rows = room - (0 if voice is None else len(voice))
-        return min(limit - (len(said.encode()) + 1 if said else 0), max(_SHORT, int(rows / _ROWS_A_BYTE)))
+        return min(limit - (len(prompt.encode()) + 1 if prompt else 0), max(_SHORT, int(rows / _ROWS_A_BYTE)))
 
     def written(parts: Sequence[str], voices: Sequence[tuple[Any, str]]) -> list[torch.Tensor]:
-        ids = [tokenize(f"{said} {part}".strip()) for part, (_, said) in zip(parts, voices, strict=True)]
+        ids = [tokenize(f"{prompt} {part}".strip()) for part, (_, prompt) in zip(parts, voices, strict=True)]
         return generate(model, backend, ids, settings, prompts=[voice for voice, _ in voices])
 
     def parts_of(text: str, most: int) -> list[str]:
@@ -348,6 +348,6 @@ def speak(
     spoken = [[each] for each in written([each[0] for each in parts], [(None, "")] * len(parts))]
     later = [(number, part) for number, each in enumerate(parts) for part in each[1:]]
     voices = [(spoken[number][0], parts[number][0]) for number, _ in later]
-    for (number, _), said in zip(later, written([part for _, part in later], voices), strict=True):
-        spoken[number].append(said)
+    for (number, _), speech in zip(later, written([part for _, part in later], voices), strict=True):
+        spoken[number].append(speech)
     return [torch.cat(each) for each in spoken]

@@ -160,11 +160,11 @@ def sentences(needs: Sequence[Need]) -> list[str]:
     fine-tuning does not fit; LoRA fits with 4 clips per chip"."""
     lines = []
     for chip in CHIPS:
-        said = []
+        results = []
         for need in (each for each in needs if each.chip == chip):
             clips = need.clips_within(need.compiled)
             way = need.way.split(",")[0].replace("full", "full fine-tuning")
             fitting = f"fits with {clips} clip{'s' * (clips > 1)} per chip" if clips else "does not fit"
-            said.append(f"{way} {fitting}")
-        lines.append(f"{slice_name(chip, needs[0].count)}: {'; '.join(said)}.")
+            results.append(f"{way} {fitting}")
+        lines.append(f"{slice_name(chip, needs[0].count)}: {'; '.join(results)}.")
     return lines

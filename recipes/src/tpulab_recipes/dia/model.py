@@ -3,7 +3,7 @@ form that traces without reading values back, and given back to transformers.
 
 Two rules share all keys and shapes. "0626" is transformers' rule. "v0.1" also rotates the queries and keys of
 the cross-attention, and samples differently (`generation`). The rule is the model's attention implementation,
-so `rule_of` says what runs, and a model cannot have both.
+so `rule_of` decides, and a model cannot have both.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def load_model(place: str, rule: str = "") -> DiaForConditionalGeneration:
     """The model in a folder or at Hugging Face, in float32; empty: `tiny_model`.
 
     Reads transformers' form and nari-labs' own (config.json and safetensors or PyTorch weights), converted by
-    the rules of `converted`. `rule` is needed only where there is no config.json to tell v0.1 from 0626.
+    the rules of `converted`. `rule` is needed only where no config.json distinguishes v0.1 from 0626.
     Raises `ConfigError`: nothing there, the rule unknown or another than the config's, keys missing, left
     over or of another shape.
     """
@@ -155,7 +155,7 @@ def load_model(place: str, rule: str = "") -> DiaForConditionalGeneration:
     config, found = read_config(read_json(config_file, "model") if config_file.exists() else {}, place)
     problem = ""
     if found and rule and found != rule:
-        problem = f"is a {found} checkpoint by its config.json and {rule} was asked for; leave the rule out"
+        problem = f"is a {found} checkpoint by its config.json and {rule} was requested; leave the rule out"
     if not (found or rule):
         problem = (
             "has no config.json in the form of v0.1 (model, data) or 0626 (encoder_config, decoder_config)"
@@ -205,7 +205,7 @@ def converted(original: Mapping[str, torch.Tensor]) -> State:
 
 
 def read_config(written: Mapping[str, Any], place: str = "config.json") -> tuple[DiaConfig, str]:
-    """transformers' configuration, and the rule that the form of a config.json tells ("" where it is of
+    """transformers' configuration, and the rule that the form of a config.json implies ("" where it is of
     neither form; the sizes are then the published ones). Raises `ConfigError` for a value that is missing."""
     if "encoder_config" in written and "decoder_config" in written:
         return DiaConfig.from_dict(dict(written)), "0626"

@@ -2,7 +2,7 @@
 
 A recording that is not longer than a clip and has its text beside it (`NAME.txt`, or the column `text` of a
 dataset) is taken as it is. `audio/prepared.jsonl` notes what each recording was cut into: an interrupted
-preparation goes on, and texts that were corrected, or clips that were deleted, stay so.
+preparation continues, and texts that were corrected, or clips that were deleted, stay so.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Recording:
     shown: str
     read: Callable[[], bytes]
     text: Callable[[], str]
-    """What is said in it, as far as somebody has written it down."""
+    """Its transcript, as far as there is one."""
     speaker: str
 
 
@@ -191,14 +191,14 @@ def _write(
         else transcribe([files.resample(each, sample_rate, RATE) for each in cut.waves])
     )
     clips: dict[str, list[Any]] = {}
-    said: dict[str, str] = {}
+    prompt_of: dict[str, str] = {}
     for number, (wave, text) in enumerate(zip(cut.waves, texts, strict=True), 1):
         name = recording.name if cut.text else f"{recording.name}_{number:04d}"
         if not any(map(str.isalnum, text)):
-            skipped.add(f"{name}: no words are heard in its {len(wave) / sample_rate:.1f} s.")
+            skipped.add(f"{name}: no words were recognised in its {len(wave) / sample_rate:.1f} s.")
             continue
-        said[name] = text if KNOWN_TAG.match(text) else f"[{recording.speaker}] {text}"
-        sound[name], clips[name] = wave, [digest(said[name]), round(len(wave) / sample_rate, 3)]
+        prompt_of[name] = text if KNOWN_TAG.match(text) else f"[{recording.speaker}] {text}"
+        sound[name], clips[name] = wave, [digest(prompt_of[name]), round(len(wave) / sample_rate, 3)]
     old = {*clips, *(ledger.row(recording.name) or {}).get("clips", {})}
     results = [(folder, name + end) for folder, end in ((audio, ".wav"), (prompts, PROMPT)) for name in old]
     made_of = {"sound": cut.sound, "by": by, "clips": clips}
@@ -206,7 +206,7 @@ def _write(
     for name, wave in sound.items():
         with audio.write(f"{name}.wav") as file:
             files.save(file, wave / max(1.0, float(np.abs(wave).max())), sample_rate)
-        prompts.put(name + PROMPT, said[name])
+        prompts.put(name + PROMPT, prompt_of[name])
     ledger.begin(recording.name, [], **made_of, done=True)
     return 1
 

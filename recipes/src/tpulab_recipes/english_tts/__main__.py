@@ -153,8 +153,8 @@ class Speak(TtsCommand):
         model, config, processor = load_final_model(folder)
         vocoder = load_vocoder(self.vocoder, config.mel)
         ids = processor.ids(processor.phonemes(self.text))
-        (said,) = speak(backend.prepare(model), backend, [ids], rate=self.rate)
-        wave = vocoder(said.mel).clip(-1, 1)
+        (speech,) = speak(backend.prepare(model), backend, [ids], rate=self.rate)
+        wave = vocoder(speech.mel).clip(-1, 1)
         files.save(self.output, wave, config.sample_rate)
         if self.play:
             from IPython.display import display
@@ -165,8 +165,8 @@ class Speak(TtsCommand):
         print_result(
             output=str(self.output),
             seconds=round(len(wave) / config.sample_rate, 3),
-            frames=len(said.mel),
-            stopped=said.stopped,
+            frames=len(speech.mel),
+            stopped=speech.stopped,
         )
 
 
@@ -277,10 +277,10 @@ def _resumed(config: EnglishTrainingConfig, backend: runtime.Backend, *, best: b
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; answers the exit status (`exit_status`)."""
     given = sys.argv[1:] if argv is None else argv
-    asked = [SEED_FLAGS.get(each, each) for each in given]
+    arguments = [SEED_FLAGS.get(each, each) for each in given]
     presets = {name: make() for name, make in PRESETS.items()}
     return exit_status(
-        lambda: read_subcommand(COMMANDS, "english_tts", _ABOUT, presets, asked, preset="lesson").run()
+        lambda: read_subcommand(COMMANDS, "english_tts", _ABOUT, presets, arguments, preset="lesson").run()
     )
 
 

@@ -55,7 +55,7 @@ class EnglishTrainingConfig:
     frames_per_phoneme: int = 4
     """The phonemes of a bucket are its frames divided by this; utterances with more go to a longer bucket."""
     on_bad_file: Literal["skip", "refuse"] = "skip"
-    """What to do with a file that cannot be used: leave it out and say so, or stop."""
+    """What to do with a file that cannot be used: leave it out with a message, or stop."""
     alignment_tolerance: float = 0.1
     """Seconds that a TextGrid and its sound may differ in length."""
     validation_split: float = 0.05
@@ -78,7 +78,7 @@ class EnglishTrainingConfig:
     encoder_dropout: float = 0.1
     decoder_dropout: float = 0.1
     relative_positions: int = 32
-    """How far self-attention of the decoder tells distances apart."""
+    """The distance within which the decoder's self-attention distinguishes positions."""
     postnet_dim: int = 512
     """Channels of the PostNet; 0: none."""
     frame_dropout: float = 0.5
@@ -154,7 +154,7 @@ class EnglishTrainingConfig:
     log_dir: str = "logs"
     """Folder for figures, below the output folder."""
     log_interval: int = 10
-    """Batches between two rows of figures; the device is asked only then."""
+    """Batches between two rows of metrics; the device is read only then."""
     use_tensorboard: bool = False
     use_wandb: bool = False
     wandb_project: str = "english-tts"

@@ -56,7 +56,7 @@ PREPARING = "preparing.json"
 
 
 class PhonemeProcessor:
-    """Symbols to numbers and back, and text to phonemes. `trained`: the symbols that a voice has heard;
+    """Symbols to numbers and back, and text to phonemes. `trained`: the symbols in a voice's training data;
     empty: unknown."""
 
     def __init__(self, symbols: Sequence[str] = SYMBOLS, trained: Collection[str] = ()) -> None:
@@ -419,10 +419,13 @@ def batch_of(
     for place, one in enumerate(rows):
         if one is None:
             continue
-        said, long = len(one.phonemes), len(one.mel)
-        batch["phonemes"][place, :said], batch["durations"][place, :said] = one.phonemes, one.durations
-        batch["mel"][place, :long] = one.mel
-        batch["phoneme_lengths"][place], batch["mel_lengths"][place] = said, long
+        symbol_count, frame_count = len(one.phonemes), len(one.mel)
+        batch["phonemes"][place, :symbol_count], batch["durations"][place, :symbol_count] = (
+            one.phonemes,
+            one.durations,
+        )
+        batch["mel"][place, :frame_count] = one.mel
+        batch["phoneme_lengths"][place], batch["mel_lengths"][place] = symbol_count, frame_count
     return batch
 
 

@@ -1,4 +1,4 @@
-"""The English voice: the base trainer, its figures in JSON lines and, where asked, in TensorBoard and Weights
+"""The English voice: the base trainer, its metrics in JSON lines and, on request, in TensorBoard and Weights
 & Biases, all under the seed's keys; and speech of held-out sentences."""
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ class EnglishTrainer(KokoroTrainer):
         from tpulab_recipes.audio import files
 
         chosen = (self.held_out or self.train_set)[:count]
-        said = self.say([one.phonemes for one in chosen])
+        speeches = self.say([one.phonemes for one in chosen])
         folder = Path(self.config.output_dir) / "samples"
         if self.backend.world().is_main:
             folder.mkdir(parents=True, exist_ok=True)
-            for one, spoken in zip(chosen, said, strict=True):
+            for one, spoken in zip(chosen, speeches, strict=True):
                 wave = self.vocoder(spoken.mel)
                 files.save(folder / f"{self.steps_done:06d}_{one.name}.wav", wave, self.config.sample_rate)
         return f"{len(chosen)} sentences"

@@ -1,7 +1,7 @@
 """Speech from phonemes: a mel spectrogram one frame at a time against static caches, as three programs for
 each bucket of length.
 
-`start` reads the phonemes; `step` says the next frame of every utterance and looks whether they end;
+`start` reads the phonemes; `step` generates the next frame of every utterance and checks whether it ends;
 `finish` runs the PostNet. The host looks at the stop mask every few frames (`audio.sampling.decode`).
 """
 
@@ -119,7 +119,7 @@ class _Speaker:
         place, rows, c = self.backend.to_device, len(durations), self.model.config
         self.frames = frames
         self.durations, self.lengths = place([durations, durations.sum(1).astype(np.int32)])
-        self.said, self.logits = place(
+        self.mel, self.logits = place(
             [np.zeros((rows, frames, c.n_mels), np.float32), np.zeros((rows, frames), np.float32)]
         )
         self.now, self.ended = place([np.zeros(1, np.int64), np.full(rows, frames, np.int64)])
@@ -130,7 +130,7 @@ class _Speaker:
         start()
         limit = int(min(durations.sum(1).max() + SLACK, frames))
         frame = decode(self.backend, step, limit)
-        # No frame after the last that was said.
+        # No frame after the last generated one.
         self.ended = torch.minimum(self.ended, place(np.asarray(frame, np.int64)))
         mel, ended, logits = self.backend.to_host([finish(), self.ended, self.logits])
         ended = np.asarray(ended)
@@ -153,14 +153,14 @@ class _Speaker:
     def step(self) -> torch.Tensor:
         """Says frame `now`; answers whether all have ended."""
         model, now = self.model, self.now
-        before = self.said.index_select(1, (now - 1).clamp(min=0)) * (now > 0)
+        before = self.mel.index_select(1, (now - 1).clamp(min=0)) * (now > 0)
         x = model.mel_in(before) + self.places.index_select(0, now)
         bias = self.bias.index_select(2, now)
         for number, block in enumerate(model.decoder):
             x, self.caches[number] = block.step(x, self.caches[number], bias, now)
         x = model.decoder_norm(x)
         logit = model.stop_out(x)[..., 0]
-        self.said = self.said.index_copy(1, now, model.mel_out(x))
+        self.mel = self.mel.index_copy(1, now, model.mel_out(x))
         self.logits = self.logits.index_copy(1, now, logit)
         self.now = now + 1
         ends = (logit[:, 0] > 0) | (self.now >= self.lengths + SLACK)
@@ -168,7 +168,7 @@ class _Speaker:
         return (self.ended <= self.now).all().int()
 
     def finish(self) -> torch.Tensor:
-        model, mel = self.model, self.said
+        model, mel = self.model, self.mel
         if model.postnet is not None:
             mel = model.postnet(mel, _mask(self.ended, self.frames))
         return model.log_mel(mel)

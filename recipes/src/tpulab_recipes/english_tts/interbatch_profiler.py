@@ -186,20 +186,20 @@ def _milliseconds(step: Mapping[str, Any], phase: str) -> float | None:
 
 def hints(found: Mapping[str, float]) -> list[str]:
     """What the figures suggest."""
-    said = []
+    advice = []
     loading = 100 - found["data_loading_efficiency_pct"]
     if loading > 20:
-        said.append(
+        advice.append(
             f"{loading:.0f} % of the time waits for data: prepare it beforehand, or keep more batches ready."
         )
     if found["interbatch_overhead_pct"] - loading > 10:
-        said.append("The device waits between batches: log, validate and save less often.")
+        advice.append("The device waits between batches: log, validate and save less often.")
     forward, backward = found.get("forward_pass_total_s", 0), found.get("backward_pass_total_s", 0)
     if forward and backward > 2.5 * forward:
-        said.append(
+        advice.append(
             "The backward pass takes over 2.5 times the forward pass: is gradient checkpointing needed?"
         )
-    return said
+    return advice
 
 
 def measure_phases(

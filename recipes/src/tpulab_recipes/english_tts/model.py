@@ -1,4 +1,4 @@
-"""The voice: phonemes to durations to a mel spectrogram, in shapes that never depend on what is said.
+"""The voice: phonemes to durations to a mel spectrogram, in shapes that never depend on the text.
 
 A phoneme encoder; a duration predictor; a length regulator that repeats each phoneme for its frames; a causal
 decoder that reads the frame before and looks at the repeated phonemes; heads for the next frame and for the
@@ -27,7 +27,7 @@ Recompute = Callable[..., Any]
 
 
 class Spoken(NamedTuple):
-    """What the model says of a batch."""
+    """The predictions of a batch."""
 
     mel_before: torch.Tensor
     """Float[B, T, M], normalised, before the PostNet."""
@@ -298,7 +298,7 @@ class KokoroModel(nn.Module):
         mel_lengths: torch.Tensor,
         shown: torch.Tensor | None = None,
     ) -> Spoken:
-        """Teacher forcing: every frame is said after the true frame before it.
+        """Teacher forcing: every frame is predicted from the true frame before it.
 
         Args:
             phonemes, durations: Int[B, P].
@@ -316,11 +316,11 @@ class KokoroModel(nn.Module):
         for block in self.decoder:
             x, weights = self._layer(block, x, memory, bias)
         x = self.decoder_norm(x)
-        said = self.mel_out(x)
+        mel = self.mel_out(x)
         valid = _mask(mel_lengths, frames)
-        better = said if self.postnet is None else self.postnet(said, valid)
+        better = mel if self.postnet is None else self.postnet(mel, valid)
         assert weights is not None
-        return Spoken(said, better, self.stop_out(x)[..., 0], self.log_durations(encoded), weights)
+        return Spoken(mel, better, self.stop_out(x)[..., 0], self.log_durations(encoded), weights)
 
     def _layer(self, block: nn.Module, *args: torch.Tensor) -> Any:
         again = self.recompute if torch.is_grad_enabled() else None
@@ -355,14 +355,14 @@ def losses(
     mel, lengths = batch["mel"], batch["mel_lengths"]
     valid = _mask(lengths, mel.shape[1]).float()
     frames = mean_over_processes(valid.sum()).clamp(min=1)
-    said = _mask(batch["phoneme_lengths"], batch["durations"].shape[1]).float()
+    spoken_symbols = _mask(batch["phoneme_lengths"], batch["durations"].shape[1]).float()
 
     def distance(found: torch.Tensor) -> torch.Tensor:
         return ((found.float() - mel).abs().mean(-1) * valid).sum() / frames
 
     wanted = batch["durations"].float().clamp(min=1e-5).log()
-    duration = ((spoken.log_durations.float() - wanted) ** 2 * said).sum()
-    duration = duration / mean_over_processes(said.sum()).clamp(min=1)
+    duration = ((spoken.log_durations.float() - wanted) ** 2 * spoken_symbols).sum()
+    duration = duration / mean_over_processes(spoken_symbols.sum()).clamp(min=1)
     ends = (torch.arange(mel.shape[1], device=mel.device) == lengths[:, None] - 1).float()
     weight = valid * (1 + (c.stop_positive_weight - 1) * ends)
     stop = functional.binary_cross_entropy_with_logits(

@@ -1,4 +1,4 @@
-"""Training: one compiled update for each bucket of length, whatever is said.
+"""Training: one compiled update for each bucket of length, whatever the text.
 
 Nothing of a step is read back: figures stay on the device and are fetched every `log_interval` batches. Where
 the device needs float16 and a scaler (CUDA, MPS), the step is plain PyTorch.
@@ -274,7 +274,7 @@ class KokoroTrainer(Resumable):
             epoch_means=True,
             named=self._named,
             run=self.run,
-            log=self._tell,
+            log=self._report,
             progress=self.progress,
             ahead=c.num_workers,
         )
@@ -317,7 +317,7 @@ class KokoroTrainer(Resumable):
         """Writes samples; `EnglishTrainer` speaks held-out sentences."""
         return "no samples"
 
-    def _tell(self, step: int, figures: Mapping[str, float]) -> None:
+    def _report(self, step: int, figures: Mapping[str, float]) -> None:
         for listener in self.on_figures:
             listener(step, figures)
 

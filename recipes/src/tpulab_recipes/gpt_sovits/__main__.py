@@ -373,7 +373,7 @@ class Serve(_Voiced):
         voice, references = self.loaded()
         stage, rate = self.loaded_stage(voice, self.pretrained_s1), voice.config.sampling_rate
 
-        def say(text: str, sampling: Any, speed: float, name: str, known: str) -> bytes:
+        def speak_text(text: str, sampling: Any, speed: float, name: str, known: str) -> bytes:
             reference, spoken = references[0], self.ref_text
             if name:
                 if not known:
@@ -382,7 +382,7 @@ class Serve(_Voiced):
             wave = voice.read_aloud(stage, text, reference, spoken, sampling, speed=speed)
             return wav_bytes(wave, rate)
 
-        with VoiceServer(self.port, say, max(1, int(25 * self.max_sec))) as server:
+        with VoiceServer(self.port, speak_text, max(1, int(25 * self.max_sec))) as server:
             print(f"speaking at {server.address}?text=…; Ctrl-C ends it", flush=True)
             try:
                 server.serve_forever()
@@ -443,8 +443,8 @@ def _say_left_out(reasons: dict[str, str], folder: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; answers the exit status (`exit_status`)."""
-    asked = sys.argv[1:] if argv is None else argv
-    return exit_status(lambda: read_subcommand(COMMANDS, "gpt_sovits", _ABOUT, PRESETS, asked).run())
+    arguments = sys.argv[1:] if argv is None else argv
+    return exit_status(lambda: read_subcommand(COMMANDS, "gpt_sovits", _ABOUT, PRESETS, arguments).run())
 
 
 if __name__ == "__main__":

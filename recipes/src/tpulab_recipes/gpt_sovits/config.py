@@ -274,7 +274,7 @@ _TOP = _keys("s2_ckpt_dir content_module save_weight_dir name version pretrain r
 
 @dataclass(frozen=True)
 class Places:
-    """What an `s2.json` says beside the settings; empty: nothing."""
+    """Entries of an `s2.json` beside the settings; empty: nothing."""
 
     pretrained_s2G: str = ""
     pretrained_s2D: str = ""

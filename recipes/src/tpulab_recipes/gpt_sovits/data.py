@@ -180,18 +180,18 @@ def prepare(
 
     An interrupted run goes on. What is there already stays, rows of the original's first step included,
     unless the text, the sound or the settings have changed. Wavs are searched in `inp_wav_dir`, else where
-    the list says, relative to it.
+    the list gives, relative to it.
     """
-    root, told = Path(exp_dir), progress or Silent()
+    root, bar = Path(exp_dir), progress or Silent()
     reasons: dict[str, str] = {}
     listed, written = read_list(inp_text, reasons), read_rows(root)
     for place in _places(root, "any", config):
         place.parent.mkdir(parents=True, exist_ok=True)
     ledger, made_by = Ledger(Folder(root)), _made_by(config)
-    told.start("preparing", len(listed))
+    bar.start("preparing", len(listed))
     used = 0
     for one in listed:
-        told.advance(1, one.name)
+        bar.advance(1, one.name)
         try:
             row = _row_of(one, written.get(one.name))
             numbers_of(row[1].split(" "), config.version)
@@ -203,7 +203,7 @@ def prepare(
             continue
         written[one.name] = row
         used += 1
-    told.finish()
+    bar.finish()
     lines = ["\t".join(row) for row in written.values()]
     Folder(root).put("2-name2text.txt", "".join(f"{line}\n" for line in lines))
     return used, reasons

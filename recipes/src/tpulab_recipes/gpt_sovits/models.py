@@ -104,7 +104,7 @@ class StochasticDurationPredictor(nn.Module):
         if reverse:
             z = noise * noise_scale
             backwards = list(self.flows)[::-1]
-            # The first flow of the noise says nothing: it is left out.
+            # The first flow of the noise has no effect: it is left out.
             for flow in [*backwards[:-2], backwards[-1]]:
                 z = flow(z, x_mask, g=x, reverse=True)
             return z[:, :1]
@@ -208,8 +208,8 @@ class TextEncoder(nn.Module):
             text = torch.zeros_like(text)
         embedded = self.text_embedding(text).transpose(1, 2)
         text_mask = mask_of(text_lengths, embedded)
-        heard = self.encoder_text(embedded * text_mask, text_mask)
-        y = self.encoder2(self.mrte(y, y_mask, heard, text_mask, ge) * y_mask, y_mask)
+        encoded_text = self.encoder_text(embedded * text_mask, text_mask)
+        y = self.encoder2(self.mrte(y, y_mask, encoded_text, text_mask, ge) * y_mask, y_mask)
         if speed != 1:
             y, y_mask = _stretched(y, y_mask, int(y.shape[2] / speed) + 1)
         m, logs = (self.proj(y) * y_mask).chunk(2, dim=1)

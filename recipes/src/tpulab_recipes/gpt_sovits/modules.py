@@ -257,7 +257,7 @@ class ElementwiseAffine(nn.Module):
 
 
 class ResidualCouplingLayer(nn.Module):
-    """The second half of the channels is shifted by what the first half says; zero at the start."""
+    """The second half of the channels is shifted by a function of the first half; zero at the start."""
 
     def __init__(self, channels: int, hidden: int, kernel: int, dilation: int, layers: int, gin: int) -> None:
         super().__init__()
@@ -278,7 +278,7 @@ class ResidualCouplingLayer(nn.Module):
 
 
 class ConvFlow(nn.Module):
-    """A spline of the second channel, whose knots the first says (Durkan et al. 2019)."""
+    """A spline of the second channel, whose knots the first determines (Durkan et al. 2019)."""
 
     def __init__(self, channels: int, filters: int, kernel: int, layers: int, bins: int = 10) -> None:
         super().__init__()
@@ -457,10 +457,10 @@ class MRTE(nn.Module):
         """`test` leaves parts out, as the original's switch: 1 the text, 2 the content."""
         content, text = self.c_pre(ssl * ssl_mask), self.text_pre(text * text_mask)
         pairs = ssl_mask[:, :, :, None] * text_mask[:, :, None]
-        asked = content * 0 if test == 2 else content
-        heard, weights = self.cross_attention(asked * ssl_mask, text * text_mask, pairs, with_weights=True)
+        query = content * 0 if test == 2 else content
+        attended, weights = self.cross_attention(query * ssl_mask, text * text_mask, pairs, with_weights=True)
         x = 0 if ge is None else ge
-        x = x + (heard if test != 1 else 0) + (content if test != 2 else 0)
+        x = x + (attended if test != 1 else 0) + (content if test != 2 else 0)
         mixed = self.c_post(x * ssl_mask)
         return (mixed, weights) if with_weights else mixed
 

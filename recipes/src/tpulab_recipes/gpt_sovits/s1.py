@@ -155,7 +155,7 @@ class Text2SemanticDecoder(nn.Module):
         for layer in self.layers:
             again = self.recompute if torch.is_grad_enabled() else None
             states = again(layer, states, hidden) if again else layer(states, hidden)
-        # The first id is told by the last place of the text.
+        # The last position of the text predicts the first id.
         if hide_the_wrong_side:
             return self.ar_predict_layer(states[:, text - 1 :]), targets
         first = states.gather(1, (x_lens - 1)[:, None, None].expand(-1, 1, states.shape[2]))
@@ -206,16 +206,16 @@ def generate(
 
     Args:
         model: on the backend's device (`backend.prepare`).
-        texts: phoneme numbers, Int[place] each: the prompt's text first, then what is to be said.
+        texts: phoneme numbers, Int[place] each: the prompt's text first, then the text to speak.
         berts: Float[channel, place] each; zeros where None (all languages but Chinese).
         prompt: Int[text, token] of a voice to go on in, or None.
         draws: Float[text, entry], exponential, of a step, instead of those of the seed.
-        on_look: told the ids done, now and then.
+        on_look: called with the ids done, now and then.
 
     Raises `ConfigError` for texts or prompts that cannot be.
     """
     if not texts or any(len(text) == 0 for text in texts):
-        raise ConfigError("text", "there is nothing to say.")
+        raise ConfigError("text", "there is nothing to speak.")
     if settings.top_k < 1 or settings.max_ids < 1:
         raise ConfigError("top_k", "top_k and max_ids must be at least 1.")
     prompt = np.zeros((len(texts), 0), np.int64) if prompt is None else np.asarray(prompt, np.int64)
@@ -283,7 +283,7 @@ class _Writer:
         return [ids[: int(end)].long() for ids, end in zip(written, ended, strict=True)]
 
     def start(self, inputs: Any) -> torch.Tensor:
-        """Fills the caches; answers the state that tells the first id, Float[row, width]."""
+        """Fills the caches; returns the state that predicts the first id, Float[row, width]."""
         x, bert, lens, y = inputs
         device = x.device
         places = (torch.arange(self.text, device=device)[None] - (self.text - lens)[:, None]).clamp(min=0)
@@ -306,14 +306,14 @@ class _Writer:
         entries = torch.arange(eos + 1, device=logits.device)
         logits = torch.where((entries == eos) & (self.number < LEAST_IDS), -torch.inf, logits)
         logits = penalised(logits, self.seen, s.repetition_penalty)
-        said = (probabilities(logits, s) / draws).argmax(-1)
+        chosen = (probabilities(logits, s) / draws).argmax(-1)
         # The id that was drawn, or the likeliest: either ends the text, and is no part of it.
-        ends = (said == eos) | (logits.argmax(-1) == eos)
+        ends = (chosen == eos) | (logits.argmax(-1) == eos)
         self.ended = torch.where(ends, torch.minimum(self.ended, self.number), self.ended)
-        self.written = self.written.index_copy(1, self.number[None], said[:, None])
-        self.seen = self.seen | (said[:, None] == entries)
+        self.written = self.written.index_copy(1, self.number[None], chosen[:, None])
+        self.seen = self.seen | (chosen[:, None] == entries)
         place = self.prompt_length + self.number
-        states = self.model.id_states(said[:, None], place[None])
+        states = self.model.id_states(chosen[:, None], place[None])
         slot = self.text + place
         slots = torch.arange(self.text + self.ids, device=logits.device)
         hidden = (slots[None] > slot) | (slots[None] < (self.text - self.lens)[:, None])

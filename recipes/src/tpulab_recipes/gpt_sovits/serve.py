@@ -43,10 +43,10 @@ _IDLE = (
 )
 
 #: Text, sampling, speed, and name and text of another reference, to the bytes of a WAV file.
-Say = Callable[[str, Sampling, float, str, str], bytes]
+Synthesize = Callable[[str, Sampling, float, str, str], bytes]
 
 
-def asked(values: Mapping[str, Any], most_ids: int) -> tuple[str, Sampling, float, str, str]:
+def parsed_request(values: Mapping[str, Any], most_ids: int) -> tuple[str, Sampling, float, str, str]:
     """What a request asks for. Raises `ConfigError` that names a parameter which cannot be."""
     for name, value in values.items():
         if name in _FIXED and value not in _FIXED[name]:
@@ -125,21 +125,21 @@ class VoiceServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, say: Say, most_ids: int) -> None:
+    def __init__(self, port: int, synthesize: Synthesize, most_ids: int) -> None:
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except (OSError, OverflowError) as error:
             raise ConfigError("port", f"{port} cannot be used ({error}).") from error
-        self._say, self._most_ids, self._speaking = say, most_ids, threading.Lock()
+        self._synthesize, self._most_ids, self._speaking = synthesize, most_ids, threading.Lock()
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/tts"
 
     def speak(self, values: Mapping[str, Any]) -> bytes:
-        wanted = asked(values, self._most_ids)
+        wanted = parsed_request(values, self._most_ids)
         with self._speaking:
-            return self._say(*wanted)
+            return self._synthesize(*wanted)
 
 
 def wav_bytes(wave: Any, rate: int) -> bytes:

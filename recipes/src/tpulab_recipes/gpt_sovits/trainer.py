@@ -91,7 +91,7 @@ def refuse_too_large(config: Config, backend: Any) -> None:
 
 
 class Trainer:
-    """Owns both models and both optimizers. `steps_in_epoch` says when the learning rate falls."""
+    """Owns both models and both optimizers. `steps_in_epoch`: steps after which the learning rate falls."""
 
     def __init__(
         self, config: Config, generator: Any, discriminator: Any, backend: Any, steps_in_epoch: int
@@ -163,7 +163,7 @@ class Trainer:
         return {**self.discriminator_step(batch), **self.generator_step(batch)}
 
     def discriminator_step(self, batch: Any) -> dict[str, Any]:
-        """First half: the generator speaks, and the discriminators learn to tell."""
+        """First half: the generator speaks, the discriminators learn to distinguish real from generated."""
         self.generator.train()
         self.discriminator.train()
         self.before_step()
@@ -171,7 +171,7 @@ class Trainer:
         return losses
 
     def generator_step(self, batch: Any) -> dict[str, Any]:
-        """Second half: the generator learns from what it has just said."""
+        """Second half: the generator learns from its own speech."""
         losses: dict[str, Any] = self._step_g(batch)
         self.steps_done += 1
         return losses
@@ -207,8 +207,8 @@ class Trainer:
         with self.backend.precision("float32"), full_precision(y_hat):
             spec = slice_segments(batch["spec"], starts, frames)
             wanted = self.mel.mel(spec).clamp(min=1e-5).log()
-            heard = self.mel(y_hat[:, 0].float())
-            mel = (wanted - heard).abs().mean() * self.weights[0]
+            generated = self.mel(y_hat[:, 0].float())
+            mel = (wanted - generated).abs().mean() * self.weights[0]
             kl = kl_loss(z_p, logs_q, m_p, logs_p, mask, self.backend.mean_over_processes) * self.weights[1]
             features = feature_loss(maps_real, maps_generated)
             total = generator_loss(generated) + features + mel + commit + kl
@@ -221,7 +221,7 @@ class Trainer:
         return {f"loss/g/{name}": value.detach() for name, value in losses.items()} | {"grad_norm_g": norm}
 
     def evaluate(self, batches: Iterable[Any]) -> float:
-        """Mean |difference| of log-mels between held-out clips and what is said of their features, in the
+        """Mean |difference| of log-mels between held-out clips and the speech made of their features, in the
         clip's own voice and without noise."""
         self.generator.eval()
         found = [self._evaluate(batch) for batch in self.backend.batches(batches)]

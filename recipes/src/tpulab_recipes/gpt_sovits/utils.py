@@ -23,7 +23,7 @@ def get_xla_device() -> torch.device:
 
 
 def mark_step() -> None:
-    """Hands what was asked for to the device. One after each pair of updates is enough: inside a layer it
+    """Hands recorded operations to the device. One after each pair of updates is enough: inside a layer it
     would only cut the program into pieces."""
     from tpulab_recipes import runtime
 

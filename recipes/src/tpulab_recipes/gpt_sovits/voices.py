@@ -45,7 +45,7 @@ class Voice:
         codes: torch.Tensor = self.generator.extract_latent(placed)[0, 0].cpu()
         return codes
 
-    def say(
+    def synthesize(
         self,
         codes: Any,
         phonemes: Sequence[str],
@@ -102,8 +102,8 @@ class Voice:
         seed: int = 0,
     ) -> np.ndarray:
         """The wave's words in the references' voice: its semantic tokens, decoded with another style. With
-        the phonemes of what is said it is clearer. Needs no first stage, and no `enc_q`."""
-        return self.say(self.tokens(wave), phonemes, references, seed=seed)
+        the phonemes of the clip it is clearer. Needs no first stage, and no `enc_q`."""
+        return self.synthesize(self.tokens(wave), phonemes, references, seed=seed)
 
     def speak(
         self,
@@ -116,7 +116,7 @@ class Voice:
         speed: float = 1.0,
     ) -> np.ndarray:
         """Float32[sample] of a text in the voice of a reference whose text is known: the first stage goes on
-        from the reference's tokens. Raises `ConfigError` where nothing was said."""
+        from the reference's tokens. Raises `ConfigError` where no sound was generated."""
         entries = first_stage.ar_text_embedding.word_embeddings.num_embeddings
         version = self.config.version
         text = numbers_of([*reference_phonemes, *phonemes], version)
@@ -127,8 +127,8 @@ class Voice:
             raise ConfigError("pretrained_s1", "writes fewer semantic tokens than the second stage reads.")
         (codes,) = generate(first_stage, self.backend, [text], sampling, prompt=prompt[None])
         if len(codes) == 0:
-            raise ConfigError("text", "The first stage said nothing; try another seed or a longer text.")
-        return self.say(codes, phonemes, [reference], speed=speed, seed=sampling.seed)
+            raise ConfigError("text", "The first stage generated nothing; try another seed or a longer text.")
+        return self.synthesize(codes, phonemes, [reference], speed=speed, seed=sampling.seed)
 
     @property
     def _silence(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tpulab_recipes.images.shards import LeftOut
 
 USER_AGENT = "tpulab-recipes/0.1 (image data set download; respects X-Robots-Tag)"
-#: Directives by which a server says that its images are not for this (img2dataset honours the same).
+#: Directives by which a server forbids this use of its images (img2dataset honours the same).
 DISALLOWED = {"noai", "noimageai", "noindex", "noimageindex"}
 
 

@@ -2,7 +2,7 @@
 1706.08500).
 
 The features are those of a small convolutional network with fixed random weights, which need no download.
-The figure says whether one set of samples is nearer to the data than another; it is not comparable with
+The distance shows whether one set of samples is nearer to the data than another; it is not comparable with
 published FIDs.
 """
 

@@ -71,7 +71,7 @@ def _read_remote(place: str) -> bytes:
     try:
         with Folder(folder).read(name) as stream:
             return stream.read()
-    except RecipeError as error:  # it says what to do: what to install, or whom to ask for access
+    except RecipeError as error:  # it has the remedy: what to install, or how to get access
         if isinstance(error.__cause__, FileNotFoundError):
             raise error.__cause__ from error
         raise IdxError(str(error)) from error

@@ -338,10 +338,10 @@ def _rows_of_table(
                 yield LeftOut("no_image"), row
 
 
-def _column(table: str, columns: Sequence[str], asked: str | None, usual: Sequence[str]) -> str | None:
-    if asked and asked not in columns:
-        raise DataError(f"{table} has no column {asked!r}; it has {', '.join(columns)}.")
-    return asked or next((name for name in usual if name in columns), None)
+def _column(table: str, columns: Sequence[str], requested: str | None, usual: Sequence[str]) -> str | None:
+    if requested and requested not in columns:
+        raise DataError(f"{table} has no column {requested!r}; it has {', '.join(columns)}.")
+    return requested or next((name for name in usual if name in columns), None)
 
 
 def _webdataset(options: ImportOptions) -> list[Part]:

@@ -26,7 +26,7 @@ class Train(Command):
     """Folder to write a profile of five steps to, from the sixth step on."""
     export: str = ""
     """File to write the training step to, as StableHLO; nothing is trained. `python -m
-    tpulab_recipes.compile_ahead.tpu_compiler FILE` says what the step needs on each kind of TPU."""
+    tpulab_recipes.compile_ahead.tpu_compiler FILE` reports what the step needs on each kind of TPU."""
 
 
 def main(argv: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What a captured profile says: how many steps, how long, and which operations took the time."""
+"""Summary of a captured profile: how many steps, how long, and which operations took the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device seam: one way to say device, step, world and transfer, whatever framework and chip there are.
+"""The device seam: one interface for device, step, world and transfer, whatever framework and chip there are.
 
     from tpulab_recipes import runtime
 

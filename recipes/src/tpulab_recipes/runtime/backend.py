@@ -56,12 +56,12 @@ class Backend(ABC):
 
     @abstractmethod
     def step(self) -> AbstractContextManager[None]:
-        """A step boundary: what the block asked for is handed to the device when it ends. Does not wait for
+        """A step boundary: the operations of the block are handed to the device at its end. Does not wait for
         it."""
 
     @abstractmethod
     def sync(self, *values: Any) -> None:
-        """Waits until all that was asked for (and `values`) has been computed. For clocks and for the end of
+        """Waits until all pending operations (and `values`) are computed. For clocks and for the end of
         a run."""
 
     @abstractmethod
@@ -119,7 +119,7 @@ class Backend(ABC):
         """Memory of the devices of this process."""
 
     def peak_memory_bytes(self) -> int | None:
-        """The most that a device of this process has held so far; None where none says."""
+        """The most that a device of this process has held so far; None where it is unknown."""
         return max((each.peak_bytes for each in self.memory() if each.peak_bytes is not None), default=None)
 
     @abstractmethod

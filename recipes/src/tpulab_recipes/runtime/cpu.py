@@ -56,7 +56,7 @@ class CpuBackend(TorchProcessesBackend):
     def step(self) -> Iterator[None]:
         yield
 
-    def sync(self, *values: Any) -> None:  # noqa: ARG002 - everything has been computed when it was asked for
+    def sync(self, *values: Any) -> None:  # noqa: ARG002 - every operation is computed at once
         return
 
     def compile(self, step: Step, *, name: str | None = None) -> Step:  # noqa: ARG002 - what one compares with

@@ -18,10 +18,10 @@ RuntimeErrorCode = Literal[
 
 
 class DeviceRuntimeError(RuntimeError):
-    """A backend, a chip or a placement that cannot be had. The message says what to do about it.
+    """A backend, a chip or a placement that is not available. The message has the remedy.
 
     Codes: `unknown_backend` (no such name), `framework_missing` (its package is not installed here),
-    `no_chip` (a TPU was asked for and there is none), `wrong_platform` (chips are there and the framework
+    `no_chip` (a TPU was requested and there is none), `wrong_platform` (chips are there and the framework
     runs on the processor), `too_late` (something that must be chosen before the first tensor), `bad_batch`
     (its rows cannot be divided among the devices), `bad_program` (a file that is no exported step, or a
     step that is several programs), `too_large` (a step is planned not to fit a chip's memory),

@@ -1,4 +1,4 @@
-"""What a backend tells about its devices, its processes, their memory and the compiler."""
+"""What a backend reports about its devices, its processes, their memory and the compiler."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class World:
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Memory of one device in bytes; None where the backend does not say (XLA:CPU, plain processor)."""
+    """Memory of one device in bytes; None where the backend does not report it (XLA:CPU, plain processor)."""
 
     device: int
     used_bytes: int | None

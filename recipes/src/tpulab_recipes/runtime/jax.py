@@ -49,8 +49,8 @@ class JaxBackend(Backend):
         self.platform: Platform = "tpu" if found == "tpu" else "cpu"
         if platform is not None and platform != self.platform:
             raise self._not_there(platform, found)
-        asked = os.environ.get("JAX_PLATFORMS", "")
-        if platform is None and not asked and self.platform == "cpu" and count_chips() > 0:
+        configured = os.environ.get("JAX_PLATFORMS", "")
+        if platform is None and not configured and self.platform == "cpu" and count_chips() > 0:
             raise DeviceRuntimeError(
                 "wrong_platform",
                 f"This machine has {count_chips()} TPU chips and JAX runs on the processor: another process "
@@ -67,7 +67,7 @@ class JaxBackend(Backend):
                 "no_chip"
                 if platform == "tpu" or "tpu" in os.environ.get("JAX_PLATFORMS", "")
                 else "unsupported",
-                f"JAX found no device of the platform that was asked for "
+                f"JAX found no device of the requested platform "
                 f"(JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS')!r}); "
                 "unset JAX_PLATFORMS for whatever there is, or run on a machine with a TPU.",
             ) from error
@@ -76,13 +76,13 @@ class JaxBackend(Backend):
         if platform == "tpu":
             return DeviceRuntimeError(
                 "no_chip",
-                f"A TPU was asked for and JAX has only the platform {found!r} ({count_chips()} chips are "
+                f"A TPU was requested and JAX has only the platform {found!r} ({count_chips()} chips are "
                 f"visible "
                 'here); connect to a TPU VM, or ask for the platform "cpu".',
             )
         return DeviceRuntimeError(
             "too_late",
-            f"The processor was asked for and JAX has started on {found!r}; set JAX_PLATFORMS=cpu and "
+            f"The CPU was requested and JAX has started on {found!r}; set JAX_PLATFORMS=cpu and "
             f"restart the kernel.",
         )
 

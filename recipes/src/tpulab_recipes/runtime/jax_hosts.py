@@ -42,7 +42,7 @@ Make = Callable[[int, int], tuple[np.ndarray, ...]]
 
 
 def dealt_out(count: int, batch: int, make: Make) -> Iterator[tuple[np.ndarray, ...]]:
-    """What `make` says of `range(count)`, in batches and in order, the same on every host. Each host makes
+    """`make` of `range(count)`, in batches and in order, the same on every host. Each host makes
     its share of the batches; what it makes must not depend on which host it is."""
     process, processes = jax.process_index(), jax.process_count()
     firsts = range(0, count, batch)

@@ -131,7 +131,7 @@ def compile_update(
     """`update(state, batch, …) -> (state, figures)` as one program over the mesh.
 
     The state stays where it lies (of shapes alone: in slices), and its memory is used again. Rows of the
-    batch are divided; `more` says where further arguments lie; figures are whole on every device.
+    batch are divided; `more`: the shardings of further arguments; metrics are whole on every device.
     """
     sliced, everywhere = state_sharding(mesh, state), replicated(mesh)
     places = jax.tree.map(lambda leaf, place: getattr(leaf, "sharding", None) or place, state, sliced)

@@ -1,4 +1,4 @@
-"""Chooses the backend of this process, once, and says clearly when it cannot be had."""
+"""Chooses the backend of this process, once, and explains clearly why it is not available."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def use(name: str | None = None, *, platform: Platform | None = None, **options:
             tensor.
 
     Returns:
-        the backend; `describe()` says in words what was chosen. Asking again for the same returns the same.
+        the backend; `describe()` puts the choice in words. The same request returns the same backend.
 
     Raises:
         DeviceRuntimeError: there is no such backend, its framework or its chip is missing, or another one
-            runs in this process already. Never falls back to the processor where a chip was asked for.
+            runs in this process already. Never falls back to the processor where a chip was requested.
     """
     global _current
     chosen = name or os.environ.get(VARIABLE) or _first_installed()
@@ -100,7 +100,7 @@ def _check_same(running: Backend, name: str, platform: str | None, options: dict
         changed = ", ".join(f"{key}={wanted[key]!r}" for key in wanted if wanted[key] != is_now[key])
         raise DeviceRuntimeError(
             "too_late",
-            f"This process already runs on {running.describe()}, and {changed} was asked for; restart the "
+            f"This process already runs on {running.describe()}, and {changed} was requested; restart the "
             f"kernel and "
             "choose it before the first tensor is made.",
         )

@@ -1,4 +1,4 @@
-"""What processes of PyTorch tell each other through their group of `torch.distributed`, whatever their
+"""What processes of PyTorch exchange through their group of `torch.distributed`, whatever their
 gradients travel by."""
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ def read_by_one(read: Callable[[], Any], *, is_main: bool) -> Any:
     import torch
     from torch import distributed
 
-    says: list[Any] = [None] * group_size()
-    distributed.all_gather_object(says, is_main)
-    source = says.index(True)
+    flags: list[Any] = [None] * group_size()
+    distributed.all_gather_object(flags, is_main)
+    source = flags.index(True)
 
-    def told(value: Any = None) -> Any:
+    def broadcast(value: Any = None) -> Any:
         message = [value]
         distributed.broadcast_object_list(message, source)
         return message[0]
 
     # One tensor after the other: the whole of a large checkpoint would be in memory twice more.
     if not is_main:
-        form, problem = told()
+        form, problem = broadcast()
         if problem is not None:
             raise problem
-        return tree_map(lambda leaf: told() if isinstance(leaf, _Tensor) else leaf, form)
+        return tree_map(lambda leaf: broadcast() if isinstance(leaf, _Tensor) else leaf, form)
     try:
         tree = read()
     except Exception as error:
-        told((None, error))
+        broadcast((None, error))
         raise
-    told((tree_map(lambda leaf: _Tensor() if isinstance(leaf, torch.Tensor) else leaf, tree), None))
-    return tree_map(lambda leaf: told(leaf) if isinstance(leaf, torch.Tensor) else leaf, tree)
+    broadcast((tree_map(lambda leaf: _Tensor() if isinstance(leaf, torch.Tensor) else leaf, tree), None))
+    return tree_map(lambda leaf: broadcast(leaf) if isinstance(leaf, torch.Tensor) else leaf, tree)

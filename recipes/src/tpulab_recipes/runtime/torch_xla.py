@@ -54,14 +54,14 @@ class TorchXlaBackend(TorchBackend):
                 "no_chip" if self.platform == "tpu" else "unsupported",
                 f"torch_xla could not start on PJRT_DEVICE={os.environ['PJRT_DEVICE']}: another process may "
                 f"hold the "
-                f"chips (`tpulab devices` shows who). It said: {str(error).splitlines()[0]}",
+                f"chips (`tpulab devices` shows who). Its error: {str(error).splitlines()[0]}",
             ) from error
 
     def _start_spmd(self) -> None:
         if self._torch_xla._XLAC._xla_runtime_is_initialized() and not self._xr.is_spmd():
             raise DeviceRuntimeError(
                 "too_late",
-                "Tensors were made on the device before `spmd=True` was asked for; restart the kernel and "
+                "Tensors were made on the device before `spmd=True` was requested; restart the kernel and "
                 "call "
                 '`runtime.use("torch_xla", spmd=True)` first.',
             )
@@ -123,7 +123,7 @@ class TorchXlaBackend(TorchBackend):
         finally:
             self._records = False
 
-    def sync(self, *values: Any) -> None:  # noqa: ARG002 - all of the graph is handed over, whatever is asked for
+    def sync(self, *values: Any) -> None:  # noqa: ARG002 - the whole graph is handed over, whatever is requested
         import torch_xla.core.xla_model as xm
 
         self._torch_xla.sync()
@@ -264,7 +264,7 @@ class TorchXlaBackend(TorchBackend):
             except (
                 RuntimeError,
                 IndexError,
-            ):  # XLA:CPU does not say; one program knows its first device only
+            ):  # XLA:CPU does not report it; one program knows its first device only
                 info = {}
             found.append(
                 DeviceMemory(
@@ -364,24 +364,26 @@ def _check_group(platform: Platform, spmd: bool) -> None:
         )
 
 
-def _choose_platform(asked: Platform | None) -> Platform:
+def _choose_platform(requested: Platform | None) -> Platform:
     """Says PJRT_DEVICE before torch_xla is imported, so that it neither guesses nor falls back."""
     chips, set_to = count_chips(), os.environ.get("PJRT_DEVICE", "")
-    if asked == "tpu" and chips == 0:
+    if requested == "tpu" and chips == 0:
         raise DeviceRuntimeError(
             "no_chip",
-            "A TPU was asked for and this machine shows no chip (no /dev/accel*, no Google device behind "
+            "A TPU was requested and this machine shows no chip (no /dev/accel*, no Google device behind "
             "/dev/vfio); "
             'connect to a TPU VM, or ask for the platform "cpu".',
         )
     chosen = (
-        asked or ({"CPU": "cpu", "TPU": "tpu"}.get(set_to) if set_to else None) or ("tpu" if chips else "cpu")
+        requested
+        or ({"CPU": "cpu", "TPU": "tpu"}.get(set_to) if set_to else None)
+        or ("tpu" if chips else "cpu")
     )
     if set_to and set_to != chosen.upper():
         raise DeviceRuntimeError(
             "wrong_platform",
-            f"PJRT_DEVICE={set_to} is set and {chosen} was asked for; unset PJRT_DEVICE, or ask for what it "
-            f"says.",
+            f"PJRT_DEVICE={set_to} is set and {chosen} was requested; unset PJRT_DEVICE, or request what it "
+            f"names.",
         )
     if chosen == "tpu" and chips == 0:
         raise DeviceRuntimeError(

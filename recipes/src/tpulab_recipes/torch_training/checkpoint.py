@@ -100,7 +100,7 @@ def read_checkpoint(folder: Folder, name: str) -> dict[str, Any]:
         with folder.read(name) as file:
             if not folder.remote:
                 return dict(read_tensors(file, shown))
-            # A bucket would be asked for each tensor by itself.
+            # A bucket would get a request for each tensor.
             with tempfile.TemporaryFile() as copy:
                 shutil.copyfileobj(file, copy, 2**24)
                 copy.seek(0)

@@ -232,9 +232,9 @@ class _Loop:
         """A peak rate that was changed from the page; a run of the recipe is its own matter."""
         if self.t.run is not None:
             return
-        asked = float(run.hyper()["learning_rate"])
-        if not math.isclose(asked, self._initial, rel_tol=1e-6):
-            self.trainer.peak = self._initial = asked
+        rate = float(run.hyper()["learning_rate"])
+        if not math.isclose(rate, self._initial, rel_tol=1e-6):
+            self.trainer.peak = self._initial = rate
 
     def _read(self, found: Any) -> dict[str, float]:
         figures = found if isinstance(found, Mapping) else {"loss": found}
@@ -281,11 +281,11 @@ class _Loop:
             step_ms = 1e3 * self.busy_s / self.timed
             self.result = {"epochs": epoch, **row, "step_ms": step_ms, **evaluated}
         if looks:
-            said = "".join(
+            scores = "".join(
                 f", {name.replace('_', ' ').replace('f1', 'F1')} {value:.3f}"
                 for name, value in evaluated.items()
             )
-            print(f"epoch {epoch}: {t.shown(row)}{said}, {step_ms:.0f} ms a step", flush=True)
+            print(f"epoch {epoch}: {t.shown(row)}{scores}, {step_ms:.0f} ms a step", flush=True)
             self.busy_s, self.timed = 0.0, 0
         if t.sample is not None and (last or (loop.sample_every and step % loop.sample_every == 0)):
             written = t.sample()
@@ -337,14 +337,14 @@ def report_resumed(step: int, before: str | None, now: str) -> None:
         )
 
 
-def report_warmup(asked: int, total: int) -> None:
+def report_warmup(requested: int, total: int) -> None:
     """Prints to what a warm-up is shortened that is not shorter than the run."""
-    warmup = fitting_warmup(asked, total)
-    if warmup != asked:
+    warmup = fitting_warmup(requested, total)
+    if warmup != requested:
         print(
-            f"warmup_steps: the warm-up of {asked} steps is not shorter than the run of {total}; the rate "
-            f"would end at {min(1.0, total / asked):.0%} of its peak. It is shortened to {warmup}; give "
-            "--warmup-steps, or more --epochs.",
+            f"warmup_steps: the warm-up of {requested} steps is not shorter than the run of {total}; the "
+            f"rate would end at {min(1.0, total / requested):.0%} of its peak. It is shortened to {warmup}; "
+            "give --warmup-steps, or more --epochs.",
             file=sys.stderr,
             flush=True,
         )

@@ -28,7 +28,7 @@ def fetch_checkpoint(place: str) -> Path:
 
 
 def refuse_lost_folder(setting: str, place: str) -> None:
-    """Raises `ConfigError` for a path of a folder that does not exist: the hub would be asked for it, for
+    """Raises `ConfigError` for a path of a folder that does not exist: the hub would be queried for it, for
     minutes. Names there are NAME or OWNER/NAME."""
     path = Path(place).expanduser()
     if not path.exists() and (place.startswith(("/", ".", "~")) or place.count("/") > 1):

@@ -81,10 +81,10 @@ def restore(
 
 
 def refuse_changes(
-    saved: Mapping[str, Any], asked: Mapping[str, Any], may_change: Collection[str] = ()
+    saved: Mapping[str, Any], requested: Mapping[str, Any], may_change: Collection[str] = ()
 ) -> None:
     """Raises `CheckpointError` when settings differ: going on would silently be another training."""
-    changed = differences(saved, asked, may_change)
+    changed = differences(saved, requested, may_change)
     if changed:
         raise CheckpointError(
             f"The checkpoint was written with other settings: {changed}. Restore them, or write to another "

@@ -81,14 +81,14 @@ def _read_pickle(file: IO[bytes], shown: str, stand_ins: Mapping[str, type]) -> 
             warnings.simplefilter("ignore")
             return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load has no common class for damaged and foreign files.
-        said = str(error)
-        if name := re.search(r"(?:GLOBAL|global|class|function) ([\w.]+\.\w+)", said):
+        reason = str(error)
+        if name := re.search(r"(?:GLOBAL|global|class|function) ([\w.]+\.\w+)", reason):
             raise _unreadable(
                 shown,
                 f"it holds an object of {name[1]}, for which its code would have to run; only tensors and "
                 "plain values are read.",
             ) from None
-        if isinstance(error, EOFError) or "central directory" in said or "unexpected" in said.lower():
+        if isinstance(error, EOFError) or "central directory" in reason or "unexpected" in reason.lower():
             raise _unreadable(shown, "it is cut off or damaged; copy or download it again.") from None
         raise _unreadable(shown, f"it is no file of tensors ({type(error).__name__}).") from None
 

@@ -16,23 +16,23 @@ from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
 TORCH_MODELS = "tpulab_recipes.ddpm.data.torch_models"
 
 
-def place_encoders(asked: str, config: Config) -> bool:
+def place_encoders(device: str, config: Config) -> bool:
     """Has published encoders run on an accelerator, where there is one (`torch_models.choose_device`), and
     prints where. Returns whether it is needed for them."""
-    model, told = config.model, context_shapes(config.model.conditioning)
+    model, shapes = config.model, context_shapes(config.model.conditioning)
     names = [] if config.in_pixels else [model.vae_id]
-    names += [model.clip_model_id] * bool({"clip_emb", "clip_image_emb"} & set(told))
-    names += [model.t5_model_id] * ("t5_emb" in told)
+    names += [model.clip_model_id] * bool({"clip_emb", "clip_image_emb"} & set(shapes))
+    names += [model.t5_model_id] * ("t5_emb" in shapes)
     if set(names) <= {"small"}:
         return False
-    where, is_accelerator = call(f"{TORCH_MODELS}:choose_device", asked=asked)
+    where, is_accelerator = call(f"{TORCH_MODELS}:choose_device", requested=device)
     print(f"the encoders run on {where}", flush=True)
     return bool(is_accelerator)
 
 
 def text_states(captions: Sequence[str], key: str, config: Config) -> list[np.ndarray]:
     """Float32[token, width] of each caption for `clip_emb` or `t5_emb`, without padding; none of an empty
-    one, which tells the network nothing."""
+    one, which conditions nothing."""
     which = key.removesuffix("_emb")
     name = config.model.clip_model_id if which == "clip" else config.model.t5_model_id
     length, width = context_shapes(config.model.conditioning)[key]
@@ -81,13 +81,13 @@ def decode_images(latents: np.ndarray, config: Config) -> np.ndarray:
 
 
 def encode_rows(images: np.ndarray, captions: Sequence[str], config: Config) -> list[dict[str, np.ndarray]]:
-    """What is stored of each image and caption, as far as the network is told it."""
+    """What is stored of each image and caption, as far as the network takes it."""
     columns: dict[str, Sequence[np.ndarray]] = {"image": list(encode_images(images, config))}
-    told = context_shapes(config.model.conditioning)
+    shapes = context_shapes(config.model.conditioning)
     for key in ("clip_emb", "t5_emb"):
-        if key in told:
+        if key in shapes:
             columns[key] = text_states(captions, key, config)
-    if "clip_image_emb" in told:
+    if "clip_image_emb" in shapes:
         columns["clip_image_emb"] = call(
             f"{TORCH_MODELS}:image_embeddings",
             images=np.rint((images + 1) * 127.5).astype(np.uint8),

@@ -1,7 +1,7 @@
 """Encoded images on disk: one TFRecord `Example` for each, every array a bfloat16 `TensorProto`.
 
 Keys: `image` (latents), `clip_emb` and `t5_emb` (text states without the padding), `clip_image_emb`,
-`aesth_score`, `height`, `width`; `class`, a whole number (bfloat16 tells 256 of them apart); and `txt`, the
+`aesth_score`, `height`, `width`; `class`, a whole number (bfloat16 distinguishes 256 of them); and `txt`, the
 caption itself.
 """
 
@@ -61,7 +61,7 @@ def decode_record(data: bytes, config: Config, name: str) -> dict[str, np.ndarra
 class EncodingShards:
     """The encodings in a folder, numbered through all shards in the order of their names.
 
-    Opening it reads the reports of `encode`, which say where each record lies, and no record; of shards
+    Opening it reads the reports of `encode`, which give the place of each record, and no record; of shards
     without a report, the headers of all records.
     """
 

@@ -1,5 +1,5 @@
 """Batches for training. What step N reads depends on the seed, N and the number of hosts alone, so that a
-run that goes on reads exactly what it would have read.
+resumed run reads exactly what it would have read.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ShapesSource:
 
 @dataclass(frozen=True)
 class Examples:
-    """Records to look at while training goes on."""
+    """Records to read during training."""
 
     rows: Batch
     #: False: training reads them too.
@@ -174,7 +174,7 @@ class EncodingSource:
 def open_source(
     config: Config, folder: str | None, *, process: int | None = None, processes: int | None = None
 ) -> Source:
-    """The source that the configuration names: the part of this host, unless another is asked for."""
+    """The source that the configuration names: the part of this host by default."""
     if process is None or processes is None:
         import jax
 

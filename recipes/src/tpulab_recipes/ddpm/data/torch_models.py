@@ -25,7 +25,7 @@ _TEXTS, _IMAGES = 64, 8
 _device: Any = None
 
 
-def choose_device(asked: str) -> tuple[str, bool]:
+def choose_device(requested: str) -> tuple[str, bool]:
     """Where the encoders run from now on: `cpu`, `cuda`, `xla`, or `auto`, an accelerator where there is
     one. Returns it in words, and whether it is one. Raises `DataError` for one that is not there."""
     global _device
@@ -35,15 +35,15 @@ def choose_device(asked: str) -> tuple[str, bool]:
         cached.cache_clear()
     chips = count_chips()
     has_xla = importlib.util.find_spec("torch_xla") is not None
-    on_cuda = asked in ("auto", "cuda") and torch.cuda.is_available()
-    if asked == "cuda" and not on_cuda:
+    on_cuda = requested in ("auto", "cuda") and torch.cuda.is_available()
+    if requested == "cuda" and not on_cuda:
         raise DataError("PyTorch sees no CUDA device here; leave out --encode-on cuda.")
-    if asked == "xla" and not has_xla:
+    if requested == "xla" and not has_xla:
         raise DataError("This Python has no torch_xla; leave out --encode-on xla.")
     if on_cuda:
         _device = torch.device("cuda")
         return f"{torch.cuda.get_device_name()}, in bfloat16", True
-    if asked == "xla" or (asked == "auto" and chips and has_xla):
+    if requested == "xla" or (requested == "auto" and chips and has_xla):
         os.environ.pop("PJRT_DEVICE", None)  # That of the process in which chips are JAX's.
         try:
             backend: Any = make("torch_xla", "tpu" if chips else "cpu")
@@ -140,7 +140,7 @@ def _vae(name: str) -> Any:
 def text_states(captions: Sequence[str], which: str, name: str, length: int, width: int) -> list[np.ndarray]:
     """Float32[token, width] for each caption, without padding: CLIP's last but one layer, T5's last.
 
-    An empty caption has no states: the network is told nothing.
+    An empty caption has no states: it conditions nothing.
     """
     tokenizer, model = _text_encoder(which, name)
     longest = getattr(model.config, "max_position_embeddings", None)
@@ -151,16 +151,16 @@ def text_states(captions: Sequence[str], which: str, name: str, length: int, wid
         )
     if model.config.hidden_size != width:
         raise _wrong_width(name, "states", model.config.hidden_size, f"{which}_width", width)
-    asked = tokenizer(
+    tokens = tokenizer(
         list(captions), truncation=True, max_length=length, padding="max_length", return_tensors="pt"
     )
 
     def compute(*inputs: Any) -> Any:
-        found = model(**dict(zip(asked, inputs, strict=True)), output_hidden_states=which == "clip")
+        found = model(**dict(zip(tokens, inputs, strict=True)), output_hidden_states=which == "clip")
         return found.hidden_states[-2] if which == "clip" else found.last_hidden_state
 
-    states = _in_blocks(compute, _TEXTS, *asked.values())
-    counts = asked["attention_mask"].sum(dim=1).tolist()
+    states = _in_blocks(compute, _TEXTS, *tokens.values())
+    counts = tokens["attention_mask"].sum(dim=1).tolist()
     return [
         row[: count if caption else 0].numpy()
         for caption, row, count in zip(captions, states, counts, strict=True)

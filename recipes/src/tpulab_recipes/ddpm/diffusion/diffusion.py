@@ -15,7 +15,7 @@ from jax import Array
 
 from tpulab_recipes.ddpm.diffusion.schedules import alpha_sigma
 
-#: (z, log-SNR) to what the network says.
+#: (z, log-SNR) to the prediction of the network.
 Denoiser = Callable[[Array, Array], Array]
 
 
@@ -63,7 +63,7 @@ def interpret(output: Array, z: Array, logsnr: Array, mean_type: str, clip: bool
 
 
 def target(x: Array, eps: Array, logsnr: Array, mean_type: str) -> Array:
-    """What a network of this kind should say."""
+    """The target of a network with this parametrisation."""
     if mean_type == "v":
         return velocity(x, eps, logsnr)
     return {"eps": eps, "x": x}[mean_type]
@@ -85,7 +85,7 @@ def log_weight(logsnr: Array, kind: str) -> Array:
 
 
 def log_error_scale(logsnr: Array, mean_type: str) -> Array:
-    """Logarithm of (squared error in x) / (squared error in what the network says)."""
+    """Logarithm of (squared error in x) / (squared error in the prediction)."""
     return {"x": jnp.zeros_like(logsnr), "eps": -logsnr, "v": jax.nn.log_sigmoid(-logsnr)}[mean_type]
 
 

@@ -18,7 +18,7 @@ from tpulab_recipes.ddpm.diffusion.schedules import alpha_sigma
 def distillation_target(
     teacher: Denoiser, z: Array, start: Array, middle: Array, end: Array, mean_type: str, clip: bool = False
 ) -> Array:
-    """x for a student that goes from `start` to `end` at once; the log-SNRs rise. Where `end` is infinite it
+    """x for a student that steps from `start` to `end` at once; the log-SNRs rise. Where `end` is infinite it
     is the teacher's own last x."""
     first = interpret(teacher(z, start), z, start, mean_type, clip)
     z_middle = ddim_step(z, first, middle)

@@ -105,7 +105,7 @@ def sample_loop(
     clip: bool = False,
     known: Known | None = None,
 ) -> Array:
-    """x from noise z. The number of steps is data, not shape: changing it compiles nothing anew."""
+    """x from noise z. The number of steps is data, not shape: changing it recompiles nothing."""
 
     def step(index: Array, z: Array) -> Array:
         here, there = levels.logsnr[index], levels.logsnr[index + 1]

@@ -31,7 +31,7 @@ def encode_text(prompts, length, width):
 
 
 class NotInTheExport(ValueError):
-    """What was asked needs an encoder or a decoder that the export does not hold. The message says what to
+    """The call needs an encoder or a decoder that the export does not hold. The message says what to
     give or to ask for instead."""
 
     code = "not_in_the_export"
@@ -101,16 +101,18 @@ class TpulabPipeline(DiffusionPipeline):
             raise ValueError(f"output_type={output_type!r} must be pil, np, pt or latent")
         config, device = self.unet.config, self.unet.device
         prompts = [prompt] if isinstance(prompt, str) else list(prompt or [""])
-        told = context if context is not None else self.tell(prompts, aesth_score)
+        conditions = context if context is not None else self.conditions_for(prompts, aesth_score)
         if output_type != "latent":
             self.check_decoder()
-        untold = None
+        unconditional = None
         if negative_prompt is not None:
             negative = [negative_prompt] if isinstance(negative_prompt, str) else list(negative_prompt)
             if len(negative) not in (1, len(prompts)):
                 raise ValueError(f"negative_prompt has {len(negative)} texts, and prompt {len(prompts)}")
-            untold = self.tell(negative * (len(prompts) // len(negative)), aesth_score)
-            untold |= {name: torch.zeros_like(untold[name]) for name in config.conditioning["scalars"]}
+            unconditional = self.conditions_for(negative * (len(prompts) // len(negative)), aesth_score)
+            unconditional |= {
+                name: torch.zeros_like(unconditional[name]) for name in config.conditioning["scalars"]
+            }
 
         def placed(values):
             return {
@@ -118,26 +120,26 @@ class TpulabPipeline(DiffusionPipeline):
                 for name, value in values.items()
             }
 
-        told = placed(told)
-        rows = [latents] if latents is not None else list(told.values())
+        conditions = placed(conditions)
+        rows = [latents] if latents is not None else list(conditions.values())
         count = len(rows[0]) if rows else len(prompts) * num_images_per_prompt
         size = config.sample_size
         if latents is None:
             latents = randn_tensor((count, config.in_channels, size, size), generator, device)
         latents = latents.to(device)
-        untold = (
-            {name: torch.zeros_like(value) for name, value in told.items()}
-            if untold is None
-            else placed(untold)
+        unconditional = (
+            {name: torch.zeros_like(value) for name, value in conditions.items()}
+            if unconditional is None
+            else placed(unconditional)
         )
-        if "class" in told:
-            untold["class"] = torch.full_like(told["class"], config.conditioning["num_classes"])
-        for both in (told, untold):
+        if "class" in conditions:
+            unconditional["class"] = torch.full_like(conditions["class"], config.conditioning["num_classes"])
+        for both in (conditions, unconditional):
             if config.conditioning["inpainting"] and "mask" not in both:
                 both["mask"] = torch.ones(count, 1, size, size, device=device)
                 both["known"] = torch.zeros_like(latents)
-        if "mask" in told:
-            untold |= {"mask": told["mask"], "known": told["known"]}
+        if "mask" in conditions:
+            unconditional |= {"mask": conditions["mask"], "known": conditions["known"]}
         # Noise levels stay numbers of the host, which needs them for every step.
         self.scheduler.set_timesteps(num_inference_steps)
         z = latents * getattr(self.scheduler, "init_noise_sigma", 1.0)
@@ -145,9 +147,9 @@ class TpulabPipeline(DiffusionPipeline):
             shown = self.scheduler.scale_model_input(z, timestep)
             alpha = self.scheduler.alphas_cumprod[int(timestep)].double()
             logsnr = torch.log(alpha / (1 - alpha)).float().expand(count).to(device)
-            output = self.unet(shown, logsnr, told)
-            if guidance_scale != 1.0 and told:
-                free = self.unet(shown, logsnr, untold)
+            output = self.unet(shown, logsnr, conditions)
+            if guidance_scale != 1.0 and conditions:
+                free = self.unet(shown, logsnr, unconditional)
                 output = free + guidance_scale * (output - free)
             z = self.scheduler.step(output, timestep, z, **self.step_options(generator)).prev_sample
         if output_type == "latent":
@@ -186,27 +188,27 @@ class TpulabPipeline(DiffusionPipeline):
         (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
 
     @torch.no_grad()
-    def tell(self, prompts, aesth_score):
-        """What the network is told for these prompts. An empty one tells it nothing, whatever the encoder."""
+    def conditions_for(self, prompts, aesth_score):
+        """The conditions of these prompts, by name. An empty prompt conditions nothing."""
         conditioning = self.unet.config.conditioning
         self.check_prompts(prompts)
-        count, told = len(prompts), {}
+        count, conditions = len(prompts), {}
         for which in ("clip", "t5"):
             length, width = conditioning[f"{which}_length"], conditioning[f"{which}_width"]
             if not width:
                 continue
             if any(prompts) and (self.config.encoders or {}).get(which) != "small":
-                told[f"{which}_emb"] = self.states(which, prompts, length)
+                conditions[f"{which}_emb"] = self.states(which, prompts, length)
             else:
-                told[f"{which}_emb"] = encode_text(prompts, length, width)
+                conditions[f"{which}_emb"] = encode_text(prompts, length, width)
         if conditioning["clip_image_width"]:
-            told["clip_image_emb"] = torch.zeros(count, conditioning["clip_image_width"])
+            conditions["clip_image_emb"] = torch.zeros(count, conditioning["clip_image_width"])
         for name in conditioning["scalars"]:
             value = aesth_score if name == "aesth_score" else self.config.image_size
-            told[name] = torch.full((count,), float(value))
+            conditions[name] = torch.full((count,), float(value))
         if conditioning["num_classes"]:
-            told["class"] = torch.full((count,), conditioning["num_classes"])
-        return told
+            conditions["class"] = torch.full((count,), conditioning["num_classes"])
+        return conditions
 
     def states(self, which, prompts, length):
         """Text states [prompt, length, width]: CLIP's last but one layer, T5's last, zeros for padding."""
@@ -215,16 +217,16 @@ class TpulabPipeline(DiffusionPipeline):
             if which == "clip"
             else (self.text_encoder_2, self.tokenizer_2)
         )
-        asked = tokenizer(
+        tokens = tokenizer(
             prompts, truncation=True, max_length=length, padding="max_length", return_tensors="pt"
         ).to(model.device)
-        found = model(**asked, output_hidden_states=which == "clip")
+        found = model(**tokens, output_hidden_states=which == "clip")
         states = found.hidden_states[-2] if which == "clip" else found.last_hidden_state
         spoken = torch.tensor([bool(prompt) for prompt in prompts], device=model.device)
-        return states.float() * (asked["attention_mask"] * spoken[:, None])[..., None]
+        return states.float() * (tokens["attention_mask"] * spoken[:, None])[..., None]
 
     def check_prompts(self, prompts):
-        """Raises `NotInTheExport` for words that nothing in this folder can tell the network."""
+        """Raises `NotInTheExport` for prompts that nothing in this folder can encode."""
         if not any(prompts):
             return
         conditioning, encoders = self.unet.config.conditioning, self.config.encoders or {}
@@ -245,7 +247,7 @@ class TpulabPipeline(DiffusionPipeline):
             arrays.append(f"clip_image_emb [image, {conditioning['clip_image_width']}], zeros for no image")
         arrays += [f"{name} [image]" for name in conditioning["scalars"]]
         raise NotInTheExport(
-            f"prompt={prompts!r} cannot be told: the export holds no text encoder; export it again with "
+            f"prompt={prompts!r} cannot be encoded: the export holds no text encoder; export it again with "
             f"--with-encoders. Or give context={{…}} instead: {'; '.join(arrays)}."
         )
 

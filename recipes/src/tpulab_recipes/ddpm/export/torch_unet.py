@@ -33,7 +33,7 @@ def position_map(width, size, device):
     return torch.cat([columns, rows])[None]
 
 
-# Blocks are told apart by an attribute: diffusers executes this module again for each export that it loads,
+# An attribute distinguishes blocks: diffusers executes this module again for each export that it loads,
 # and an `isinstance` in an earlier network would then ask for the classes of the later one.
 class StridedConv(nn.Conv2d):
     """Stride 2 with the padding that XLA calls SAME: one row and column at the far ends."""
@@ -129,7 +129,7 @@ class Stage(nn.Module):
 
 
 class Context(nn.Module):
-    """What the network is told, as one sequence."""
+    """The conditions of the network, as one sequence."""
 
     def __init__(self, conditioning, args):
         super().__init__()
@@ -161,9 +161,9 @@ class Context(nn.Module):
             elif name == "clip_image_emb":
                 pieces.append(into(value)[:, None])
             else:
-                told = (value != 0)[:, None, None]
+                given = (value != 0)[:, None, None]
                 pieces.append(
-                    torch.where(told, into(sinusoids(self.scaled(name, value), width))[:, None], 0.0)
+                    torch.where(given, into(sinusoids(self.scaled(name, value), width))[:, None], 0.0)
                 )
         if self.classes is not None:
             pieces.append(self.classes(context["class"].long())[:, None])
@@ -225,7 +225,7 @@ class UNet(ModelMixin, ConfigMixin):
     def forward(self, z, logsnr, context):
         args = self.args
         emb = self.embed_noise_level(logsnr)
-        told = self.context(context, len(z))
+        tokens = self.context(context, len(z))
         if self.config.conditioning["inpainting"]:
             mask = context["mask"]
             z = torch.cat([z, context["known"] * (1 - mask), mask], dim=1)
@@ -234,23 +234,23 @@ class UNet(ModelMixin, ConfigMixin):
             h = h + position_map(args.ch, z.shape[-1], z.device)
         handed = [h]
         for block in self.downs:
-            h = self.through(block, h, emb, told)
+            h = self.through(block, h, emb, tokens)
             handed.append(h)
-        h = self.middle2(self.middle_attention(self.middle1(h, emb), told), emb)
+        h = self.middle2(self.middle_attention(self.middle1(h, emb), tokens), emb)
         for block in self.ups:
             role = getattr(block, "role", "convolution")
             if role == "stage":
                 h = torch.cat([h, handed.pop()], dim=1)
             elif role == "convolution":
                 h = F.interpolate(h, scale_factor=2.0)
-            h = self.through(block, h, emb, told)
+            h = self.through(block, h, emb, tokens)
         return self.conv_out(quick_gelu(self.norm_out(h)))[:, : args.out_ch]
 
     @staticmethod
-    def through(block, h, emb, told):
+    def through(block, h, emb, tokens):
         role = getattr(block, "role", "convolution")
         if role == "stage":
-            return block(h, emb, told)
+            return block(h, emb, tokens)
         return block(h, emb) if role == "resnet" else block(h)
 
     def embed_noise_level(self, logsnr):

@@ -1,4 +1,4 @@
-"""The network: a UNet with attention to what it is told."""
+"""The network: a UNet with attention to its conditions."""
 
 from tpulab_recipes.ddpm.model.network import Network, count_parameters
 from tpulab_recipes.ddpm.model.unet import UNet

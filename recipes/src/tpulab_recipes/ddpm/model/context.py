@@ -1,4 +1,4 @@
-"""What the network is told, as one sequence: a learned token, text states, an image embedding, scalars, a
+"""The network's conditions, as one sequence: a learned token, text states, an image embedding, scalars, a
 class.
 
 Dropped conditioning is all zeros (a class: the number of classes), which is also what guidance calls
@@ -22,11 +22,11 @@ SIDE_SCALE = 1024.0
 
 
 def unconditional(context: Mapping[str, Array], conditioning: Conditioning) -> dict[str, Array]:
-    """The same batch, told nothing. A mask and what it leaves stay: they are the task, not a wish."""
-    told = context_shapes(conditioning)
+    """The same batch without conditions. A mask and the pixels outside it stay: they are the task."""
+    shapes = context_shapes(conditioning)
     return {
         name: value
-        if name not in told
+        if name not in shapes
         else jnp.full_like(value, conditioning.num_classes)
         if name == "class"
         else jnp.zeros_like(value)
@@ -39,16 +39,16 @@ def drop_conditioning(
 ) -> dict[str, Array]:
     """Leaves out each kind of conditioning for a share of the images.
 
-    Text states of both encoders and the image embedding share one draw, as in the origin: the image is told
-    to those at the border of the text's share, to half of them beside the text and to half of them alone. So
+    Text states of both encoders and the image embedding share one draw, as in jax-ddpm: the image conditions
+    those at the border of the text's share, to half of them beside the text and half of them alone. So
     text alone, image alone and nothing at all are each common enough to be learned; with draws of their own
     an image would hardly ever come alone.
     """
     nothing = unconditional(context, conditioning)
-    told = context_shapes(conditioning)
+    shapes = context_shapes(conditioning)
     kept: dict[str, Array] = {}
     for name, value in context.items():
-        if name not in told:
+        if name not in shapes:
             kept[name] = value
             continue
         draw, low, high = _share(name, conditioning)
@@ -116,9 +116,9 @@ class ContextSequence(nnx.Module):
             elif name == "clip_image_emb":
                 pieces.append(into(value)[:, None])
             else:
-                told = (value != 0)[:, None, None]
+                given = (value != 0)[:, None, None]
                 waves = sinusoids(self.scaled(name, value), self.null_token.features)
-                pieces.append(jnp.where(told, into(waves)[:, None], 0.0))
+                pieces.append(jnp.where(given, into(waves)[:, None], 0.0))
         if self.classes is not None:
             pieces.append(self.classes(context["class"].astype(jnp.int32))[:, None])
         return jnp.concatenate(pieces, axis=1)

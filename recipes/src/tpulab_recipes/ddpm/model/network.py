@@ -55,7 +55,7 @@ class Network:
     def apply(
         self, params: Params, z: Array, logsnr: Array, context: Mapping[str, Array], key: Array | None = None
     ) -> Array:
-        """What the network says. `key` switches dropout on."""
+        """The prediction of the network. `key` switches dropout on."""
         state = jax.tree.map(lambda leaf: leaf, self._state)
         nnx.replace_by_pure_dict(state, params)
         output: Array = nnx.merge(self._graph, state)(z, logsnr, context, key)

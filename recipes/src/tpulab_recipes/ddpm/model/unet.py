@@ -110,7 +110,7 @@ class UNet(nnx.Module):
     ) -> Array:
         """Float[batch, height, width, out_ch]. `key` switches dropout on."""
         emb = self.embed_noise_level(logsnr).astype(self.args.dtype)
-        told = self.context(context, z.shape[0]).astype(self.args.dtype)
+        tokens = self.context(context, z.shape[0]).astype(self.args.dtype)
         if self.inpainting:
             mask = context["mask"]
             z = jnp.concatenate([z, context["known"] * (1 - mask), mask], axis=-1)
@@ -126,16 +126,16 @@ class UNet(nnx.Module):
         handed = [h]
         for block in self.downs:
             if isinstance(block, Stage):
-                h = block(h, emb, told, next_key())
+                h = block(h, emb, tokens, next_key())
             else:
                 h = block(h, emb, next_key()) if isinstance(block, ResnetBlock) else block(h)
             handed.append(h)
         h = self.middle1(h, emb, next_key())
-        h = self.middle_attention(h, told)
+        h = self.middle_attention(h, tokens)
         h = self.middle2(h, emb, next_key())
         for block in self.ups:
             if isinstance(block, Stage):
-                h = block(jnp.concatenate([h, handed.pop()], axis=-1), emb, told, next_key())
+                h = block(jnp.concatenate([h, handed.pop()], axis=-1), emb, tokens, next_key())
             else:
                 h = block(h, emb, next_key()) if isinstance(block, ResnetBlock) else block(upsample(h))
         h = quick_gelu(self.norm_out(h.astype(jnp.float32)))

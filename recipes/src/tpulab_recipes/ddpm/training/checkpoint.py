@@ -1,6 +1,6 @@
 """Checkpoints of whole arrays, by orbax: what eight devices saved loads on one, or on sixteen.
 
-orbax renames a checkpoint into place when it is complete, so a run that is killed while saving goes on from
+orbax renames a checkpoint into place when it is complete, so a run that is killed while saving continues from
 the one before. So does a run whose newest checkpoint was damaged later: it is passed over by name.
 """
 
@@ -121,7 +121,7 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
             self._manager.wait_until_finished()
 
     def about(self, step: int | None = None) -> dict[str, Any]:
-        """What the checkpoint says of itself: `config`, and what was given to `save`."""
+        """Metadata of the checkpoint: `config`, and what was given to `save`."""
         step = self._step(step)
         with self._reading(step):
             restored = self._manager.restore(step, args=ocp.args.Composite(**{ABOUT: ocp.args.JsonRestore()}))
@@ -152,12 +152,12 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
                 f"{data_words(data)}. Name the folder with the same records, train into another folder, or "
                 f"accept the change with --accept-changed {DATA}."
             )
-        saved, asked = flat(about["config"]), flat(to_dict(config))
-        for settings, hosts in ((saved, about.get("hosts", 1)), (asked, jax.process_count())):
+        saved, requested = flat(about["config"]), flat(to_dict(config))
+        for settings, hosts in ((saved, about.get("hosts", 1)), (requested, jax.process_count())):
             # More hosts with fewer images each read the same batches.
             settings["train.batch_size"] *= hosts
-        free = {key for key in saved | asked if key.startswith(may_change)}
-        if changed := differences(saved, asked, free | {*accepted}):
+        free = {key for key in saved | requested if key.startswith(may_change)}
+        if changed := differences(saved, requested, free | {*accepted}):
             raise CheckpointError(
                 f"The checkpoint {self.url}/{step} was trained with other settings: {changed}. "
                 "Restore them, train into another folder, or accept the change with --accept-changed KEY."
@@ -194,12 +194,12 @@ class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
     def _refuse_another_network(self, step: int, wanted: dict[str, Any]) -> None:
         """Compares shapes before any array is read: orbax finds out halfway, while others are being read."""
         saved = _shapes_by_name(self._manager.item_metadata(step)[STATE].tree)
-        asked = _shapes_by_name(wanted)
-        names = sorted(saved.keys() | asked.keys())
-        differing = [name for name in names if saved.get(name) != asked.get(name)]
+        expected = _shapes_by_name(wanted)
+        names = sorted(saved.keys() | expected.keys())
+        differing = [name for name in names if saved.get(name) != expected.get(name)]
         if differing:
             name = differing[0]
-            has, wants = (str(shapes.get(name, "absent")) for shapes in (saved, asked))
+            has, wants = (str(shapes.get(name, "absent")) for shapes in (saved, expected))
             raise CheckpointError(
                 f"The checkpoint {self.url}/{step} does not fit the configuration: {name} is {has} there and "
                 f"{wants} in the configured network"

@@ -75,13 +75,13 @@ class Distiller:
         steps: int | None = None,
         rounds_done: int = 0,
     ) -> None:
-        """`rounds_done`: halvings that `teacher` has behind it, when a distillation goes on. Raises
-        `ConfigError` for networks that say the noise."""
+        """`rounds_done`: halvings that `teacher` has behind it, when a distillation is resumed. Raises
+        `ConfigError` for networks that predict the noise."""
         if config.model.mean_type == "eps":
             raise ConfigError(
                 "model.mean_type",
-                "networks that say the noise (eps) cannot be distilled: at the first levels nearly all is "
-                "noise, and what they say of the image is its error times a thousand and more. Train the "
+                "networks that predict the noise (eps) cannot be distilled: at the first levels nearly all "
+                "is noise, and their estimate of the image is its error times a thousand and more. Train the "
                 "teacher with model.mean_type=v.",
             )
         distill = config.distill
@@ -105,8 +105,8 @@ class Distiller:
         self.rounds: list[Round] = []
         self._rounds_before = rounds_done
         self._place = state_sharding(self.mesh, self.network.shapes)
-        told = self._place, replicated(self.mesh), replicated(self.mesh)
-        self._step = compile_step(self.network, self.mesh, distillation_loss(self.network, self.mesh), told)
+        places = self._place, replicated(self.mesh), replicated(self.mesh)
+        self._step = compile_step(self.network, self.mesh, distillation_loss(self.network, self.mesh), places)
 
     def halve(
         self,
@@ -165,7 +165,7 @@ class Distiller:
 
 
 def distillation_loss(network: Network, mesh: Mesh) -> LossFunction:
-    """The loss of a round. It is told the teacher, the teacher's noise levels, and the scale of its
+    """The loss of a round. Its arguments are the teacher, the teacher's noise levels, and the scale of its
     guidance."""
     config = network.config
     model, conditioning = config.model, config.model.conditioning
@@ -186,19 +186,19 @@ def distillation_loss(network: Network, mesh: Mesh) -> LossFunction:
         copy = gathered(network.compute_copy(teacher), mesh)
 
         def teach(z: Array, logsnr: Array) -> Array:
-            told = network.apply(copy, z, logsnr, context)
+            conditional = network.apply(copy, z, logsnr, context)
             # A scale of 1 is the plain conditional network: its other half need not be run.
             return jax.lax.cond(
                 scale == 1.0,
-                lambda: told,
-                lambda: guided(told, network.apply(copy, z, logsnr, nothing), scale),
+                lambda: conditional,
+                lambda: guided(conditional, network.apply(copy, z, logsnr, nothing), scale),
             )
 
         goal = jax.lax.stop_gradient(
             distillation_target(teach, z, start, middle, end, model.mean_type, model.eval_clip_denoised)
         )
-        said = interpret(network.apply(params, z, start, context), z, start, model.mean_type)
+        estimate = interpret(network.apply(params, z, start, context), z, start, model.mean_type)
         # The teacher's x, seen through the network's own kind, keeps the error finite at every noise level.
-        return weighted_error(said.x, goal, start, "x", config.distill.mean_loss_weight_type).mean()
+        return weighted_error(estimate.x, goal, start, "x", config.distill.mean_loss_weight_type).mean()
 
     return loss

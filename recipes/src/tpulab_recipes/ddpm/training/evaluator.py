@@ -26,7 +26,7 @@ class Evaluation:
 
     images: np.ndarray  # Float32[image, height, width, 3]
     captions: list[str]
-    #: `frechet`, and for shapes `caption_accuracy`, the share of images that show what they were asked for.
+    #: `frechet`, and for shapes `caption_accuracy`, the share of images that show what their caption says.
     figures: dict[str, float]
 
 

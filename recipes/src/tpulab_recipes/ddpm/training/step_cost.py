@@ -69,7 +69,7 @@ def plan_step_memory(config: Config, chips: int) -> MemoryPlan:
     state, copy = state_shapes(network), _compute_shapes(network)
     rows = batch_shapes(config, max(1, config.train.batch_size // chips))
     loss = diffusion_loss(network)
-    whole = plan_jax_memory(lambda params, told: loss(params, *told), copy, (), (rows, _key()))
+    whole = plan_jax_memory(lambda params, args: loss(params, *args), copy, (), (rows, _key()))
     masters = sliced_bytes((state.params, state.ema), chips)
     return replace(
         whole, parameters=masters + whole.parameters, optimizer=sliced_bytes(state.opt_state, chips)

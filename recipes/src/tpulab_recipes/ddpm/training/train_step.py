@@ -38,9 +38,9 @@ class TrainState(NamedTuple):
     skipped_in_a_row: Array  # Int[]
 
 
-#: (compute-type parameters, batch, key, and what the loss is told besides) to the loss of one step, Float[].
+#: (compute-type parameters, batch, key, and further arguments of the loss) to the loss of one step, Float[].
 LossFunction = Callable[..., Array]
-#: (state, batch, hyperparameters, what the loss is told besides) to the next state and the step's figures.
+#: (state, batch, hyperparameters, further arguments of the loss) to the next state and the step's figures.
 TrainStep = Callable[..., tuple[TrainState, dict[str, Array]]]
 
 
@@ -74,7 +74,7 @@ def make_initial_state(network: Network, mesh: Mesh, seed: int) -> TrainState:
 
 
 def diffusion_loss(network: Network) -> LossFunction:
-    """The loss of a configuration: noise is added, the network says what it was, errors are weighted."""
+    """The loss of a configuration: noise is added, the network predicts it, errors are weighted."""
     config = network.config
     model, conditioning = config.model, config.model.conditioning
     schedule = schedule_from(model.train_alpha_schedule, model.train_num_steps, model.tmin)
@@ -107,12 +107,12 @@ def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None
     seed = config.seed
 
     def step(
-        state: TrainState, batch: Mapping[str, Array], hyper: Mapping[str, Array], *told: Any
+        state: TrainState, batch: Mapping[str, Array], hyper: Mapping[str, Array], *extra: Any
     ) -> tuple[TrainState, dict[str, Array]]:
         key = jax.random.fold_in(jax.random.key(seed), state.step)
 
         def loss_of(params: Any) -> Array:
-            return loss(gathered(network.compute_copy(params), mesh), batch, key, *told)
+            return loss(gathered(network.compute_copy(params), mesh), batch, key, *extra)
 
         value, gradient = jax.value_and_grad(loss_of)(state.params)
         gradient, norm = clip_gradient(gradient, config.train.grad_clip)
@@ -148,15 +148,15 @@ def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None
 
 
 def compile_step(
-    network: Network, mesh: Mesh, loss: LossFunction | None = None, told: tuple[Any, ...] = ()
+    network: Network, mesh: Mesh, loss: LossFunction | None = None, extra: tuple[Any, ...] = ()
 ) -> Any:
-    """The step as one program over the mesh; the old state is given up. `told` is where that lies which the
-    loss is told besides. Raises `ConfigError` where a batch does not divide among the devices of a host."""
+    """The step as one program over the mesh; the old state is given up. `extra`: the shardings of further
+    arguments of the loss. Raises `ConfigError` where a batch does not divide among the devices of a host."""
     batch_size, per_host = network.config.train.batch_size, mesh.shape["shard"]
     if batch_size % per_host:
         raise ConfigError(
             "train.batch_size", f"{batch_size} images do not divide among the {per_host} devices of a host."
         )
     step = step_function(network, mesh, loss)
-    more = (replicated(mesh), *told)
+    more = (replicated(mesh), *extra)
     return runtime.use("jax").compile(step, state=state_shapes(network), mesh=mesh, more=more)  # type: ignore[call-arg]

@@ -63,7 +63,7 @@ class Figures:
 
 
 class Trainer(AbstractContextManager["Trainer"]):
-    """One training. `state` is what it has come to; `train` goes on from there."""
+    """One training. `state` is its current state, from which `train` continues."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Trainer(AbstractContextManager["Trainer"]):
         #: Guidance scale of the evaluator's samples.
         self.guidance = 2.0
         self._is_main = jax.process_index() == 0
-        self._told: dict[str, np.ndarray] = {}
+        self._agreed_controls: dict[str, np.ndarray] = {}
 
     @property
     def step(self) -> int:
@@ -158,7 +158,7 @@ class Trainer(AbstractContextManager["Trainer"]):
         """Samples and figures of the averaged weights, now."""
         if self.evaluate is None:
             return
-        # Each host samples by itself, and the same: what lies on all of them none could look at.
+        # Each host samples by itself, and the same: no host could read an array that lies on all of them.
         found = self.evaluate(state_of_this_host(self.state.ema), guidance=self.guidance)
         wait_for_all("samples made")
         step = self.step
@@ -188,14 +188,14 @@ class Trainer(AbstractContextManager["Trainer"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _agreed(self, number: int, asked: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What the page of the first host asks for. The others are told once in an interval of the log: at
+    def _agreed(self, number: int, controls: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The controls that the first host's page requests. The others receive them once per log interval: at
         every step they would have to wait for each other."""
         if jax.process_count() == 1:
-            return asked
-        if not self._told or number % self.config.train.log_loss_every_steps == 0:
-            self._told = jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(asked))
-        return dict(self._told)
+            return controls
+        if not self._agreed_controls or number % self.config.train.log_loss_every_steps == 0:
+            self._agreed_controls = jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(controls))
+        return dict(self._agreed_controls)
 
     def _keep(self, number: int, last: bool) -> None:
         for place, folder in enumerate(self.folders):
@@ -226,8 +226,8 @@ class Trainer(AbstractContextManager["Trainer"]):
             self._on_log(figures)
         if values["skipped_in_a_row"].max() >= MAX_SKIPPED:
             raise TrainingDiverged(
-                f"The gradient was not finite for {MAX_SKIPPED} steps in a row (step {number}); go on from "
-                "an earlier checkpoint with a smaller train.max_learning_rate or train.grad_clip."
+                f"The gradient was not finite for {MAX_SKIPPED} steps in a row (step {number}); continue "
+                "from an earlier checkpoint with a smaller train.max_learning_rate or train.grad_clip."
             )
         # Evaluation and checkpoints are not part of the next interval's speed.
         return time.perf_counter()
