@@ -192,7 +192,7 @@ def test_two_graphs_without_a_break_serve_all_calls_of_torch_compile(
         ({"max_tokens": 5000}, None, "max_tokens: 5000 is not"),
         ({"text_length": 10}, None, "text 0 has 26 bytes; 1 to 10 are possible"),
         ({}, [np.zeros((60, 9), np.int64)], "prompt 0 has 60 frames"),
-        ({}, [None, None], "2 prompts do not go with 1 texts"),
+        ({}, [None, None], "2 prompts do not match 1 texts"),
     ],
 )
 def test_what_does_not_fit_is_one_clear_sentence(

@@ -316,11 +316,11 @@ class KokoroModel(nn.Module):
         for block in self.decoder:
             x, weights = self._layer(block, x, memory, bias)
         x = self.decoder_norm(x)
-        mel = self.mel_out(x)
+        coarse = self.mel_out(x)
         valid = _mask(mel_lengths, frames)
-        better = mel if self.postnet is None else self.postnet(mel, valid)
+        better = coarse if self.postnet is None else self.postnet(coarse, valid)
         assert weights is not None
-        return Spoken(mel, better, self.stop_out(x)[..., 0], self.log_durations(encoded), weights)
+        return Spoken(coarse, better, self.stop_out(x)[..., 0], self.log_durations(encoded), weights)
 
     def _layer(self, block: nn.Module, *args: torch.Tensor) -> Any:
         again = self.recompute if torch.is_grad_enabled() else None

@@ -207,8 +207,8 @@ class Trainer:
         with self.backend.precision("float32"), full_precision(y_hat):
             spec = slice_segments(batch["spec"], starts, frames)
             wanted = self.mel.mel(spec).clamp(min=1e-5).log()
-            generated = self.mel(y_hat[:, 0].float())
-            mel = (wanted - generated).abs().mean() * self.weights[0]
+            generated_mel = self.mel(y_hat[:, 0].float())
+            mel = (wanted - generated_mel).abs().mean() * self.weights[0]
             kl = kl_loss(z_p, logs_q, m_p, logs_p, mask, self.backend.mean_over_processes) * self.weights[1]
             features = feature_loss(maps_real, maps_generated)
             total = generator_loss(generated) + features + mel + commit + kl
