@@ -18,7 +18,8 @@ Runs the notebooks (all, or those that are named, such as 07-gpt-sovits) through
 their outputs in their files: figures and printed lines, no widgets, counts or warnings. All take about ten minutes on
 two cores.
 
-Needs what npm test sets up; the notebooks in PyTorch need the environment torch-xla besides.`;
+Needs what npm test sets up; the notebooks in PyTorch need the environment torch-xla besides. Notebook 04 takes its
+encoder from the package that npm run test:real installs, or else from the Hugging Face hub.`;
 
 await main(async signal => {
   const { values, positionals } = parseArgs({

@@ -16,7 +16,8 @@ const HELP = `npm run test:remote-notebooks [-- NOTEBOOK…]
 Connects a bare stand-in for a TPU VM, once for each kernel environment, and runs the notebooks on it (all, or those
 named, such as 00-getting-started.ipynb). Prints the time of each.
 
-Needs the setup of npm test, Linux, root, and the package index. The PyTorch notebooks download about 8 GB.`;
+Needs the setup of npm test, Linux, root, and the package index; notebook 04 also the Hugging Face hub. The PyTorch
+notebooks download about 8 GB.`;
 
 const LIMIT_MS = 3 * 60 * 60_000;
 

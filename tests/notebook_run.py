@@ -90,7 +90,7 @@ def run_notebook(
 async def _through_bridge(notebook: Any, folder: Path, cell_deadline_s: float) -> bool:
     """Whether it ran to its end; not when it was interrupted."""
     state, work = folder / "state", folder / "work"
-    state.mkdir(mode=0o700, exist_ok=True)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     work.mkdir(exist_ok=True)
     bridge = BridgeProcess(state, work)
     interrupted = asyncio.Event()

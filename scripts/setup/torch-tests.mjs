@@ -9,7 +9,8 @@ import path from 'node:path';
 import { checkout } from './checkout.mjs';
 import { fingerprint } from './fingerprint.mjs';
 import { torchTpuEnvironment, torchXlaEnvironment } from './kernel-environment.mjs';
-import { lockOf, makePythonEnvironment, pythonIn } from './python-environment.mjs';
+import { lockOf, makePythonEnvironment, pythonIn, UV_ENV } from './python-environment.mjs';
+import { runOrExplain } from './run-command.mjs';
 
 export const torchPythons = Object.freeze({
   torchXla: pythonIn(path.join(checkout.testEnvs, 'torch')),
@@ -25,10 +26,12 @@ export const torchPythons = Object.freeze({
  */
 function testsIn(name, seen, own = 'test-torch') {
   const place = path.join(checkout.testEnvs, name);
+  const weights = path.join(checkout.definitions, own, 'weights.lock');
+  const locks = [lockOf(own), ...(existsSync(weights) ? [weights] : [])];
   return {
     id: `test-${name}`,
     title: `Python for tests in ${seen}`,
-    fingerprint: () => fingerprint({ files: [lockOf(own)], texts: [checkout.root, seen] }),
+    fingerprint: () => fingerprint({ files: locks, texts: [checkout.root, seen] }),
     isThere: async () => existsSync(pythonIn(place)),
     make: context =>
       makePythonEnvironment(
@@ -40,6 +43,18 @@ function testsIn(name, seen, own = 'test-torch') {
             const link = path.join(await sitePackages(building), `${seen}.pth`);
             // Not the path alone: `addsitedir` also reads the path files there, which lead to the agent and the recipes.
             await writeFile(link, `import site; site.addsitedir(${JSON.stringify(packages)})\n`);
+            if (!locks.includes(weights)) return;
+            const alone = ['--python', pythonIn(building), '--require-hashes', '--no-deps', '-r', weights];
+            await runOrExplain(
+              `installing the weights of ${name}`,
+              checkout.uv,
+              ['pip', 'install', ...alone],
+              {
+                signal: context.signal,
+                env: UV_ENV,
+                timeoutMs: 600_000
+              }
+            );
           }
         },
         context

@@ -34,9 +34,6 @@ WHOLE = os.environ.get("TPULAB_WHOLE_LESSONS") == "1"
 #: `npm run test:torch`: also what only torch_xla needs, and takes long (docs/decisions/0022).
 WHOLE_TORCH = os.environ.get("TPULAB_WHOLE_TORCH") == "1"
 
-#: For `before`: the voices run on plain PyTorch, which compiles nothing, unless torch_xla is what is tested.
-WITHOUT_XLA = "" if WHOLE_TORCH or WHOLE else 'import os\nos.environ["TPULAB_BACKEND"] = "cpu"\n'
-
 Execute = Callable[..., Executed]
 
 COUNT_COMPILATIONS = (PROBES / "compilations_of_steps.py").read_text()

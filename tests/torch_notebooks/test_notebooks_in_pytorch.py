@@ -222,6 +222,12 @@ class TestProfiling:
         assert lesson.values["advised"] == ["sync-each-step"]
 
 
+#: Settings of notebook 04 that need no network.
+SMALL: dict[str, object] = {"model_name": "", "epochs": 2, "learning_rate": 2e-3}
+#: Batches of 32 of 1,800 sentences.
+IN_EPOCH = 56
+
+
 class TestFineTune:
     @pytest.fixture(scope="class")
     @classmethod
@@ -246,22 +252,25 @@ class TestFineTune:
             "accelerated": "[accelerated.losses[0], accelerated.losses[-1], accelerated.device_kind]",
             "accelerated_steps": "[len(accelerated.losses), accelerate_run.step_index]",
         }
-        return execute("04-bert-fine-tune.ipynb", ask, COMPILE_LESS, checkpoints=checkpoints)
+        # From random weights, which need no download; `npm run test:real` trains the pretrained encoder.
+        return execute(
+            "04-bert-fine-tune.ipynb", ask, COMPILE_LESS, checkpoints=checkpoints, all_devices=True, **SMALL
+        )
 
-    def test_it_learns_what_customers_want(self, lesson: Executed) -> None:
-        assert lesson.values["before"] < 0.4
-        assert lesson.values["after"] > 0.8
+    def test_it_learns_some_of_what_definitions_define(self, lesson: Executed) -> None:
+        assert lesson.values["before"] < 0.06
+        assert lesson.values["after"] > 0.1
         losses = lesson.values["losses"]
-        assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
+        assert sum(losses[-5:]) < 0.95 * sum(losses[:5])
 
     def test_steps_compile_nothing_and_the_evaluation_after_training_one_program(
         self, lesson: Executed
     ) -> None:
         compiled = compiled_in_steps(lesson, "BERT")
-        assert len(compiled) == 129
+        assert len(compiled) == 2 * IN_EPOCH - 1
         # Between the last step of an epoch and the first one of the next is the evaluation.
-        assert {step for step, count in enumerate(compiled, start=2) if count} <= {2, 27}
-        assert compiled[25] <= 1
+        assert {step for step, count in enumerate(compiled, start=2) if count} <= {2, IN_EPOCH + 1}
+        assert compiled[IN_EPOCH - 1] <= 1
 
     def test_the_score_is_the_hand_count(self, lesson: Executed) -> None:
         predicted, labels = lesson.values["predicted"], lesson.values["labels"]
@@ -277,11 +286,11 @@ class TestFineTune:
 
     def test_eight_devices_share_each_batch_and_keep_equal_parameters(self, lesson: Executed) -> None:
         assert "one program over 8 devices" in lesson.text("data")
-        assert lesson.values["pieces"] == [[2, 24]] * 8
+        assert lesson.values["pieces"] == [[4, lesson.values["length"]]] * 8
         assert lesson.values["equal"] is True
 
     def test_the_length_comes_from_the_data(self, lesson: Executed) -> None:
-        assert lesson.values["length"] == 24
+        assert lesson.values["length"] == 32
 
     def test_a_checkpoint_reads_the_test_the_same_way(self, lesson: Executed) -> None:
         assert lesson.values["same"] is True
@@ -290,7 +299,7 @@ class TestFineTune:
         first, last, kind = lesson.values["accelerated"]
         assert last < first
         assert kind == "XLA"
-        assert lesson.values["accelerated_steps"] == [52, 52]
+        assert lesson.values["accelerated_steps"] == [14, 14]
 
     def test_one_device_goes_on_from_the_checkpoint_of_eight_and_may_be_stopped_in_the_first_step(
         self, lesson: Executed, execute: Execute, checkpoints: str
@@ -306,13 +315,14 @@ class TestFineTune:
             COMPILE_QUICKLY + STOP_IN_THE_FIRST_STEP,
             checkpoints=checkpoints,
             resume=True,
-            epochs=6,
             all_devices=False,
             with_accelerate=False,
+            **SMALL | {"epochs": 3},
         )
-        assert "going on after step 130" in resumed.text("model")
+        done = 2 * IN_EPOCH
+        assert f"going on after step {done}" in resumed.text("model")
         before = lesson.values["after"]
-        assert resumed.values | {"before": before, "steps": 1, "done": 131} == resumed.values
+        assert resumed.values | {"before": before, "steps": 1, "done": done + 1} == resumed.values
         assert len(resumed.values["compilations_after"]["BERT"]) == 1
 
 
@@ -332,7 +342,8 @@ class TestDia:
             " for rest in said for clip, prompt in zip(pair, prompts)]",
             "exported": "bool(codes.shape == ours.shape and (codes == ours).all())",
         }
-        return execute("06-dia.ipynb", ask, COMPILE_LESS, output_folder=str(tmp_path_factory.mktemp("dia")))
+        folder = str(tmp_path_factory.mktemp("dia"))
+        return execute("06-dia.ipynb", ask, COMPILE_LESS, output_folder=folder)
 
     def test_it_learns_its_clips_by_heart(self, lesson: Executed) -> None:
         losses = lesson.values["losses"]
@@ -445,7 +456,11 @@ class TestEnglishTts:
         few: dict[str, object] = {"settings": {"num_epochs": 6, "corpus_count": 60}, "sample_every": 18}
         folder = str(tmp_path_factory.mktemp("voice"))
         return execute(
-            "08-english-tts.ipynb", ask, COMPILE_LESS, output_folder=folder, **({} if WHOLE else few)
+            "08-english-tts.ipynb",
+            ask,
+            COMPILE_LESS,
+            output_folder=folder,
+            **({} if WHOLE else few),
         )
 
     def test_it_learns_and_true_spectrograms_are_recognised(self, lesson: Executed) -> None:

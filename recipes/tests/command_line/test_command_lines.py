@@ -138,7 +138,7 @@ def test_bert_trains_and_goes_on_after_its_last_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("transformers")
-    settings = ("--layers", "1", "--hidden", "16", "--batch-size", "52", "--checkpoints", str(tmp_path))
+    settings = ("--layers", "1", "--hidden", "16", "--batch-size", "225", "--checkpoints", str(tmp_path))
     assert main("intents", *settings, "--epochs", "1") == 0
     assert re.search(r"epoch 1: loss [\d.]+, weighted F1 [\d.]+", capsys.readouterr().out)
     assert main("intents", *settings, "--epochs", "1") == 0

@@ -26,7 +26,6 @@ from tpulab_recipes.intents.data import (  # noqa: E402
     load_utterances,
     train_batches,
 )
-from tpulab_recipes.intents.make_utterances import TEMPLATES, make_rows, write  # noqa: E402
 from tpulab_recipes.intents.tokenizer import (  # noqa: E402
     choose_tokenizer,
     describe_vocabulary,
@@ -35,6 +34,7 @@ from tpulab_recipes.intents.tokenizer import (  # noqa: E402
     train_tokenizer,
 )
 from tpulab_recipes.intents.trainer import Evaluation, Trainer, make_model, rate_at  # noqa: E402
+from tpulab_recipes.intents.wordnet import CATEGORIES, SIMILAR, make_rows, write  # noqa: E402
 from tpulab_recipes.runtime import Backend, installed_backends, selection  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
@@ -57,20 +57,48 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 class TestData:
-    def test_the_files_are_what_the_script_makes(self, tmp_path: Path) -> None:
-        write(tmp_path)
-        for name in ("train.csv", "test.csv"):
-            assert (tmp_path / name).read_bytes() == (SMALL_DATA / name).read_bytes()
+    def test_wordnets_lines_become_two_tables_without_variants_of_one_definition(
+        self, tmp_path: Path
+    ) -> None:
+        definitions = [
+            (5, "any of several small furry animals"),
+            (5, "any of several very small furry animals"),  # a variant
+            (5, "a large wild cat of Africa and Asia"),
+            (13, 'a rich cake with two or more tiers; "they cut the cake"'),
+            (13, "(cooking) food that is eaten with bread"),  # a remark
+            (13, "bread made of rye"),
+            (21, "an amount of money that is owed"),  # of another kind
+            (13, "soup"),
+        ]
+        lines = [
+            f"{n:08} {kind:02} n 01 word 0 001 @ 00001740 n 0000 | {text}"
+            for n, (kind, text) in enumerate(definitions)
+        ]
+        train, test = make_rows(["  1 a line of the licence", *lines], train=2, test=1)
+        rows = dict(train + test)
+        assert len(train + test) == len(rows) == 4
+        assert sorted(rows.values()) == ["animal", "animal", "food", "food"]
+        assert rows["a rich cake with two or more tiers"] == rows["bread made of rye"] == "food"
+        write(tmp_path, (train, test))
+        assert [row["text"] for row in load_utterances(str(tmp_path)).test] == [text for text, _ in test]
 
-    def test_about_500_sentences_in_8_intents_none_of_them_twice(self) -> None:
-        train, test = make_rows()
-        assert (len(train), len(test)) == (416, 96)
-        assert len({text for text, _ in train + test}) == 512
-        assert set(Counter(intent for _, intent in test).values()) == {12}
-        assert {intent for _, intent in train} == set(TEMPLATES)
+    def test_no_definition_of_the_test_resembles_one_of_the_training(self, utterances) -> None:
+        words = {
+            part: [(set(row["text"].lower().split()), row["label"]) for row in rows]
+            for part, rows in (("train", utterances.train), ("test", utterances.test))
+        }
+        assert (len(words["train"]), len(words["test"])) == (1800, 480)
+        shares = [
+            len(one & other) / min(len(one), len(other))
+            for one, label in words["test"]
+            for other, other_label in words["train"]
+            if label == other_label
+        ]
+        assert max(shares) < SIMILAR
+        assert set(Counter(utterances.test["label"]).values()) == {40}
 
     def test_labels_are_numbers_of_sorted_names(self, utterances) -> None:
-        assert utterances.names == tuple(sorted(TEMPLATES))
+        assert utterances.names == tuple(sorted(CATEGORIES.values()))
         with (SMALL_DATA / "test.csv").open() as file:
             rows = list(csv.DictReader(file))
         assert [utterances.names[label] for label in utterances.test["label"]] == [
@@ -105,12 +133,12 @@ class TestData:
 
 class TestTokens:
     def test_sentences_begin_and_end_as_bert_expects(self, tokenizer) -> None:
-        ids = tokenizer("I lost my card")["input_ids"]
-        assert tokenizer.convert_ids_to_tokens(ids) == ["[CLS]", "i", "lost", "my", "card", "[SEP]"]
+        ids = tokenizer("A part of the body")["input_ids"]
+        assert tokenizer.convert_ids_to_tokens(ids) == ["[CLS]", "a", "part", "of", "the", "body", "[SEP]"]
         assert len(tokenizer) <= 600
 
     def test_a_checkpoint_brings_its_tokenizer_which_trained_again_would_be_another(self, tokenizer) -> None:
-        texts = ["where is my card", "I lost my card"]
+        texts = ["a part of the body", "a large animal"]
         expected = [tokenizer(text)["input_ids"] for text in texts]
         again = choose_tokenizer("", texts, 600, {"tokenizer": to_text(tokenizer)})
         assert [again(text)["input_ids"] for text in texts] == expected
@@ -129,7 +157,7 @@ class TestTokens:
 
     def test_encoding_pads_and_cuts_to_the_length(self, utterances, tokenizer) -> None:
         data = encode(utterances.test, tokenizer, 8)
-        assert data.ids.shape == data.mask.shape == (96, 8)
+        assert data.ids.shape == data.mask.shape == (480, 8)
         assert (data.ids[data.mask == 0] == tokenizer.pad_token_id).all()
         assert set(data.ids[:, 0].tolist()) == {tokenizer.cls_token_id}
 
@@ -221,8 +249,9 @@ def run(trainer: Trainer, data: Encoded, steps: int, skip: int = 0) -> list[floa
 def test_loss_falls_and_all_steps_are_one_compilation(backend: Backend, utterances, tokenizer) -> None:
     trainer, data = small(backend, utterances, tokenizer, total=26)
     before = backend.compilations().count
-    losses = run(trainer, data, 24)
-    assert np.mean(losses[-4:]) < np.mean(losses[:2])
+    batch = next(train_batches(data, 16, seed=0, epoch=0))
+    losses = [float(trainer.train_step(trainer.backend.shard_batch(batch))) for _ in range(24)]
+    assert losses[-1] < 0.9 * losses[0]  # it learns one batch by heart
     assert backend.compilations().count - before == int(backend.compiles_steps)
 
 
@@ -278,7 +307,7 @@ def test_accelerate_takes_its_steps_and_its_rate_from_a_run_which_can_stop_it(
     found = train_with_accelerate(config, utterances, tokenizer, 24, run)
     assert (len(found.losses), run.step_index, run.stopped) == (4, 4, True)
     assert rates == [1e-3, 1e-4]
-    assert len(found.evaluation.predicted) == 96
+    assert len(found.evaluation.predicted) == 480
 
 
 def test_the_step_has_no_data_dependent_operator(utterances, tokenizer) -> None:

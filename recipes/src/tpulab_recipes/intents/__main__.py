@@ -1,4 +1,4 @@
-"""Fine-tunes BERT to tell intents apart: `python -m tpulab_recipes.intents --help`."""
+"""Fine-tunes BERT to classify sentences: `python -m tpulab_recipes.intents --help`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tyro
 from tpulab_recipes.common.command_line import Command, print_training_result, read_command
 from tpulab_recipes.common.errors import DataError, RecipeError
 from tpulab_recipes.common.preparation import digest
-from tpulab_recipes.intents.config import FULL_SIZE, Config
+from tpulab_recipes.intents.config import FULL_SIZE, LESSON, Config
 from tpulab_recipes.intents.data import choose_length, encode, load_utterances, train_batches
 from tpulab_recipes.intents.tokenizer import choose_tokenizer, describe_vocabulary, to_text
 from tpulab_recipes.runtime import DeviceRuntimeError
@@ -23,7 +23,7 @@ from tpulab_recipes.torch_training.fit import Loop, OmittedLoop, Training, fit, 
 
 @dataclass(frozen=True, kw_only=True)
 class Train(Command):
-    """Fine-tunes BERT on sentences and their intents."""
+    """Fine-tunes BERT on sentences and their categories."""
 
     config: tyro.conf.OmitArgPrefixes[Config]
     data: str = ""
@@ -39,7 +39,9 @@ class Train(Command):
 
 def main(argv: list[str]) -> int:
     try:
-        options = read_command(Train, "intents", {"small": Config(), "full-size": FULL_SIZE}, argv)
+        options = read_command(
+            Train, "intents", {"small": Config(), "lesson": LESSON, "full-size": FULL_SIZE}, argv
+        )
         config = options.config
         if options.checkpoints:
             options.loop.check(options.checkpoints)

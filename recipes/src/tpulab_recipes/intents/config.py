@@ -1,4 +1,5 @@
-"""Settings of the recipe. The defaults are the small lesson; `FULL_SIZE` is the published fine-tune."""
+"""Settings of the recipe. The defaults are a small network from random weights; `LESSON` fine-tunes a
+pretrained one on the recipe's own data, `FULL_SIZE` is the published fine-tune."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ class Config:
     hidden: int = 64
     heads: int = 2
     """Size of the small BERT; the others bring their own."""
-    vocabulary: int = 600
+    vocabulary: int = 2000
     """Most entries of the tokenizer that is trained on the small data."""
     batch_size: int = 16
     epochs: int = 5
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-3
     """Peak rate: reached after the warm-up, then linear down to zero."""
     warmup_steps: int = 30
     weight_decay: float = 0.01
@@ -44,6 +45,14 @@ class Config:
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
+#: 22.7 million parameters in 6 layers of 384, Apache-2.0, 91 MB from the hub.
+LESSON = Config(
+    model="sentence-transformers/all-MiniLM-L6-v2",
+    batch_size=32,
+    epochs=1,
+    learning_rate=3e-4,
+    warmup_steps=6,
+)
 FULL_SIZE = Config(
     model="bert-base-uncased",
     batch_size=128,

@@ -33,9 +33,9 @@ def load_utterances(source: str = "") -> Utterances:
     """Sentences with intents.
 
     Args:
-        source: empty for the small set that comes with the recipe; a folder with `train.csv` and `test.csv`
-            (columns text and category, as banking77 is published); or the name of a data set on the Hugging
-            Face hub, such as `mteb/banking77` (columns text and label).
+        source: empty for the definitions of WordNet that come with the recipe (`wordnet.py`); a folder with
+            `train.csv` and `test.csv` (columns text and category, as banking77 is published); or the name of
+            a data set on the Hugging Face hub, such as `mteb/banking77` (columns text and label).
 
     Raises:
         DataError: neither such a folder nor such a data set can be reached.

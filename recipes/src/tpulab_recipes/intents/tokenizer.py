@@ -100,8 +100,6 @@ def load_tokenizer(model: str) -> Any:
 def unreachable(model: str) -> DataError:
     return DataError(
         f'The model "{model}" is neither a folder here nor reachable on the hub. Download it where there is '
-        f"a network "
-        "(`hf download NAME --local-dir FOLDER`), copy the folder here and name it; or leave the setting "
-        "empty for the "
-        "small model of the lesson."
+        "a network (`hf download NAME --local-dir FOLDER`), copy the folder here and name it; or leave the "
+        "setting empty for a small model from random weights."
     )
