@@ -75,7 +75,7 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
         const end = kernel?.last_end ?? kernel?.reason ?? null;
         const failure = failureOf(executions, record, end);
         if (failure !== null && isLost && writer) {
-          await saveInto(record.notebook, executions.map(noteEnd(failure)), [...widgets.values()], tell);
+          await saveInto(record.notebook, noteEnd(executions, failure), [...widgets.values()], tell);
         }
         const isRestarted = end !== null && RESTARTED.test(end);
         return await endOrGoOn({ ...follow, isRestarted }, writer !== null, failure, now =>
@@ -189,13 +189,19 @@ function sentence(text: string): string {
   return /[.!?]$/.test(line) ? line : `${line.replace(/[:,;]?\s*$/, '')}.`;
 }
 
-/** The cell in which the kernel ended says so in the file, where a person looks first. */
-function noteEnd(failure: string): (execution: CellExecution) => CellExecution {
+/**
+ * The cell in which the kernel ended says so in the file, where a person looks first. A kernel that dies at once may take the news that
+ * its cell began with it: then it is the first cell that was lost.
+ */
+function noteEnd(executions: readonly CellExecution[], failure: string): CellExecution[] {
   const [, why = failure] = failure.split(' did not finish: ');
   const evalue = why.charAt(0).toUpperCase() + why.slice(1);
   const output = { output_type: 'error' as const, ename: 'KernelEnded', evalue, traceback: [evalue] };
-  return execution =>
-    execution.state === 'lost' && execution.startedAt !== null
+  const lost = executions.filter(({ state }) => state === 'lost');
+  const begun = lost.filter(({ startedAt }) => startedAt !== null);
+  const ended = new Set(begun.length > 0 ? begun : lost.slice(0, 1));
+  return executions.map(execution =>
+    ended.has(execution)
       ? {
           ...execution,
           outputs: [
@@ -203,5 +209,6 @@ function noteEnd(failure: string): (execution: CellExecution) => CellExecution {
             { output, firstSeq: 0, lastSeq: 0, displayId: null, cursor: null, cutBytes: 0, buffers: 0 }
           ]
         }
-      : execution;
+      : execution
+  );
 }
