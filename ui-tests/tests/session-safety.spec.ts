@@ -1,5 +1,5 @@
 /** A person's own notebooks in the session page: opening one writes nothing, and nothing in it is lost. */
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MemoryLimit, overfill } from '../../kernel-bridge/src/testing/memory-limit.js';
 import { checkAccessibility } from './accessibility.js';
@@ -46,6 +46,15 @@ test('a notebook of nbformat 3 is shown, and its file changes only when a person
   await expect(page.getByText('has an older format')).toBeHidden();
   const trash = await readdir(join(gateway.folder, 'notebooks', '.tpulab-trash'), { recursive: true });
   expect(trash.some(name => name.endsWith('old.ipynb'))).toBe(true);
+});
+
+test('a notebook that is not UTF-8 is refused, and its bytes stay', async ({ page, gateway }) => {
+  const latin = Buffer.from(notebookText(["print('caf\u00e9')"]), 'latin1');
+  const file = join(gateway.folder, 'notebooks', 'latin.ipynb');
+  await writeFile(file, latin);
+  await page.goto(gateway.link('latin.ipynb'));
+  await expect(page.getByText('It is not text in UTF-8. The file was not changed.')).toBeVisible();
+  expect(await readFile(file)).toEqual(latin);
 });
 
 // E3, X8

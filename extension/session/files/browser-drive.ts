@@ -1,7 +1,7 @@
 /** JupyterLab's view of one file of the person's own computer. A save replaces the version that this page has seen last, and no other. */
 import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
-import type { BridgeDrive } from './drive.js';
+import { type BridgeDrive, utf8 } from './drive.js';
 import { PlainDrive } from './plain-drive.js';
 import { trans } from '../text.js';
 
@@ -27,12 +27,12 @@ export class BrowserDrive extends PlainDrive implements Contents.IDrive {
 
   async get(path: string, options: Contents.IFetchOptions = {}): Promise<Contents.IModel> {
     const file = await this.handle.getFile();
-    const content = options.content === false ? null : this.notebooks.read(path, await file.text());
+    const content = options.content === false ? null : this.notebooks.read(path, await utf8(file));
     return { ...this.seen(path, file), ...(content !== null && { format: 'json', content }) };
   }
 
   async text(): Promise<string> {
-    return (await this.handle.getFile()).text();
+    return utf8(await this.handle.getFile());
   }
 
   async save(path: string, { content }: Partial<Contents.IModel> = {}): Promise<Contents.IModel> {

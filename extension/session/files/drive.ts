@@ -18,6 +18,16 @@ class FileMissingError extends Error {
   }
 }
 
+/** Other bytes would come back as other bytes. @throws for what is not UTF-8 */
+export async function utf8(blob: Blob, { ignoreBOM = false } = {}): Promise<string> {
+  const bytes = await blob.arrayBuffer();
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM }).decode(bytes);
+  } catch (cause) {
+    throw new Error(trans.__('It is not text in UTF-8. The file was not changed.'), { cause });
+  }
+}
+
 export class BridgeDrive extends PlainDrive implements Contents.IDrive {
   readonly name = '';
   readonly files: FileClient;
@@ -40,7 +50,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
       return this.inTurn(async () => modelOf(path, this.seen(path, await this.look(path))));
     }
     const { blob, model } = await this.load(path);
-    const text = await blob.text();
+    const text = await utf8(blob);
     return model.type === 'notebook'
       ? { ...model, format: 'json', content: this.notebooks.read(path, text) }
       : { ...model, format: 'text', content: text };
@@ -53,7 +63,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
   }
 
   async text(path: string): Promise<string> {
-    return (await this.files.bytes(path)).text();
+    return utf8(await this.files.bytes(path));
   }
 
   /** Into the trash, as a file of this name. */

@@ -5,6 +5,7 @@ import { EditorView } from '@codemirror/view';
 import { CodeEditor } from '@jupyterlab/codeeditor';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { Contents } from '@jupyterlab/services';
+import { utf8 } from '../files/drive.js';
 import { type Part, type SaveState, Saving } from '../files/saving.js';
 import { editorFactory, mimeTypes } from '../notebook/editors.js';
 import { download } from '../../src/platform/download.js';
@@ -92,12 +93,7 @@ class TextSaving extends Saving {
     if (blob.size > LARGEST_BYTES) {
       throw new NotTextError(trans.__('It has more than 5 MB, which this editor does not open.'));
     }
-    let content: string;
-    try {
-      content = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(await blob.arrayBuffer());
-    } catch {
-      throw new NotTextError(trans.__('It is not text in UTF-8.'));
-    }
+    const content = await utf8(blob, { ignoreBOM: true });
     if (content.includes('\0')) throw new NotTextError(trans.__('It is not text.'));
     return { ...model, content };
   }
