@@ -66,7 +66,7 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
 
   await setHyperparameter(controls, 'learning_rate', '0.002');
   const log = await panel.requests();
-  await expect(log).toContainText(/learning_rate 0\.0003000 → 0\.002000 · applied/);
+  await expect(log).toContainText(/learning_rate 3\.00e-4 → 0\.002000 · applied/);
   await controls.getByRole('button', { name: 'Checkpoint' }).click();
   await expect(log).toContainText(/checkpoint · [\d.,]+ m?s/);
   expect(await readdir(join(lab.rootDir, 'checkpoints', 'bert'))).not.toEqual([]);
