@@ -34,8 +34,8 @@ export function placeOutputs(
   executions: readonly CellExecution[],
   { force, cells: wanted }: PlacingOptions
 ): PlacedCell[] {
-  // What was never begun has put nothing out: what an earlier run put out stays.
-  const begun = executions.filter(({ startedAt }) => startedAt !== null);
+  // A cell that never began has no outputs: those of an earlier run stay.
+  const begun = executions.filter(({ startedAt, outputs }) => startedAt !== null || outputs.length > 0);
   const byCell = new Map(begun.flatMap(each => (each.cellId === null ? [] : [[each.cellId, each] as const])));
   const byCode = executionsByCode(begun);
   const ambiguous = repeated(cells.map(({ source }) => source));

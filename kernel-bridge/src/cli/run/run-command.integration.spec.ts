@@ -145,7 +145,8 @@ it.each(['exit()', 'quit()', 'exit'])('is ended by %s', async how => {
 it('says how the kernel ended, in the message and in the cell', async () => {
   const file = await notebook(
     'print("here", flush=True)',
-    'import os, signal; os.kill(os.getpid(), signal.SIGSEGV)',
+    // A process that is killed takes its unsent messages along: the end of the cell before must have been sent.
+    'import os, signal, time; time.sleep(1); os.kill(os.getpid(), signal.SIGSEGV)',
     '1'
   );
   const { error } = await run(file);
@@ -154,6 +155,13 @@ it('says how the kernel ended, in the message and in the cell', async () => {
   expect(error!.message).toMatch(cause);
   expect(await readFile(cause.exec(error!.message)![1]!, 'utf8')).toContain('--existing');
   expect((await cellsOf(file))[1]!.outputs.at(-1)!.ename).toBe('KernelEnded');
+});
+
+it('names the end in the first lost cell where the kernel took the news of its start along', async () => {
+  const file = await notebook('import os, signal; os.kill(os.getpid(), signal.SIGSEGV)', '1');
+  const { error } = await run(file);
+  expect(error!.message).toMatch(/^Cell 1 of 2 did not finish: the kernel ended: killed by SIGSEGV/);
+  expect((await cellsOf(file))[0]!.outputs.at(-1)!.ename).toBe('KernelEnded');
 });
 
 it('says that a kernel was killed for lack of memory, in the terminal, the file, "kernels show" and the log', async ({
