@@ -61,9 +61,9 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
   }
 
   async function printing(perSecond: number): Promise<NumberedClient> {
-    const { status, body } = await bridge.rest('POST', 'remotes/vm/api/kernels', { name: 'lossless' });
+    const { status, body } = await bridge.rest('POST', 'machines/vm/api/kernels', { name: 'lossless' });
     expect([status, body]).toMatchObject([201, {}]);
-    const url = (): string => `${bridge.url}remotes/vm/`;
+    const url = (): string => `${bridge.url}machines/vm/`;
     const { id: kernelId } = body as { id: string };
     const client = await new NumberedClient({ kind: 'ours', kernelId, url }).connect();
     client.execute(numberedCell({ count: COUNT, perSecond, witness: '/tmp/witness' }));

@@ -53,7 +53,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
   }
 
   async function clientOf(kernelId: string): Promise<NumberedClient> {
-    const url = (): string => `${hub.bridge.url}remotes/vm/`;
+    const url = (): string => `${hub.bridge.url}machines/vm/`;
     return new NumberedClient({ kind: 'ours', kernelId, url }).connect();
   }
 

@@ -71,7 +71,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     using client = await new NumberedClient({
       kind: 'ours',
       kernelId,
-      url: () => `${hub.bridge.url}remotes/colab/`
+      url: () => `${hub.bridge.url}machines/colab/`
     }).connect();
     client.execute(numberedCell({ count: COUNT, perSecond: 200, witness: '/root/witness' }));
     await client.until(() => client.isAnswered && client.greatest === COUNT - 1, 'for the last number');
