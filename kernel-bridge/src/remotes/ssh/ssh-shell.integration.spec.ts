@@ -98,16 +98,17 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
     expect(await vm.run('cd; sha256sum up/load/big; ls up/load')).toBe(`${sum}  up/load/big\nbig\n`);
   });
 
-  it('what does not arrive as it was sent is not put in place, and the next upload begins anew', async () => {
+  it('a part with other bytes is not put in place: the whole file is sent', async () => {
     const file = path.join(vm.folder, 'small');
     await writeFile(file, 'right');
     const sum = createHash('sha256').update('right').digest('hex').slice(0, 12);
-    await vm.run(`cd; printf wrong > small.${sum}.part`);
-    await expect(shell.upload(file, 'small', { signal })).rejects.toMatchObject({
-      code: 'remote_upload_failed'
-    });
-    await shell.upload(file, 'small', { signal });
-    expect(await vm.run('cd; cat small')).toBe('right');
+    for (const part of ['wrong', 'wro']) {
+      await vm.run(`cd; rm -f small; printf ${part} > small.${sum}.part`);
+      const progress: number[] = [];
+      await shell.upload(file, 'small', { signal, onProgress: bytes => progress.push(bytes) });
+      expect(progress).toContain(0);
+      expect(await vm.run('cd; cat small; ls small.*.part 2> /dev/null || true')).toBe('right');
+    }
   });
 
   it('when the connection ends, that is the reason of whatever runs', async () => {

@@ -88,14 +88,18 @@ export class SshShell implements RemoteShell {
     const found = await this.run(PART_SIZE, [part, remotePath], small);
     const there = /^\d{1,15}$/.test(found.stdout.trim()) ? Number(found.stdout) : NaN;
     if (found.code !== 0 || Number.isNaN(there)) throw this.#notUploaded(remotePath, found.stderr);
-    const from = there > size ? 0 : there;
-    onProgress?.(from, size);
-    if (from < size) await this.#append({ localPath, part, from, size, signal, onProgress });
-    const placed = await this.run(PLACE, [part, remotePath, sha256], {
-      signal,
-      timeoutMs: 2 * SMALL_STEP_MS
-    });
-    if (placed.code !== 0) throw this.#notUploaded(remotePath, placed.stderr);
+    for (let from = there > size ? 0 : there; ; from = 0) {
+      onProgress?.(from, size);
+      const sent =
+        from < size ? await this.#append({ localPath, part, from, size, signal, onProgress }) : SENT;
+      const placed =
+        sent.code === 0
+          ? await this.run(PLACE, [part, remotePath, sha256], { signal, timeoutMs: 2 * SMALL_STEP_MS })
+          : sent;
+      if (placed.code === 0) return;
+      // The machine may still write what a cut connection had sent of it: then the whole file is sent.
+      if (from === 0) throw this.#notUploaded(remotePath, placed.stderr);
+    }
   }
 
   async #append(upload: {
@@ -105,7 +109,7 @@ export class SshShell implements RemoteShell {
     readonly size: number;
     readonly signal: AbortSignal;
     readonly onProgress: ((bytes: number, total: number) => void) | undefined;
-  }): Promise<void> {
+  }): Promise<{ readonly code: number; readonly stderr: string }> {
     const { localPath, part, from, size, signal, onProgress } = upload;
     const stalled = new AbortController();
     const limit = AbortSignal.any([signal, stalled.signal]);
@@ -124,8 +128,7 @@ export class SshShell implements RemoteShell {
         timeoutMs: null,
         stdin: source
       });
-      const { code, stderr } = await finish();
-      if (code !== 0) throw this.#notUploaded(part, stderr);
+      return await finish();
     } finally {
       clearTimeout(timer);
     }
@@ -322,13 +325,15 @@ const PART_SIZE = `umask 077
 mkdir -p -- "$(dirname -- "$2")" || exit 1
 if [ -f "$1" ]; then wc -c < "$1"; else echo 0; fi`;
 
-/** Goes on where an earlier one ended. What does not have this size any more is cut to it. */
+const SENT = { code: 0, stderr: '' };
+
+/** Continues where an earlier one ended, if the part still has this size. */
 const APPEND = `umask 077
-if [ "$2" = 0 ]; then exec cat > "$1"; fi
+if [ "$2" = 0 ]; then rm -f -- "$1" && exec cat > "$1"; fi
 [ "$(wc -c < "$1")" -eq "$2" ] || { echo "$1 has changed meanwhile" >&2; exit 1; }
 exec cat >> "$1"`;
 
-/** What does not have the right sum is removed, so that the next attempt begins anew. */
+/** A part with a wrong sum is removed, so that the next attempt sends the whole file. */
 const PLACE = `sum=$( (sha256sum -- "$1" || shasum -a 256 -- "$1") 2>/dev/null | cut -c 1-64)
 if [ "$sum" != "$3" ]; then rm -f -- "$1"; echo "the copy differs from the original" >&2; exit 1; fi
 mv -f -- "$1" "$2"`;
