@@ -55,7 +55,7 @@ test('shows the training loop in Steps', async ({ page }) => {
   await expect(run).toContainText('finished');
   const total = EPOCHS * STEPS_PER_EPOCH;
   await expect(run).toContainText(`${total} of ${total} steps`);
-  await expect(steps.getByRole('img', { name: /^Where the time went: device [1-9]\d* %/ })).toBeVisible();
+  await expect(steps.getByRole('img', { name: /^Where the time went: device [1-9]\d*%/ })).toBeVisible();
   await expect(
     steps.getByRole('slider', { name: /^Times of the last \d+ steps: .* 0 of them compiled$/ })
   ).toBeVisible();
