@@ -70,7 +70,7 @@ export class StandInAnswers {
   /** Before the page is loaded. */
   static async give(page: Page): Promise<StandInAnswers> {
     const answers = new StandInAnswers();
-    await page.route(/\/(bridge\/v1\/)?(remotes|environments)\b/, route => answers.answer(route));
+    await page.route(/\/(bridge\/v1\/)?(machines|environments)\b/, route => answers.answer(route));
     // A connected remote has events of its own, which are not the gateway's.
     const isGateways = ({ pathname }: URL): boolean =>
       /^(?!.*\/machines\/).*\/bridge\/v1\/events$/.test(pathname);
