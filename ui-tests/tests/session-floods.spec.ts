@@ -14,7 +14,7 @@ test('a cell that prints without end leaves the page usable, is counted, and can
   await open(page, gateway, 'flood.ipynb');
   await run(page, 0);
   const bar = cell(page, 0).locator('.jp-TPULabFlood-bar');
-  await expect(bar).toContainText(/[\d,]{6,} lines, [\d.]+ [MG]B so far/);
+  await expect(bar).toContainText(/[\d,]{6,} lines, [\d.]+ [MG]iB so far/);
   await cell(page, 1).locator('.cm-content').click();
   await page.keyboard.type('letter');
   await expect(cell(page, 1).locator('.cm-content')).toHaveText('letter');

@@ -237,7 +237,7 @@ test('every output has a view, and files and links of the folder work', async ({
   await expect(frame(page, 0).getByText('a chart')).toBeVisible();
   await expect(frame(page, 1).locator('.vega-embed canvas, .vega-embed svg').first()).toBeVisible();
   await expect(cell(page, 2).locator('.tpl-DataOutput')).toContainText('deep');
-  await expect(cell(page, 3)).toContainText('No view for application/x-nobody+json (7 bytes)');
+  await expect(cell(page, 3)).toContainText('No view for application/x-nobody+json (7 B)');
   await expect(cell(page, 4)).toContainText('from $5 to $10');
   await expect(cell(page, 4).locator('mjx-container')).toHaveCount(1);
   const width = (image: HTMLImageElement): number => image.naturalWidth;

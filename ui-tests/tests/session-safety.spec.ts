@@ -53,7 +53,9 @@ test('a notebook that is not UTF-8 is refused, and its bytes stay', async ({ pag
   const file = join(gateway.folder, 'notebooks', 'latin.ipynb');
   await writeFile(file, latin);
   await page.goto(gateway.link('latin.ipynb'));
-  await expect(page.getByText('It is not text in UTF-8. The file was not changed.')).toBeVisible();
+  await expect(
+    page.locator('#session').getByText('It is not text in UTF-8. The file was not changed.')
+  ).toBeVisible();
   expect(await readFile(file)).toEqual(latin);
 });
 
