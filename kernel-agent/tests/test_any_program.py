@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from keeper_double import KeeperDouble
 
@@ -245,16 +248,22 @@ class Client(threading.Thread):
 def outcome_of(script: Path, folder: Path, **env: str) -> tuple[int, str, str]:
     base = {name: value for name, value in os.environ.items() if not name.startswith("TPULAB_")}
     folder.mkdir()
-    done = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-X", "faulthandler", str(script)],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=PROGRAM_TIMEOUT_S,
         cwd=folder,
         env={**base, **env},
-        check=False,
     )
-    return done.returncode, done.stdout, done.stderr
+    try:
+        out, errors = process.communicate(timeout=PROGRAM_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        # `faulthandler` prints the stack of each thread.
+        process.send_signal(signal.SIGABRT)
+        out, errors = process.communicate()
+        pytest.fail(f"{script.read_text()}\nhangs after:\n{out}\n{errors}")
+    return process.returncode, out, errors
 
 
 def check(seed: int, folder: Path) -> None:
