@@ -89,6 +89,7 @@ export class KernelProcess {
     const [program = '', ...args] = launch.argv.map(argument => fillIn(argument, launch, files));
     const log = openSync(files.kernelLog, 'a', 0o600);
     const before = { oomKills: killedForMemory(), logBytes: fstatSync(log).size };
+    let recount: NodeJS.Timeout | undefined;
     let child: ChildProcess;
     try {
       child = spawn(program, args, {
@@ -100,8 +101,17 @@ export class KernelProcess {
     } finally {
       closeSync(log);
     }
+    child.once('spawn', () => {
+      // Kills of other processes, hours ago, explain nothing: the count of 5 to 10 s ago is compared.
+      let newer = before.oomKills;
+      recount = setInterval(() => {
+        before.oomKills = newer;
+        newer = killedForMemory();
+      }, RECOUNT_MS).unref();
+    });
     const exit = new Promise<KernelExit>(resolve => {
       child.once('exit', (code, signal) => {
+        clearInterval(recount);
         resolve({ code, signal, cause: causeOf(code, signal, { ...files, ...before, cwd: launch.cwd }) });
       });
     });
@@ -199,7 +209,7 @@ const FAULTS: Partial<Record<NodeJS.Signals, string>> = {
 interface ExitTraces {
   readonly kernelLog: string;
   readonly cwd: string;
-  /** `killedForMemory` when the process was started, and how long its log was. */
+  /** `killedForMemory` a few seconds ago, and how long the log was when the process was started. */
   readonly oomKills: number;
   readonly logBytes: number;
 }
@@ -212,7 +222,7 @@ export function causeOf(
 ): string {
   if (signal !== null && signal in FAULTS) return `; see ${traces.kernelLog}`;
   if (signal === 'SIGKILL' && killedForMemory(vmstat) > traces.oomKills) {
-    return ', probably because the machine ran out of memory: Linux has ended a process for that since the kernel was started';
+    return ', probably because the machine ran out of memory: Linux ended a process for that reason at the same time';
   }
   if (code === 0 || code === null) return '';
   const lines = lastLines(traces.kernelLog, traces.logBytes);
@@ -221,6 +231,9 @@ export function causeOf(
   const last = lines.at(-1) ?? '';
   return ERROR_LINE.test(last) ? `: ${last.slice(0, 300)}` : '';
 }
+
+/** How often the count of kills is stored, in milliseconds. */
+const RECOUNT_MS = 5_000;
 
 /** How many processes Linux has ended for lack of memory, of the machine or of a control group. 0 where it does not say. */
 export function killedForMemory(vmstat = '/proc/vmstat'): number {

@@ -83,7 +83,8 @@ class Supervisor:
     def __init__(self, order: dict[str, Any], place: socket.socket | None) -> None:
         self._say_lock = threading.Lock()
         self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
-        self._kills_before = _oom_kills()
+        #: one count a second: a kill of another process, long ago, explains nothing
+        self._kills = collections.deque([_oom_kills()], maxlen=10)
         self._preempted = False
         #: 0: the lead is on this machine, and its end is heard at once.
         self._patience_s = float(order.get("patience_s", 0))
@@ -124,13 +125,15 @@ class Supervisor:
             self._say({"alive": self._process.pid, **self._figures()})
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(ALIVE_S)
+                break
+            self._kills.append(_oom_kills())
         reader.join(1.0)
         if self._agent is not None:
             self._agent.close()
         self._say(
             {
                 "exited": self._process.returncode,
-                "oom": self._process.returncode == -signal.SIGKILL and _oom_kills() > self._kills_before,
+                "oom": self._process.returncode == -signal.SIGKILL and _oom_kills() > self._kills[0],
                 "preempted": self._preempted,
                 "tail": b"".join(self._tail).decode(errors="replace"),
             }
