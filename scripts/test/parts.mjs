@@ -1,6 +1,7 @@
 // @ts-check
 /** The parts of `npm test`, quick ones first: which runner, on what, and where its report is. */
 import { existsSync } from 'node:fs';
+import path from 'node:path';
 import { conformanceEnvironment } from '../conformance/environment.mjs';
 import { SUITES } from '../conformance/suites.mjs';
 import { setUp } from '../setup/set-up.mjs';
@@ -203,6 +204,7 @@ export const PARTS = [
         'common',
         'ddpm_diffusers'
       ];
+      // Each in a process of its own: autograd counts the kinds of devices once, at the first backward pass.
       const ofAgent = ['pytorch', 'torch_xla']
         .map(folder => inRoot(`kernel-agent/tests/${folder}`))
         .filter(existsSync);
@@ -220,15 +222,13 @@ export const PARTS = [
           [...recipes, inRoot('recipes/tests/runtime/test_contract.py')],
           { TPULAB_TEST_SPMD: '1', CPU_NUM_DEVICES: '4' }
         ),
-        ...(ofAgent.length > 0
-          ? [
-              pytest('torch-agent', torchPythons.torchXla, [
-                ...['-c', inRoot('kernel-agent/pyproject.toml')],
-                ...inTwo('loadfile'),
-                ...ofAgent
-              ])
-            ]
-          : []),
+        ...ofAgent.map(folder =>
+          pytest(`torch-agent-${path.basename(folder)}`, torchPythons.torchXla, [
+            ...['-c', inRoot('kernel-agent/pyproject.toml')],
+            ...inTwo('loadfile'),
+            folder
+          ])
+        ),
         pytest('torch-notebooks', testPythons.clients, [
           ...inTwo('loadscope'),
           inRoot('tests/torch_notebooks')
