@@ -213,7 +213,7 @@ class TestProfiling:
         panel = [line.split("the panel: ")[1] for line in lesson.lines("mistakes") if "the panel: " in line]
         assert len(panel) == 4
         assert all(re.fullmatch(r"[\d.e+]+ ms/step \(.*\)", line) for line in panel)
-        shares = [{name: int(share) for name, share in re.findall(r"(\w+) (\d+) %", line)} for line in panel]
+        shares = [{name: int(share) for name, share in re.findall(r"(\w+) (\d+)%", line)} for line in panel]
         inputs = [each.get("input", 0) for each in shares]
         assert inputs[1] == max(inputs)
         assert ["compile" in each for each in shares] == [False, False, False, True]
@@ -222,8 +222,9 @@ class TestProfiling:
         assert lesson.values["advised"] == ["sync-each-step"]
 
 
+EPOCHS = 6
 #: Settings of notebook 04 that need no network.
-SMALL: dict[str, object] = {"model_name": "", "epochs": 2, "learning_rate": 2e-3}
+SMALL: dict[str, object] = {"model_name": "", "epochs": EPOCHS, "learning_rate": 1e-3}
 #: Batches of 32 of 1,800 sentences.
 IN_EPOCH = 56
 
@@ -267,7 +268,7 @@ class TestFineTune:
         self, lesson: Executed
     ) -> None:
         compiled = compiled_in_steps(lesson, "BERT")
-        assert len(compiled) == 2 * IN_EPOCH - 1
+        assert len(compiled) == EPOCHS * IN_EPOCH - 1
         # Between the last step of an epoch and the first one of the next is the evaluation.
         assert {step for step, count in enumerate(compiled, start=2) if count} <= {2, IN_EPOCH + 1}
         assert compiled[IN_EPOCH - 1] <= 1
@@ -317,9 +318,9 @@ class TestFineTune:
             resume=True,
             all_devices=False,
             with_accelerate=False,
-            **SMALL | {"epochs": 3},
+            **SMALL | {"epochs": EPOCHS + 1},
         )
-        done = 2 * IN_EPOCH
+        done = EPOCHS * IN_EPOCH
         assert f"going on after step {done}" in resumed.text("model")
         before = lesson.values["after"]
         assert resumed.values | {"before": before, "steps": 1, "done": done + 1} == resumed.values
