@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from keeper_double import PATIENCE_S, wait_until
+from tpulab.slice import supervisor as program
 
 SLEEP = ["-c", "import time; time.sleep(600)"]
 
@@ -129,3 +130,25 @@ def test_it_says_what_it_waits_for() -> None:
 def test_it_ends_the_process_when_the_lead_is_silent() -> None:
     with _supervisor({"patience_s": 0.1}) as process:
         assert _hear(process, "exited")["exited"] == -9
+
+
+@pytest.mark.parametrize(
+    ("groups", "count"),
+    [
+        (["5:memory:/host", "0::/"], 2),
+        (["0::/host.slice"], 3),
+        (["5:memory:/elsewhere", "0::/elsewhere"], 11),
+        ([], 11),
+    ],
+)
+def test_memory_kills_of_its_control_group_count_where_it_has_a_counter(
+    monkeypatch: pytest.MonkeyPatch, groups: list[str], count: int
+) -> None:
+    files = {
+        "/proc/self/cgroup": groups,
+        "/sys/fs/cgroup/memory/host/memory.oom_control": ["oom_kill_disable 0", "under_oom 0", "oom_kill 2"],
+        "/sys/fs/cgroup/host.slice/memory.events": ["max 5", "oom_kill 3"],
+        "/proc/vmstat": ["oom_kill 11"],
+    }
+    monkeypatch.setattr(program, "_lines", lambda file: files.get(file, []))
+    assert program._oom_kills() == count

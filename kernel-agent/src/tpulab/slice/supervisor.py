@@ -213,14 +213,23 @@ def _write(what: dict[str, Any]) -> None:
 
 
 def _oom_kills() -> int:
-    """How often this machine's kernel has ended a process for want of memory."""
-    try:
-        for line in Path("/proc/vmstat").read_text().splitlines():
+    """How often a process of this control group, or else of this machine, was ended for want of memory."""
+    groups = [line.split(":", 2) for line in _lines("/proc/self/cgroup") if line.count(":") > 1]
+    named = {controllers: path for _, controllers, path in groups}
+    counts = [f"/sys/fs/cgroup/memory{named['memory']}/memory.oom_control"] if "memory" in named else []
+    counts += [f"/sys/fs/cgroup{named['']}/memory.events"] if "" in named else []
+    for file in (*counts, "/proc/vmstat"):
+        for line in _lines(file):
             if line.startswith("oom_kill "):
                 return int(line.split()[1])
-    except OSError:
-        pass
     return 0
+
+
+def _lines(file: str) -> list[str]:
+    try:
+        return Path(file).read_text().splitlines()
+    except OSError:
+        return []
 
 
 def _is_google() -> bool:
