@@ -145,6 +145,36 @@ def test_a_forked_child_has_no_agent_and_the_parent_goes_on(tmp_path: Path, keep
     assert keeper.connections == 1
 
 
+def test_a_fork_during_the_first_use_in_another_thread_leaves_a_child_that_works(tmp_path: Path) -> None:
+    # logging comes first: while a fork waits, a first import of it leaves its own fork handlers half called.
+    done = run_script(
+        """
+        import logging, os, signal, sys, threading, time, tpulab
+        importing = threading.Event()
+
+        class Slow:
+            def find_spec(self, name, *_):
+                if name == 'tpulab.loops':
+                    importing.set()
+                    time.sleep(0.5)
+
+        sys.meta_path.insert(0, Slow())
+        thread = threading.Thread(target=lambda: tpulab.steps)
+        thread.start()
+        importing.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            for x in tpulab.steps(range(3)): pass
+            os._exit(x)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        thread.join()
+        """,
+        tmp_path,
+    )
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
 def test_a_fork_inside_a_loop_leaves_both_loops_whole(tmp_path: Path, keeper: KeeperDouble) -> None:
     done = run_script(
         """

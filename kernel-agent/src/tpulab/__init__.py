@@ -1,8 +1,12 @@
 """What runs inside a TPULab kernel: a launcher, a step clock, a compile watch and the steering of runs.
 
-Names are resolved when they are first used. Importing the package must import nothing else: the launcher is
-started with the notebook's folder on `sys.path`, where any file may shadow a standard module.
+Names are resolved when they are first used. Importing the package must import nothing that a Python process
+does not have already: the launcher is started with the notebook's folder on `sys.path`, where any file may
+shadow a standard module.
 """
+
+import _thread
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +60,16 @@ _MODULES = {
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
+#: Held during an import, and by each fork: a child would wait for ever for an import of another thread, which
+#: it does not have.
+_importing = _thread.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_importing.acquire,
+        after_in_parent=_importing.release,
+        after_in_child=_importing.release,
+    )
+
 
 def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
@@ -63,7 +77,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'tpulab' has no attribute {name!r}")
     import importlib
 
-    value: object = getattr(importlib.import_module(home), name)
+    with _importing:
+        value: object = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 
