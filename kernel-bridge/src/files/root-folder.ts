@@ -71,7 +71,7 @@ export class RootFolder {
     private readonly limits = { fileBytes: MAX_FILE_BYTES, listed: MAX_LISTED }
   ) {}
 
-  /** @throws BridgeError of `file-errors.ts`, as all below */
+  /** @throws BridgeError `file_…`, as all below */
   async entry(asked: string): Promise<FileEntry> {
     return guarded(asked, async () => {
       const real = await this.#resolve(namesOf(asked), asked);
