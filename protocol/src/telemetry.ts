@@ -290,6 +290,8 @@ export const AdviceMessage = Type.Object({
     Type.Literal('constant-hyperparameter'),
     Type.Literal('ragged-batch'),
     Type.Literal('non-finite-metric'),
+    Type.Literal('alert'),
+    Type.Literal('slower'),
     Type.Literal('missing-hook'),
     Type.Literal('freed-metric'),
     Type.Literal('too-many-metrics'),

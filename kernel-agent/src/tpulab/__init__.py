@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tpulab.control.adapters import into_optax
     from tpulab.control.hyperparameters import Hyper, HyperparameterError, hyper
     from tpulab.control.run_log import Replay, ReplayError, replay
-    from tpulab.loops import Step, Steps, metric, step, steps, watch
+    from tpulab.loops import Step, Steps, alert, metric, step, steps, watch
     from tpulab.status import status
     from tpulab.telemetry.version import __version__
     from tpulab.training.run import TrainingRun, run
@@ -33,6 +33,7 @@ __all__ = [
     "TrainingControls",
     "TrainingRun",
     "__version__",
+    "alert",
     "hyper",
     "into_optax",
     "live",
@@ -51,7 +52,7 @@ _MODULES = {
     "tpulab.control.adapters": ("into_optax",),
     "tpulab.control.hyperparameters": ("Hyper", "HyperparameterError", "hyper"),
     "tpulab.control.run_log": ("Replay", "ReplayError", "replay"),
-    "tpulab.loops": ("Step", "Steps", "metric", "step", "steps", "watch"),
+    "tpulab.loops": ("Step", "Steps", "alert", "metric", "step", "steps", "watch"),
     "tpulab.status": ("status",),
     "tpulab.telemetry.version": ("__version__",),
     "tpulab.training.run": ("TrainingRun", "run"),

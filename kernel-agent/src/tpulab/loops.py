@@ -12,6 +12,7 @@ from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
 from tpulab.agent.process_agent import current_agent
+from tpulab.figures.alerts import MOST_RULES, parse_rule
 from tpulab.measure.loop_exit import LoopGuard, MeasuredLoop
 from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.tracked_run import TrackedRun, step_runs
@@ -145,3 +146,25 @@ def metric(**values: Any) -> None:
     clock = innermost_clock()
     if clock is not None:
         clock.metric(values)
+
+
+def alert(when: str | None) -> None:
+    """Reports a metric that breaks a rule, once in each run: `tpulab.alert(when="loss > 5 for 100 steps")`.
+
+    The report stands beside the run, and runs the server's notify command (`docs/control.md`).
+
+    Args:
+        when: `NAME > NUMBER`, with `>`, `>=`, `<` or `<=`, and `for COUNT steps` if it has to hold for so
+            long. None removes all rules.
+
+    Raises:
+        ValueError: `when` is no such rule, or there are 64 rules.
+    """
+    rules = current_agent().recorder.rules
+    if when is None:
+        rules.clear()
+        return
+    rule = parse_rule(when)
+    if len(rules) >= MOST_RULES and rule.text not in rules:
+        raise ValueError(f"there are {MOST_RULES} rules; tpulab.alert(None) removes all")
+    rules[rule.text] = rule

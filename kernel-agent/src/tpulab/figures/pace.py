@@ -185,6 +185,11 @@ class Pace:
             if told is not None and told["run"] != run
         ]
 
+    @property
+    def flops_per_step(self) -> float:
+        """Of late; 0 where it is not known."""
+        return self._flops()[0] if self._window else 0.0
+
     def due(self, *, force: bool = False) -> bool:
         return force or now_ns() >= self._next_ns
 

@@ -13,12 +13,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
+from tpulab.figures.alerts import Rule
 from tpulab.figures.spans import split
+from tpulab.measure.advice import (
+    advise_on_alert,
+    advise_on_freed,
+    advise_on_non_finite,
+    advise_on_slower,
+    say_of_run,
+)
 from tpulab.measure.device_clock import DeviceClock
 from tpulab.measure.runs import Run
 from tpulab.measure.step_clock import UNSURE_SHARE, ClosedStep
 from tpulab.runtimes.device_value import as_number, is_freed, is_running
-from tpulab.runtimes.jax_internals import loaded_jax
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.clocks import now_ns, unix_ms, unix_now_ms
 from tpulab.telemetry.messages import (
@@ -61,6 +68,8 @@ class Recorder:
         #: ends that were told, whose `on_ended` is still to be called, until when at the latest
         self._ended: list[tuple[Run, RunMessage, int]] = []
         self.adviser: Adviser | None = None
+        #: by their text; made by the threads of the user
+        self.rules: dict[str, Rule] = {}
         #: also told of what was collected, on the thread that collects; must be quick and never raise
         self.taps: list[Callable[[list[Message]], None]] = []
 
@@ -113,6 +122,9 @@ class Recorder:
         for run in {**self._moved, **{run.id: run for run, _ in done}}.values():
             if run.on_progress is not None:
                 run.on_progress(run.recorded, run.metrics)
+            slower = run.slower.look(run.totals, run.pace.flops_per_step if run.pace is not None else 0.0)
+            if slower is not None and self.adviser is not None:
+                advise_on_slower(self.adviser, run, slower)
             if run.pace is not None:
                 found += run.pace.reused(run.id)
             if run.pace is not None and run.pace.due(force=run.id in ending):
@@ -211,6 +223,8 @@ class Recorder:
         if len(run.metrics) + len(numbers) > MOST_METRICS:
             numbers = {name: number for name, number in numbers.items() if self._has_room(run, name)}
         run.metrics.update(numbers)
+        for rule in list(self.rules.values()) if self.adviser is not None else ():
+            advise_on_alert(self.adviser, run, step, numbers, rule)
         metrics = {name: number for name, number in numbers.items() if math.isfinite(number)}
         if len(metrics) == len(numbers):
             return metrics, {}
@@ -218,7 +232,8 @@ class Recorder:
         non_finite = {
             name: non_finite_name(number) for name, number in numbers.items() if name not in metrics
         }
-        self._advise_on(run, step, non_finite)
+        if self.adviser is not None:
+            advise_on_non_finite(self.adviser, run, step, non_finite)
         return metrics, non_finite
 
     def _has_room(self, run: Run, name: str) -> bool:
@@ -226,51 +241,14 @@ class Recorder:
             run.metrics.setdefault(name, 0.0)
             return True
         if self.adviser is not None:
-            self.adviser.say(
+            say_of_run(
+                self.adviser,
+                run,
                 "too-many-metrics",
                 f"{run.name} logs more than {MOST_METRICS} names; `{name[:60]}` and others are left out.",
                 "Log the same names in each step: a new name for each step or sample is no curve.",
-                about=run.id,
-                location=run.location,
-                run=run.id,
             )
         return False
-
-    def _advise_on(self, run: Run, step: int, found: dict[str, NonFinite]) -> None:
-        """Once for each metric of a run; those of one step together, as one makes the others so."""
-        new = {name: text for name, text in found.items() if name not in run.non_finite}
-        run.non_finite.update(new)
-        if not new or self.adviser is None:
-            return
-        what = " and ".join(f"`{name}` {text}" for name, text in list(new.items())[:3])
-        more = f" and {len(new) - 3} more" if len(new) > 3 else ""
-        remedy = "Check the data of this step, lower the learning rate, or clip the gradients."
-        if loaded_jax() is not None:
-            remedy += ' `jax.config.update("jax_debug_nans", True)` raises at the operation that makes a NaN.'
-        self.adviser.say(
-            "non-finite-metric",
-            f"At step {step}, {what.replace('` ', '` became ', 1)}{more}.",
-            remedy,
-            about=f"{run.id} {next(iter(new))}",
-            location=run.location,
-            run=run.id,
-        )
-
-    def _advise_on_freed(self, run: Run) -> None:
-        """A value that was gone before it could be read is no value of another step, and not 0."""
-        if not run.freed or self.adviser is None:
-            return
-        name, count = max(run.freed.items(), key=lambda item: item[1])
-        others = f" (and {len(run.freed) - 1} more)" if len(run.freed) > 1 else ""
-        self.adviser.say(
-            "freed-metric",
-            f"`{name}`{others} was donated or deleted before it could be read in {count} of "
-            f"{run.recorded} steps of {run.name}.",
-            f"Log a copy to see it: `run.log({name}={name} + 0)`.",
-            about=run.id,
-            location=run.location,
-            run=run.id,
-        )
 
     def _late_figures(self, force: bool) -> list[Message]:
         """Numbers of steps that have been recorded, in messages of their own."""
@@ -319,7 +297,8 @@ class Recorder:
 
     def _ended_runs(self, done: list[tuple[Run, RunMessage]]) -> list[RunMessage]:
         for run, _ in done:
-            self._advise_on_freed(run)
+            if self.adviser is not None:
+                advise_on_freed(self.adviser, run)
         self._ended += [(run, message, now_ns() + ERROR_PATIENCE_NS) for run, message in done]
         return [message for _, message in done]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tpulab.figures.pace import Pace
+from tpulab.figures.slower import SlowerWatch
 from tpulab.figures.totals import Figures, RunTotals
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.messages import CodeLocation, RunControl, RunMessage, RunState
@@ -31,6 +32,9 @@ class Run:
     non_finite: set[str] = field(default_factory=set)
     #: metrics whose array was freed before it could be read, and in how many steps
     freed: dict[str, int] = field(default_factory=dict)
+    #: rules of `tpulab.alert` that hold, and since which step; below 0: told
+    alerts: dict[str, int] = field(default_factory=dict)
+    slower: SlowerWatch = field(default_factory=SlowerWatch)
     compilations: int = 0
     compile_ms: float = 0.0
     #: nobody annotated the loop: it was seen by what it repeats

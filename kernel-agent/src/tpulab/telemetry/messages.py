@@ -21,6 +21,8 @@ AdviceKind = Literal[
     "constant-hyperparameter",
     "ragged-batch",
     "non-finite-metric",
+    "alert",
+    "slower",
     "missing-hook",
     "freed-metric",
     "too-many-metrics",

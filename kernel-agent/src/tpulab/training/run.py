@@ -413,7 +413,7 @@ def run(
         peak_flops: peak operations per second of one device. Default: that of the chip, if known.
         notify: command to run when the run has finished, was stopped or has failed: a string for the shell,
             or a program with its arguments. Its environment has `TPULAB_RUN_STATE`, `TPULAB_RUN_NAME` and
-            others. It does not run if the kernel itself is killed.
+            others. For a killed kernel, see the server's `--notify`.
 
     Raises:
         HyperparameterError: the definition of a hyperparameter is invalid.

@@ -1,0 +1,81 @@
+"""Says when the steps of a run take longer for a minute than before, though the program is the same."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from tpulab.figures.totals import RunTotals
+
+#: Time in steps, so that pauses and evaluations between them count for nothing.
+WINDOW_NS = 60_000_000_000
+MARK_NS = 5_000_000_000
+FEWEST_STEPS = 10
+#: The rate falls by so much.
+LOST_SHARE = 0.15
+#: A step that computes more or less than this share is another program.
+SAME_WORK = 0.02
+MOST_TOLD = 8
+
+
+class Slower(NamedTuple):
+    """Milliseconds a step: before, in the last minute, and how much longer each span takes."""
+
+    before_ms: float
+    now_ms: float
+    longer_ms: dict[str, float]
+    #: whether the device time of both is known
+    device_known: bool
+
+
+class SlowerWatch:
+    """Of one run. The best minute with this program is what others are compared with."""
+
+    def __init__(self) -> None:
+        self._marks: deque[RunTotals] = deque()
+        self._best: RunTotals | None = None
+        self._flops = 0.0
+        self._told = 0
+
+    def look(self, totals: RunTotals, flops: float = 0.0) -> Slower | None:
+        """`flops`: operations of a step, of late; 0 where they are not known."""
+        marks = self._marks
+        if marks and totals.wall - marks[-1].wall < MARK_NS:
+            return None
+        if marks and (
+            totals.compiled > marks[-1].compiled or abs(flops - self._flops) > SAME_WORK * self._flops
+        ):
+            marks.clear()
+            self._best = None
+        self._flops = flops
+        marks.append(totals.copy())
+        while len(marks) > 2 and totals.wall - marks[1].wall >= WINDOW_NS:
+            marks.popleft()
+        window, best = totals.minus(marks[0]), self._best
+        if window.wall < WINDOW_NS or window.steps < FEWEST_STEPS:
+            return None
+        if best is None or _step_ns(window) < _step_ns(best):
+            self._best = window
+            return None
+        if _step_ns(best) > (1 - LOST_SHARE) * _step_ns(window) or self._told >= MOST_TOLD:
+            return None
+        self._told += 1
+        self._best = window
+        return _slower(best, window)
+
+
+def _step_ns(totals: RunTotals) -> float:
+    return totals.wall / totals.steps
+
+
+def _slower(before: RunTotals, now: RunTotals) -> Slower:
+    was, spans = (
+        {name: part / totals.steps / 1e6 for name, part in totals.shown()._asdict().items()}
+        for totals in (before, now)
+    )
+    return Slower(
+        _step_ns(before) / 1e6,
+        _step_ns(now) / 1e6,
+        {name: part - was[name] for name, part in spans.items()},
+        bool(before.known and now.known),
+    )
