@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { ControlMessage, HyperValue, Hyperparameter } from './control.js';
-import { BandMessage, CodeLocation, CompileReason } from './telemetry.js';
+import { AdviceMessage, BandMessage, CodeLocation, CompileReason } from './telemetry.js';
 
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
 const Ms = Type.Number({ minimum: 0, description: 'duration in milliseconds' });
@@ -122,6 +122,11 @@ export const KeptRun = Type.Intersect([
     ),
     programs: Type.Optional(Type.Array(RunProgram)),
     tokensPerStep: Type.Optional(Type.Number({ minimum: 0 })),
+    alerts: Type.Optional(
+      Type.Array(AdviceMessage, {
+        description: 'a metric that became NaN or broke a rule, or steps that slowed down'
+      })
+    ),
     bands: Type.Array(BandMessage),
     commands: Type.Array(ControlMessage, { description: 'each with its newest word' })
   })
@@ -131,3 +136,6 @@ export type KeptRun = Static<typeof KeptRun>;
 /** Newest first. */
 export const KeptRuns = Type.Object({ runs: Type.Array(KeptRunSummary) });
 export type KeptRuns = Static<typeof KeptRuns>;
+
+/** The advice that is an alert: people are told of it also where they have no page open. */
+export const ALERTS: ReadonlySet<AdviceMessage['kind']> = new Set(['non-finite-metric', 'alert', 'slower']);

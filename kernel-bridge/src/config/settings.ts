@@ -349,6 +349,22 @@ const TABLE = {
     fallback: true,
     help: 'ask runs for a checkpoint when the cloud announces that it will preempt or stop this machine'
   },
+  notifyCommand: {
+    ...named(['Bridge'], 'notify_command'),
+    flag: '--notify <command>',
+    variable: 'TPULAB_NOTIFY_COMMAND',
+    kind: kinds.text('a command for the shell', text => text.trim() !== ''),
+    fallback: null,
+    fallbackWords: 'none',
+    help: 'shell command to run when a run or a long cell ends or fails, a kernel dies, or a metric becomes NaN (docs/control.md)'
+  },
+  notifyAfterS: {
+    ...named(['Bridge'], 'notify_after'),
+    variable: 'TPULAB_NOTIFY_AFTER',
+    kind: kinds.number({ what: 'seconds', min: 0, max: MAX_TIMER_S, whole: false }),
+    fallback: 60,
+    help: 'seconds that a cell, or a run that finishes, must have taken for the notify command'
+  },
   sampleHz: {
     ...named(['Bridge'], 'sample_hz'),
     variable: 'TPULAB_SAMPLE_HZ',

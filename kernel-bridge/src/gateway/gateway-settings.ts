@@ -73,6 +73,8 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
     },
     sampleHz: settings.sampleHz,
     checkpointOnNotice: settings.checkpointOnNotice,
+    notifyCommand: settings.notifyCommand ?? undefined,
+    notifyAfterMs: Math.round(settings.notifyAfterS * 1000),
     chipTable: settings.chipTable === null ? undefined : path.resolve(settings.chipTable),
     journal: {
       kernelBytes: settings.journalKernelBytes,

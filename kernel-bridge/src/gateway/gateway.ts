@@ -25,6 +25,7 @@ import { TokenStore } from '../http/token-store.js';
 import { NarrowedAccess } from '../sharing/narrowed-access.js';
 import { addShareRoutes } from '../sharing/share-routes.js';
 import { EventSource } from '../telemetry/event-source.js';
+import { Notices } from '../telemetry/notices.js';
 import { RunArchive } from '../telemetry/run-archive.js';
 import { addRunsRoutes, eventsRoute } from '../telemetry/events-route.js';
 import type { AccessRules } from '../http/access-hooks.js';
@@ -39,6 +40,7 @@ import { addMetricsRoute } from './metrics-route.js';
 import { addFrontendRoutes } from './frontend-routes.js';
 import { addHoldersRoutes } from './holders-routes.js';
 import { checkpointOnNotice } from './notice-checkpoint.js';
+import { NotifyCommand } from './notify-command.js';
 import type { RouteEntry } from '../http/error-answers.js';
 import { DisposalStack } from '../platform/disposal-stack.js';
 import { EnvironmentSpecs } from './environment-specs.js';
@@ -118,6 +120,9 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly chipTable?: string | undefined;
   /** Runs are asked for a checkpoint when the cloud announces the end of the machine; the default. */
   readonly checkpointOnNotice?: boolean;
+  /** Shell command for notices to a user who has no page open; and from which duration a cell or run is worth one. */
+  readonly notifyCommand?: string | undefined;
+  readonly notifyAfterMs?: number;
   /** What stands for `/` where devices, sysfs and proc are looked at; specs have another. */
   readonly machineRoot?: string | undefined;
   /** Folder of the built session page; the package's own when absent. */
@@ -270,7 +275,14 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   );
   const documentOf = (kernelId: string): string | null =>
     sessions.list().find(({ kernel }) => kernel.id === kernelId)?.path ?? null;
-  const runs = undo.use(new RunArchive({ folder: path.join(stateDir, 'runs'), events, log, documentOf }));
+  const { notifyCommand: command, notifyAfterMs: longMs = 60_000 } = options;
+  const notify = command === undefined ? null : undo.use(new NotifyCommand({ command, env, log }));
+  const news = notify
+    ? undo.use(new Notices({ registry, documentOf, longMs, send: notice => notify.send(notice) }))
+    : undefined;
+  const runs = undo.use(
+    new RunArchive({ folder: path.join(stateDir, 'runs'), events, log, documentOf, news })
+  );
 
   const tokens = new TokenStore(stateDir);
   const narrowed = new NarrowedAccess({ rootDir, sessions, registry, specs, outputs, tokens, log });

@@ -3,6 +3,8 @@ import {
   extremes,
   meansOf,
   thinned,
+  ALERTS,
+  type AdviceMessage,
   type BandMessage,
   type CompileMessage,
   type ControlMessage,
@@ -20,6 +22,7 @@ import {
 export const POINTS_KEPT = 1_000;
 const METRICS_KEPT = 32;
 const NOTES_KEPT = 256;
+const ALERTS_KEPT = 64;
 const PROGRAMS_KEPT = 128;
 /** Parts of a run with sums of their own; beyond twice as many, two become one. */
 export const PARTS_KEPT = 128;
@@ -51,10 +54,11 @@ export function newKeptRun(kernelId: string, run: string, time: number): KeptRun
   };
 }
 
-/** @returns whether the run has come to its end by this */
+/** @returns whether it has come to its end by this, or has an alert that is new */
 export function addToRun(
   kept: KeptRun,
   message:
+    | AdviceMessage
     | RunMessage
     | StepsMessage
     | FiguresMessage
@@ -94,6 +98,12 @@ export function addToRun(
     case 'compile':
       addProgram(kept, message);
       return false;
+    case 'advice': {
+      const alerts = kept.alerts ?? [];
+      if (!ALERTS.has(message.kind) || alerts.some(({ id }) => id === message.id)) return false;
+      kept.alerts = [...alerts, message].slice(-ALERTS_KEPT);
+      return true;
+    }
   }
 }
 

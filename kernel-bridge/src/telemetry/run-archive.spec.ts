@@ -59,6 +59,46 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 describe('the archive of runs', () => {
+  it('tells of each end and each alert once, also when a replay says them again', async () => {
+    const said: string[] = [];
+    const news = {
+      runEnded: (one: { name: string; state: string }, reason: string | null) =>
+        void said.push([one.name, one.state, reason ?? '-'].join(' ')),
+      runAlert: (one: { name: string }, { message }: { message: string }) =>
+        void said.push(`${one.name}: ${message}`)
+    };
+    const alert = (id: string, kind = 'alert', time = T0 + 5) => ({
+      ...{ type: 'advice', time, id, kind, message: id, remedy: '', location: null, run: 'r1' }
+    });
+    const all = (): void => {
+      told.tell('runs', 'k', run('running'));
+      told.tell('runs', 'k', alert('a NaN', 'non-finite-metric'));
+      told.tell('runs', 'k', alert('advice', 'ragged-batch'));
+      told.tell('steps', 'k', steps(0, 10));
+      told.tell('runs', 'k', run('failed', 'r1', T0 + 20));
+      told.tell('runs', 'k', run('running', 'r2'));
+    };
+    const open = () => new RunArchive({ folder: path.join(folder, 'runs'), events: told, log, news });
+    {
+      await using archive = open();
+      await archive.list();
+      all();
+    }
+    await using archive = open();
+    await archive.list();
+    all();
+    told.tell('runs', 'k', alert('a late one', 'slower', T0 + 30));
+    told.tell('kernels', 'k', { executionState: 'restarting', reason: 'killed by SIGKILL' });
+    told.tell('kernels', 'k', { removed: true, reason: null });
+    expect(said).toEqual([
+      'train: a NaN',
+      'train failed -',
+      'train: a late one',
+      'train interrupted killed by SIGKILL'
+    ]);
+    expect((await archive.read('k.r1'))?.alerts?.map(({ id }) => id)).toEqual(['a NaN', 'a late one']);
+  });
+
   it('has sums of parts without compilations and evaluations, the programs, the machine and the notebook', async () => {
     await using archive = new RunArchive({
       ...{ folder: path.join(folder, 'runs'), events: told, log },

@@ -10,6 +10,7 @@ import { type DevicesMessage, KeptRun, type KeptRunSummary, type RunLabels } fro
 import type { Logger } from 'pino';
 import { writeAtomically } from '../platform/write-atomically.js';
 import type { SourcedEvent } from './event-source.js';
+import type { Notices } from './notices.js';
 import { addToRun, keptKey, newKeptRun, summaryOf } from './kept-run.js';
 
 export const RUNS_KEPT = 200;
@@ -25,7 +26,8 @@ const OF_RUN: ReadonlySet<string> = new Set([
   'band',
   'control',
   'pace',
-  'compile'
+  'compile',
+  'advice'
 ]);
 
 const schema = TypeCompiler.Compile(KeptRun);
@@ -40,6 +42,8 @@ export interface RunArchiveOptions {
   readonly log: Logger;
   /** The notebook of a kernel; null where it has none. */
   readonly documentOf?: (kernelId: string) => string | null;
+  /** Hears of each end and each alert once, also when a replay says them again. */
+  readonly news?: Pick<Notices, 'runEnded' | 'runAlert'> | undefined;
   readonly runsKept?: number;
   readonly writeMs?: number;
 }
@@ -119,10 +123,11 @@ export class RunArchive implements AsyncDisposable {
       data?: { type: string; run?: string | null };
       removed?: boolean;
       executionState?: string;
+      reason?: string | null;
     };
     if (event.topic === 'kernels') {
       if (told.removed === true || told.executionState === 'dead' || told.executionState === 'restarting')
-        this.#interrupt(event.kernelId);
+        this.#interrupt(event.kernelId, told.removed === true ? 'shut down' : (told.reason ?? null));
       if (told.removed === true && event.kernelId !== null) this.#machines.delete(event.kernelId);
       return;
     }
@@ -133,9 +138,13 @@ export class RunArchive implements AsyncDisposable {
     const message = data as Parameters<typeof addToRun>[1];
     const kept = this.#keptRun(event.kernelId, data.run, message.time);
     if (!kept) return;
-    const hasEnded = addToRun(kept, message);
+    const wentOn = kept.state === 'running';
+    const isNews = addToRun(kept, message);
     this.#dirty.add(kept.key);
-    if (hasEnded) void this.write();
+    if (!isNews) return;
+    if (message.type === 'advice') this.options.news?.runAlert(summaryOf(kept), message);
+    else if (wentOn) this.options.news?.runEnded(summaryOf(kept), null);
+    void this.write();
   }
 
   /** Null for what a replay says again of a run that ended and was written. A run that goes on after its end is opened again. */
@@ -162,11 +171,12 @@ export class RunArchive implements AsyncDisposable {
       if (kept.kernelId === kernelId && kept.state === 'running') kept.machine = machine;
   }
 
-  #interrupt(kernelId: string | null): void {
+  #interrupt(kernelId: string | null, reason: string | null): void {
     for (const kept of this.#open.values()) {
       if (kept.kernelId === kernelId && kept.state === 'running') {
         kept.state = 'interrupted';
         this.#dirty.add(kept.key);
+        this.options.news?.runEnded(summaryOf(kept), reason);
       }
     }
     if (this.#dirty.size > 0) void this.write();

@@ -1,0 +1,111 @@
+/** Runs the user's command for each notice: one at a time, a few in ten minutes, and never waited for. */
+import { spawn } from 'node:child_process';
+import type { Logger } from 'pino';
+import { plainText } from '../platform/plain-text.js';
+import type { Notice } from '../telemetry/notices.js';
+
+export interface NotifyOptions {
+  /** For `/bin/sh`. What programs have named reaches it as variables only. */
+  readonly command: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly log: Logger;
+  readonly timeoutMs?: number;
+  readonly now?: () => number;
+}
+
+export const NOTICES_A_WINDOW = 10;
+export const WINDOW_MS = 600_000;
+const TIMEOUT_MS = 30_000;
+const TEXT_CHARACTERS = 500;
+/** Keys to this server, which a command for people needs not. */
+const KEYS = /^TPULAB_|^(JUPYTER_TOKEN|JUPYTERHUB_API_TOKEN|JPY_API_TOKEN)$/;
+
+export class NotifyCommand implements AsyncDisposable {
+  readonly #stop = new AbortController();
+  readonly #env: Record<string, string | undefined>;
+  #queue: Notice[] = [];
+  #started: number[] = [];
+  /** Left out since the newest that was not. */
+  #left = 0;
+  #running: Promise<void> | null = null;
+
+  constructor(private readonly options: NotifyOptions) {
+    this.#env = Object.fromEntries(Object.entries(options.env).filter(([name]) => !KEYS.test(name)));
+  }
+
+  /** Returns at once. Beyond ten in ten minutes a notice is counted, and the next one says how many were left out. */
+  send(notice: Notice): void {
+    const now = (this.options.now ?? Date.now)();
+    this.#started = this.#started.filter(at => at > now - WINDOW_MS);
+    if (this.#started.length >= NOTICES_A_WINDOW) {
+      this.#left += 1;
+      this.options.log.warn(
+        { kind: notice.kind, leftOut: this.#left },
+        'a notice was left out; there are too many'
+      );
+      return;
+    }
+    this.#started.push(now);
+    const left = this.#left === 0 ? '' : ` (${this.#left} other notices were left out)`;
+    this.#left = 0;
+    this.#queue.push({ ...notice, text: notice.text + left });
+    this.#running ??= this.#drain().finally(() => (this.#running = null));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#queue = [];
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  async #drain(): Promise<void> {
+    for (let notice = this.#queue.shift(); notice; notice = this.#queue.shift()) await this.#run(notice);
+  }
+
+  async #run({ kind, kernelId, document, run, text }: Notice): Promise<void> {
+    const { command, log, timeoutMs = TIMEOUT_MS } = this.options;
+    const facts = {
+      KIND: kind,
+      TEXT: text,
+      KERNEL: kernelId,
+      NOTEBOOK: document,
+      RUN: run
+    };
+    const named = Object.entries(facts).flatMap(([name, value]) =>
+      value === null ? [] : [[`TPULAB_NOTICE_${name}`, plainText(value, TEXT_CHARACTERS)]]
+    );
+    const env = { ...this.#env, ...Object.fromEntries(named) };
+    const { exitCode, error } = await endOf(command, env, timeoutMs, this.#stop.signal);
+    if (exitCode !== 0 && !this.#stop.signal.aborted)
+      log.warn({ kind, exitCode, err: error }, 'the notify command failed');
+  }
+}
+
+/** Never rejects. What it prints goes nowhere, so that nothing that it leaves behind can be waited for. */
+function endOf(
+  command: string,
+  env: NodeJS.ProcessEnv,
+  timeoutMs: number,
+  signal: AbortSignal
+): Promise<{ readonly exitCode: number | null; readonly error?: unknown }> {
+  return new Promise(resolve => {
+    const child = spawn('/bin/sh', ['-c', command], { env, stdio: 'ignore', detached: true });
+    const kill = (): void => {
+      // Its whole group, with the programs that it has started.
+      try {
+        if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+      } catch {
+        // It has ended by itself.
+      }
+    };
+    const timer = setTimeout(kill, timeoutMs);
+    signal.addEventListener('abort', kill);
+    const end = (exitCode: number | null, error?: unknown): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', kill);
+      resolve({ exitCode, error });
+    };
+    child.once('error', error => end(null, error));
+    child.once('exit', code => end(code));
+  });
+}
