@@ -12,5 +12,6 @@ export const CommandIDs = {
   manage: 'tpulab:remotes',
   sync: 'tpulab:sync-folder',
   checkpoint: 'tpulab:take-checkpoint',
+  allowNotices: 'tpulab:allow-notifications',
   runAgain: 'tpulab:restart-and-run-again'
 } as const;

@@ -131,6 +131,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
       notices.say({ id: notification.id, tone, text: notification.message, actions: [] });
     }
   });
+  void import('./run-notices.js').then(({ followRuns }) => followRuns(page));
   void context.initialize(false).catch((error: unknown) => {
     saving.fail();
     notices.say({ id: 'load', tone: 'error', text: messageOf(error), actions: [] });

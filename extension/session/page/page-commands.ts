@@ -24,6 +24,7 @@ export const CommandIDs = {
   change: 'notebook:change-kernel',
   share: 'tpulab:share',
   runs: SharedIDs.openRuns,
+  allowNotices: SharedIDs.allowNotices,
   connect: 'tpulab:connect',
   reconnect: 'tpulab:reconnect'
 } as const;
@@ -46,7 +47,7 @@ export const PALETTE: readonly (readonly [group: string, ...ids: string[]])[] = 
     CommandIDs.remove,
     CommandIDs.download
   ],
-  [trans.__('TPULab'), CommandIDs.runs],
+  [trans.__('TPULab'), CommandIDs.runs, CommandIDs.allowNotices],
   [trans.__('Connection'), CommandIDs.connect, CommandIDs.reconnect]
 ];
 
@@ -82,6 +83,10 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
     isEnabled: mayChange,
     isVisible: mayChange,
     execute: () => goTo(page, runsAddress(window))
+  });
+  commands.addCommand(CommandIDs.allowNotices, {
+    label: trans.__('Allow browser notifications'),
+    execute: async () => (await import('./run-notices.js')).allow()
   });
   commands.addCommand(CommandIDs.download, {
     label: trans.__('Download'),

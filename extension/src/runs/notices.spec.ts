@@ -48,6 +48,13 @@ describe('notices about runs', () => {
     expect(scene.hear(nan(T0 + 3 * MINUTE, 'non-finite-metric r2 loss'))).toHaveLength(1);
   });
 
+  it('tells of a rule that was broken and of a run that slowed down, and of no other advice', () => {
+    const scene = new Scene();
+    scene.isWatched = true;
+    const advice = (kind: AdviceMessage['kind']) => ({ ...nan(T0 + 2 * MINUTE, `${kind} r1`), kind });
+    expect(scene.hear(advice('alert'), advice('slower'), advice('ragged-batch'))).toHaveLength(2);
+  });
+
   it('is silent about what had happened before the page was opened', () => {
     const scene = new Scene();
     expect(scene.hear(nan(T0), run({ state: 'failed', time: T0 + 1 }))).toEqual([]);

@@ -1,5 +1,6 @@
-/** What people are told of runs that they may not be looking at: a metric that became NaN, and how a run ended. */
+/** What people are told of runs that they may not be looking at: alerts, such as a metric that became NaN, and how a run ended. */
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { ALERTS } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run, RunState } from '../events/run.js';
 
@@ -29,7 +30,7 @@ export class RunNotices {
   private _metrics(kernel: KernelTelemetry): RunNotice[] {
     return kernel.advice.flatMap(({ kind, id, run, time, message }) => {
       const key = `${kernel.kernelId} ${id}`;
-      if (kind !== 'non-finite-metric' || !this._isNews(kernel, time) || this._told.has(key)) {
+      if (!ALERTS.has(kind) || !this._isNews(kernel, time) || this._told.has(key)) {
         return [];
       }
       this._told.add(key);

@@ -6,9 +6,11 @@ import type { JSX } from 'react';
 import { download } from '../platform/download.js';
 import { spanName } from '../steps/span-names.js';
 import { countText, durationText, secondsText } from '../text/duration.js';
+import { fromBackticks } from '../text/marked.js';
 import { momentText } from '../text/moment.js';
 import { metricText, valueText } from '../text/value.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
+import { Marked } from '../ui/marked-view.js';
 import { compiledText, placeText } from './compare-view.js';
 import type { KeptRun } from './kept-runs.js';
 import { LogView } from './log-view.js';
@@ -96,6 +98,7 @@ function Whole({
   readonly one: KeptRun;
 }): JSX.Element {
   const { steps, totalSteps, startedAt, lastAt, metrics, config, bands, commands } = body;
+  const alerts = body.alerts ?? [];
   const programs = (body.programs ?? []).filter(({ reused }) => reused !== true);
   const means = meansOf(body);
   const source = keptSource(one);
@@ -171,6 +174,15 @@ function Whole({
             })}
           </ul>
           {programs.length === 0 ? <p className="jp-TPULab-quiet">{trans.__('None in its steps.')}</p> : null}
+          {alerts.length > 0 ? <h4>{trans.__('Alerts')}</h4> : null}
+          <ul className="jp-TPULabCompare-compiled">
+            {alerts.map(({ id, time, message, remedy }) => (
+              <li key={id}>
+                <Marked pieces={fromBackticks(`${message} ${remedy}`)} />{' '}
+                <span className="jp-TPULab-quiet">{momentText(time, Date.now())}</span>
+              </li>
+            ))}
+          </ul>
           {bands.length + commands.length > 0 ? <h4>{trans.__('What was changed')}</h4> : null}
           <LogView run={{ bands, commands, file: null, over: body.state !== 'running' }} trans={trans} />
           {Object.keys(config).length > 0 ? <h4>{trans.__('Configuration')}</h4> : null}
