@@ -16,7 +16,7 @@ export function followRuns({ current, events }: SessionPage): void {
     }
   };
   const follow = (): void => {
-    const kernel = current.current?.kind === 'bridge' ? events.telemetryOf(current.current.kernelId) : null;
+    const kernel = current.current.kind === 'bridge' ? events.telemetryOf(current.current.kernelId) : null;
     if (kernel === followed) return;
     followed?.changed.disconnect(tell);
     followed = kernel;

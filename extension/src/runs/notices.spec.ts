@@ -48,7 +48,7 @@ describe('notices about runs', () => {
     expect(scene.hear(nan(T0 + 3 * MINUTE, 'non-finite-metric r2 loss'))).toHaveLength(1);
   });
 
-  it('tells of a rule that was broken and of a run that slowed down, and of no other advice', () => {
+  it('reports a rule that was broken and a run that slowed down, and no other advice', () => {
     const scene = new Scene();
     scene.isWatched = true;
     const advice = (kind: AdviceMessage['kind']) => ({ ...nan(T0 + 2 * MINUTE, `${kind} r1`), kind });

@@ -51,7 +51,7 @@ def test_a_rule_is_a_name_a_comparison_a_number_and_a_number_of_steps(
         ],
     ],
 )
-def test_what_is_no_rule_is_refused_with_the_grammar(when: Any) -> None:
+def test_an_invalid_rule_is_refused_with_the_grammar(when: Any) -> None:
     with pytest.raises(ValueError, match="a rule is NAME > NUMBER") as refused:
         parse_rule(when)
     assert len(str(refused.value)) < 300
@@ -73,7 +73,7 @@ def told_by(values: list[dict[str, Any]], *rules: str) -> list[str]:
     return said
 
 
-def test_a_rule_is_told_once_when_it_has_held_long_enough() -> None:
+def test_a_rule_raises_one_alert_when_it_has_held_long_enough() -> None:
     values = [{"loss": 6.0}] * 2 + [{"loss": 4.0}] + [{"loss": 6.0}] * 5
     assert told_by(values, "loss > 5 for 3 steps") == [
         "At step 5, `loss` is 6. Your rule: `loss > 5 for 3 steps`."
@@ -126,7 +126,7 @@ def watched(
     return found
 
 
-def test_a_run_that_loses_its_speed_is_told_with_the_span_that_grew() -> None:
+def test_a_run_that_loses_its_speed_raises_an_alert_with_the_span_that_grew() -> None:
     watch, totals = SlowerWatch(), RunTotals()
     assert watched(watch, totals, 130, (1, 2, 0, 96, 1)) == []
     # Not yet a minute, and 15 percent of the rate are lost after some 50 s of it.
@@ -156,7 +156,7 @@ def test_another_program_is_another_measure() -> None:
         assert watched(watch, totals, 300, (1, 2, 0, 196, 1), flops=flops) == []
 
 
-def test_a_run_that_changes_for_ever_is_told_a_few_times() -> None:
+def test_a_run_whose_speed_alternates_raises_a_few_alerts() -> None:
     watch, totals = SlowerWatch(), RunTotals()
     told = [
         each

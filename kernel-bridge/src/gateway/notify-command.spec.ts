@@ -71,7 +71,7 @@ it('runs ten in ten minutes, one after the other, and then says how many were le
   await vi.waitFor(() => expect(read('out')).toContain('Run last (90 other notices were left out)'), WAIT);
 });
 
-it('ends a command that hangs, with its children, and goes on', async () => {
+it('ends a command that hangs, with its children, and runs the next one', async () => {
   await using command = commandOf('echo $$ >> out; sleep 1000 & echo $! > child; wait', { timeoutMs: 300 });
   command.send(notice('Run a'));
   await vi.waitFor(() => expect(read('child')).not.toBe(''), WAIT);

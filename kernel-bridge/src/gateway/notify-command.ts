@@ -71,10 +71,9 @@ export class NotifyCommand implements AsyncDisposable {
       NOTEBOOK: document,
       RUN: run
     };
-    const named = Object.entries(facts).flatMap(([name, value]) =>
-      value === null ? [] : [[`TPULAB_NOTICE_${name}`, plainText(value, TEXT_CHARACTERS)]]
-    );
-    const env = { ...this.#env, ...Object.fromEntries(named) };
+    const env: Record<string, string | undefined> = { ...this.#env };
+    for (const [name, value] of Object.entries(facts))
+      if (value !== null) env[`TPULAB_NOTICE_${name}`] = plainText(value, TEXT_CHARACTERS);
     const { exitCode, error } = await endOf(command, env, timeoutMs, this.#stop.signal);
     if (exitCode !== 0 && !this.#stop.signal.aborted)
       log.warn({ kind, exitCode, err: error }, 'the notify command failed');

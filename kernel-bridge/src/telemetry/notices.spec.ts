@@ -74,7 +74,7 @@ const runOf = (changes: Partial<KeptRunSummary>): KeptRunSummary => ({
   ...changes
 });
 
-it('tells of a cell that took long, with its number, its time and its error', () => {
+it('reports a cell that took long, with its number, its time and its error', () => {
   busy('a');
   vi.advanceTimersByTime(5 * MIN);
   reply('a', { status: 'ok', execution_count: 3 });
@@ -88,7 +88,7 @@ it('tells of a cell that took long, with its number, its time and its error', ()
   ]);
 });
 
-it('tells nothing of short cells, of interrupts, of other replies and of other requests', () => {
+it('reports no short cells, interrupts, other replies or other requests', () => {
   busy('a');
   reply('a', { status: 'error', execution_count: 1, ename: 'NameError', evalue: 'x' });
   busy('b');
@@ -100,7 +100,7 @@ it('tells nothing of short cells, of interrupts, of other replies and of other r
   expect(sent).toEqual([]);
 });
 
-it('tells of a cell that ran before this server did', () => {
+it('reports a cell that ran before this server did', () => {
   busy('early');
   notices[Symbol.dispose]();
   notices = open();
@@ -109,7 +109,7 @@ it('tells of a cell that ran before this server did', () => {
   expect(texts()).toEqual(['Cell [9] finished.']);
 });
 
-it('tells of a run, and not again of its cell', () => {
+it('reports a run, and not its cell as well', () => {
   busy('a');
   vi.advanceTimersByTime(90 * MIN);
   reply('a', { status: 'error', execution_count: 1, ename: 'ValueError', evalue: 'x' });
@@ -128,7 +128,7 @@ it('tells of a run, and not again of its cell', () => {
   expect(sent).toHaveLength(3);
 });
 
-it('tells of a kernel that was killed, with its run if it had one, and of none that people end', () => {
+it('reports a kernel that was killed, with its run if it had one, and none that people end', () => {
   become('restarting', 'killed by SIGKILL');
   vi.advanceTimersByTime(5_000);
   become('idle');

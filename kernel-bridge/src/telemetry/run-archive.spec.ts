@@ -59,7 +59,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 describe('the archive of runs', () => {
-  it('tells of each end and each alert once, also when a replay says them again', async () => {
+  it('reports each end and each alert once, even after a replay', async () => {
     const said: string[] = [];
     const news = {
       runEnded: (one: { name: string; state: string }, reason: string | null) =>

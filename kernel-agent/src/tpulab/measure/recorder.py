@@ -223,8 +223,9 @@ class Recorder:
         if len(run.metrics) + len(numbers) > MOST_METRICS:
             numbers = {name: number for name, number in numbers.items() if self._has_room(run, name)}
         run.metrics.update(numbers)
-        for rule in list(self.rules.values()) if self.adviser is not None else ():
-            advise_on_alert(self.adviser, run, step, numbers, rule)
+        if self.rules and self.adviser is not None:
+            for rule in list(self.rules.values()):
+                advise_on_alert(self.adviser, run, step, numbers, rule)
         metrics = {name: number for name, number in numbers.items() if math.isfinite(number)}
         if len(metrics) == len(numbers):
             return metrics, {}
