@@ -126,7 +126,7 @@ def test_an_interrupted_halving_goes_on_where_it_was(tmp_path: Path, monkeypatch
 
 
 def test_networks_that_say_the_noise_are_refused(tiny: Config) -> None:
-    """The first halving of `cifar10` would scale their squared error by 4.9e8."""
+    """The first halving of a cosine schedule from -20 would scale their squared error by 4.9e8."""
     config = replace(tiny, model=replace(tiny.model, mean_type="eps"))
     with pytest.raises(ConfigError, match=r"model\.mean_type.*model\.mean_type=v"):
         Distiller(config, ShapesSource(config, count=64), speaking_network(config))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.config import Conditioning, Config, UNetArgs
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.model.attention import Attention
 from tpulab_recipes.ddpm.model.context import ContextSequence, draw_masks, drop_conditioning, unconditional
 from tpulab_recipes.ddpm.model.layers import position_map, sinusoids
+from tpulab_recipes.ddpm.model.network import count_parameters
+from tpulab_recipes.ddpm.presets import CIFAR10
 from tpulab_recipes.ddpm.prompts import context_for
 
 KEYS = jax.random.split(jax.random.key(0), 8)
@@ -151,3 +156,88 @@ def test_resampling_by_residual_blocks_and_classes_instead_of_text(tiny: Config)
     logsnr = jax.ShapeDtypeStruct((2,), jnp.float32)
     output = jax.eval_shape(network.apply, network.shapes, z, logsnr, told, KEYS[0])
     assert output.shape == z.shape
+
+
+def test_the_cifar10_network_has_the_published_number_of_parameters() -> None:
+    """`sum(p.size)` of `UNet` with `config/cifar_base.py` of google-research/diffusion_distillation."""
+    assert count_parameters(Network(CIFAR10).shapes) == 60_004_099
+
+
+def _published_name(path: tuple[Any, ...], levels: int, blocks: int) -> str:
+    """The name of a layer in google-research/diffusion_distillation's `unet.py`."""
+    top, *inner = [str(getattr(part, "key", part)) for part in path]
+    names = {"time0": "dense0", "time1": "dense1", "middle1": "mid.block_1", "middle2": "mid.block_2"}
+    if top in ("downs", "ups"):
+        number, side = int(inner.pop(0)), top[:-1]
+        level, block = divmod(number, blocks + (1 if side == "down" else 2))
+        level = level if side == "down" else levels - 1 - level
+        if inner[0] not in ("resnet", "attention"):
+            top = f"{side}_{level}.{side}sample"
+        else:
+            top = f"{side}_{level}.{'block' if inner.pop(0) == 'resnet' else 'attn'}_{block}"
+    elif top == "middle_attention":
+        top = "mid.attn_1"
+    inner = [{"shortcut": "nin_shortcut", "to_out": "proj_out"}.get(name, name) for name in inner]
+    return ".".join([names.get(top, top), *(name for name in inner if name != "self_attention")])
+
+
+def _drawn(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    values = np.random.default_rng(zlib.crc32(name.encode())).standard_normal(shape).astype(np.float32)
+    if name.endswith("scale"):
+        return 1 + np.float32(0.1) * values
+    if name.endswith("bias"):
+        return np.float32(0.1) * values
+    return values * np.float32(np.prod(shape[:-1]) ** -0.5)
+
+
+def test_the_cifar10_network_computes_what_the_published_code_computes() -> None:
+    """Expected values: `UNet` of google-research/diffusion_distillation (commit 30adf0e, run with flax 0.12)
+    on parameters drawn by their names there."""
+    config = CIFAR10.but(
+        {
+            "in_dimensions": (8, 8, 3),
+            "dataset.args.image_size": 8,
+            "model.args.ch": 64,
+            "model.args.emb_ch": 96,
+            "model.args.ch_mult": (1, 2),
+            "model.args.num_res_blocks": 1,
+            "model.args.attn_resolutions": (4,),
+            "model.args.head_dim": 128,
+        }
+    )
+    network = Network(config)
+
+    def make(path: tuple[Any, ...], leaf: Any) -> np.ndarray:
+        name = _published_name(path, levels=2, blocks=1)
+        if "to_" not in name:
+            return _drawn(name, leaf.shape)
+        parts = ["q"] if "to_q" in name else ["k", "v"]
+        names = [name.replace("to_kv", part).replace("to_q", part) for part in parts]
+        shape = (*leaf.shape[:-1], leaf.shape[-1] // len(parts))
+        return np.concatenate([_drawn(part, shape) for part in names], axis=-1)
+
+    params = jax.tree_util.tree_map_with_path(make, network.shapes)
+    z = np.random.default_rng(0).standard_normal((2, 8, 8, 3)).astype(np.float32)
+    found = np.asarray(network.apply(params, z, np.array([-3.0, 2.5], np.float32), {}))
+    expected = [
+        [[-1.7375267, -0.4665245, -0.5645154], [0.4438251, 1.8673190, -0.7567788]],
+        [[-0.0905243, -0.1149463, 0.0997048], [0.0611047, 0.0864746, -0.4357578]],
+    ]
+    np.testing.assert_allclose(found[:, 2, 3], expected[0], atol=2e-5)
+    np.testing.assert_allclose(found[:, 7, 0], expected[1], atol=2e-5)
+    assert float(found.mean()) == pytest.approx(-0.2085839, abs=1e-5)
+    assert float(found.std()) == pytest.approx(0.5861460, abs=1e-5)
+
+
+def test_attention_and_the_last_layer_of_a_fresh_cifar10_network_are_zero() -> None:
+    config = CIFAR10.but({"model.args.ch": 32, "model.args.head_dim": 32, "model.args.num_res_blocks": 1})
+    params = Network(config).init(0)
+    assert not params["middle_attention"]["self_attention"]["to_out"]["kernel"].any()
+    assert not params["conv_out"]["kernel"].any()
+
+
+def test_plain_blocks_refuse_conditions_and_a_position_map() -> None:
+    with pytest.raises(ConfigError, match=r"`plain` has no conditions \(class\)"):
+        CIFAR10.but({"model.conditioning.num_classes": 10})
+    with pytest.raises(ConfigError, match=r"set model\.args\.use_pos_enc to false"):
+        CIFAR10.but({"model.args.use_pos_enc": True})

@@ -141,6 +141,12 @@ def test_pixels_are_trained_and_sampled_without_an_encoder(
     assert (tmp_path / "run" / "logs" / "samples_0000002.png").read_bytes().startswith(b"\x89PNG")
     first = decode_tensor(_encodings(tmp_path / "data")[0]["image"][0])  # type: ignore[arg-type]
     np.testing.assert_allclose(first.astype(np.float32), draw_shapes(32, seed=0).images[0], atol=0.01)
+    # The published network predicts x, so it can be distilled.
+    folders = ["--checkpoint_dir", str(tmp_path / "run" / "checkpoints_recent")]
+    folders += ["--write_dir", str(tmp_path / "students"), "--quiet"]
+    rounds = {"distill.start_num_steps": 4, "distill.end_num_steps": 2, "distill.steps_per_halving": 2}
+    assert main(["distill", *folders, "--data_dir", str(tmp_path / "data"), *flags(rounds)]) == 0
+    assert (tmp_path / "students").is_dir()
 
 
 def test_classes_are_trained_and_sampled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,10 @@ class UNetArgs:
     resblock_resample: bool = False
     out_ch: int = 4
     seq_width: int = 1024
+    #: `transformer`: transformer blocks that attend to the conditions too, as jax-ddpm has them. `plain`: the
+    #: unconditional network of google-research/diffusion_distillation, with swish, plain attention, and
+    #: sinusoids of `ch` instead of `emb_ch`. Not in jax-ddpm.
+    blocks: Literal["transformer", "plain"] = "transformer"
     #: `bf16` or `fp32`: what the network computes in. The master weights are always fp32.
     param_dtype: Literal["bf16", "fp32"] = "bf16"
     t5_mult: float = 4.0
@@ -270,6 +274,14 @@ def check_config(config: Config) -> None:
         need(
             wide % head == 0, "model.args.head_dim", f"{head} does not divide the {wide} channels at {size}."
         )
+    conditions = [*context_shapes(model.conditioning), *["inpainting"] * model.conditioning.inpainting]
+    need(
+        args.blocks == "transformer" or not (conditions or args.use_pos_enc),
+        "model.args.blocks",
+        f"`plain` has no conditions ({', '.join(conditions)}) and no position map (use_pos_enc)."
+        if conditions
+        else "`plain` has no position map: set model.args.use_pos_enc to false.",
+    )
     image = dataset.args.image_size
     latents = image // VAE_FACTOR
     need(

@@ -45,6 +45,10 @@ class StridedConv(nn.Conv2d):
         return super().forward(F.pad(x, (0, 1, 0, 1)))
 
 
+def activation(args):
+    return quick_gelu if args.blocks == "transformer" else F.silu
+
+
 class ResnetBlock(nn.Module):
     role = "resnet"
 
@@ -57,25 +61,25 @@ class ResnetBlock(nn.Module):
         self.dropout = nn.Dropout(args.dropout)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
         self.shortcut = nn.Linear(inputs, outputs) if inputs != outputs else None
-        self.resample = resample
+        self.resample, self.act = resample, activation(args)
 
     def forward(self, x, emb):
-        h = quick_gelu(self.norm1(x))
+        h = self.act(self.norm1(x))
         if self.resample == "up":
             h, x = (F.interpolate(value, scale_factor=2.0) for value in (h, x))
         elif self.resample == "down":
             h, x = F.avg_pool2d(h, 2), F.avg_pool2d(x, 2)
         h = self.conv1(h)
-        scale, shift = self.temb_proj(quick_gelu(emb))[:, :, None, None].chunk(2, dim=1)
-        h = quick_gelu(self.norm2(h) * (1 + scale) + shift)
+        scale, shift = self.temb_proj(self.act(emb))[:, :, None, None].chunk(2, dim=1)
+        h = self.act(self.norm2(h) * (1 + scale) + shift)
         h = self.conv2(self.dropout(h))
         if self.shortcut is not None:
             x = self.shortcut(x.movedim(1, -1)).movedim(-1, 1)
         return x + h
 
 
-def attention(channels, context, head_dim):
-    return Attention(channels, context, heads=channels // head_dim, dim_head=head_dim)
+def attention(channels, context, head_dim, bias=False):
+    return Attention(channels, context, heads=channels // head_dim, dim_head=head_dim, bias=bias)
 
 
 class FeedForward(nn.Module):
@@ -91,6 +95,17 @@ class FeedForward(nn.Module):
             values, gate = h.chunk(2, dim=-1)
             return self.outer(values * quick_gelu(gate))
         return self.outer(quick_gelu(h))
+
+
+class AttentionBlock(nn.Module):
+    def __init__(self, channels, args):
+        super().__init__()
+        self.norm = nn.GroupNorm(args.norm_groups, channels, eps=1e-6)
+        self.self_attention = attention(channels, channels, args.head_dim, bias=True)
+
+    def forward(self, x, context):
+        h = self.norm(x).flatten(2).transpose(1, 2)
+        return x + self.self_attention(h, h).transpose(1, 2).reshape(x.shape)
 
 
 class TransformerBlock(nn.Module):
@@ -183,19 +198,23 @@ class UNet(ModelMixin, ConfigMixin):
     def __init__(self, sample_size, in_channels, args, conditioning):
         super().__init__()
         self.args = args = SimpleNamespace(**args)
+        plain, self.act = args.blocks == "plain", activation(args)
 
         def resnet(a, b, resample=None):
             return ResnetBlock(a, b, args, resample)
 
-        def transformer(width, level):
+        def attends(width, level):
+            if plain:
+                return AttentionBlock(width, args)
             return TransformerBlock(width, args, cross_only=level == 0)
 
         def stage(a, b, level):
-            attends = sample_size // 2**level in args.attn_resolutions
-            return Stage(resnet(a, b), transformer(b, level) if attends else None)
+            resolution = sample_size // 2**level
+            return Stage(resnet(a, b), attends(b, level) if resolution in args.attn_resolutions else None)
 
-        self.context = Context(conditioning, args)
-        self.time0, self.time1 = nn.Linear(args.emb_ch, args.emb_ch), nn.Linear(args.emb_ch, args.emb_ch)
+        self.context = None if plain else Context(conditioning, args)
+        self.time0 = nn.Linear(args.ch if plain else args.emb_ch, args.emb_ch)
+        self.time1 = nn.Linear(args.emb_ch, args.emb_ch)
         inputs = 2 * in_channels + 1 if conditioning["inpainting"] else in_channels
         self.conv_in = nn.Conv2d(inputs, args.ch, 3, padding=1)
         widths, handed, now = [args.ch * mult for mult in args.ch_mult], [args.ch], args.ch
@@ -209,7 +228,7 @@ class UNet(ModelMixin, ConfigMixin):
                 self.downs.append(resnet(now, now, "down") if args.resblock_resample else StridedConv(now))
                 handed.append(now)
         self.middle1 = resnet(now, now)
-        self.middle_attention = transformer(now, max(len(widths) - 1, 1))
+        self.middle_attention = attends(now, max(len(widths) - 1, 1))
         self.middle2 = resnet(now, now)
         self.ups = nn.ModuleList()
         for level in reversed(range(len(widths))):
@@ -220,12 +239,12 @@ class UNet(ModelMixin, ConfigMixin):
                 up = resnet(now, now, "up") if args.resblock_resample else nn.Conv2d(now, now, 3, padding=1)
                 self.ups.append(up)
         self.norm_out = nn.GroupNorm(args.norm_groups, now, eps=1e-6)
-        self.conv_out = nn.Conv2d(now, 8 * math.ceil(args.out_ch / 8), 3, padding=1)
+        self.conv_out = nn.Conv2d(now, args.out_ch if plain else 8 * math.ceil(args.out_ch / 8), 3, padding=1)
 
     def forward(self, z, logsnr, context):
         args = self.args
         emb = self.embed_noise_level(logsnr)
-        tokens = self.context(context, len(z))
+        tokens = None if self.context is None else self.context(context, len(z))
         if self.config.conditioning["inpainting"]:
             mask = context["mask"]
             z = torch.cat([z, context["known"] * (1 - mask), mask], dim=1)
@@ -244,7 +263,7 @@ class UNet(ModelMixin, ConfigMixin):
             elif role == "convolution":
                 h = F.interpolate(h, scale_factor=2.0)
             h = self.through(block, h, emb, tokens)
-        return self.conv_out(quick_gelu(self.norm_out(h)))[:, : args.out_ch]
+        return self.conv_out(self.act(self.norm_out(h)))[:, : args.out_ch]
 
     @staticmethod
     def through(block, h, emb, tokens):
@@ -259,4 +278,4 @@ class UNet(ModelMixin, ConfigMixin):
         else:
             low, high = self.args.logsnr_scale_range
             level = (logsnr - low) / (high - low)
-        return self.time1(quick_gelu(self.time0(sinusoids(level, self.args.emb_ch))))
+        return self.time1(self.act(self.time0(sinusoids(level, self.time0.in_features))))

@@ -15,10 +15,12 @@ class Attention(nnx.Module):
     """Several heads, over the sequence itself or over a context. Scores and their softmax are fp32 whatever
     the network computes in."""
 
-    def __init__(self, channels: int, context: int, args: UNetArgs, *, rngs: nnx.Rngs) -> None:
+    def __init__(
+        self, channels: int, context: int, args: UNetArgs, *, rngs: nnx.Rngs, bias: bool = False
+    ) -> None:
         dtype = args.dtype
-        self.to_q = linear(channels, channels, use_bias=False, dtype=dtype, rngs=rngs)
-        self.to_kv = linear(context, 2 * channels, use_bias=False, dtype=dtype, rngs=rngs)
+        self.to_q = linear(channels, channels, use_bias=bias, dtype=dtype, rngs=rngs)
+        self.to_kv = linear(context, 2 * channels, use_bias=bias, dtype=dtype, rngs=rngs)
         self.to_out = linear(channels, channels, dtype=dtype, rngs=rngs)
         self.head_dim = args.head_dim
 
@@ -46,6 +48,18 @@ class FeedForward(nnx.Module):
             values, gate = jnp.split(h, 2, axis=-1)
             return self.outer(values * quick_gelu(gate))
         return self.outer(quick_gelu(h))
+
+
+class AttentionBlock(nnx.Module):
+    """Attention of an image to itself, added to it."""
+
+    def __init__(self, channels: int, args: UNetArgs, *, rngs: nnx.Rngs) -> None:
+        self.norm = GroupNorm(channels, args.norm_groups, rngs=rngs)
+        self.self_attention = Attention(channels, channels, args, rngs=rngs, bias=True)
+
+    def __call__(self, x: Array, context: Array | None) -> Array:
+        h = self.norm(x).reshape(x.shape[0], -1, x.shape[-1])
+        return x + self.self_attention(h, h).reshape(x.shape)
 
 
 class TransformerBlock(nnx.Module):

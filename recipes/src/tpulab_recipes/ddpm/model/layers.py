@@ -7,6 +7,7 @@ the training step hands in a bf16 copy of the fp32 masters.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -24,6 +25,11 @@ _zeros = nnx.initializers.zeros_init()
 def quick_gelu(x: Array) -> Array:
     """x sigmoid(1.702 x) (Hendrycks & Gimpel 2016, arXiv 1606.08415, section 2)."""
     return x * jax.nn.sigmoid(1.702 * x)
+
+
+def activation(args: UNetArgs) -> Callable[[Array], Array]:
+    """Of the residual blocks and of both ends."""
+    return quick_gelu if args.blocks == "transformer" else jax.nn.swish
 
 
 def dropout(x: Array, rate: float, key: Array | None) -> Array:
@@ -102,15 +108,15 @@ class ResnetBlock(nnx.Module):
         self.norm2 = GroupNorm(outputs, args.norm_groups, rngs=rngs)
         self.conv2 = conv(outputs, outputs, dtype=dtype, rngs=rngs)
         self.shortcut = linear(inputs, outputs, dtype=dtype, rngs=rngs) if inputs != outputs else None
-        self.rate, self.resample = args.dropout, resample
+        self.rate, self.resample, self.act = args.dropout, resample, activation(args)
 
     def __call__(self, x: Array, emb: Array, key: Array | None = None) -> Array:
-        h = quick_gelu(self.norm1(x))
+        h = self.act(self.norm1(x))
         if self.resample is not None:
             resample = upsample if self.resample == "up" else downsample
             h, x = resample(h), resample(x)
         h = self.conv1(h)
-        scale, shift = jnp.split(self.temb_proj(quick_gelu(emb))[:, None, None, :], 2, axis=-1)
-        h = quick_gelu(self.norm2(h) * (1 + scale) + shift)
+        scale, shift = jnp.split(self.temb_proj(self.act(emb))[:, None, None, :], 2, axis=-1)
+        h = self.act(self.norm2(h) * (1 + scale) + shift)
         h = self.conv2(dropout(h, self.rate, key))
         return (x if self.shortcut is None else self.shortcut(x)) + h

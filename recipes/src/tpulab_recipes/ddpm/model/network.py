@@ -16,9 +16,8 @@ from tpulab_recipes.ddpm.model.unet import UNet
 
 Params = Any
 
-#: Convolutions that start at zero, so that a fresh residual block (and the network as a whole) changes
-#: nothing.
-_ZERO_KERNELS = ("conv2", "conv_out")
+#: Layers that start at zero, so that a fresh residual block (and the network as a whole) changes nothing.
+_ZERO_KERNELS = ("conv2", "conv_out", "self_attention.to_out")
 #: Parameters that compute in fp32 whatever the rest does.
 _FP32_PARTS = ("context", "time0", "time1", "conv_in", "norm_out", "conv_out")
 
@@ -75,10 +74,10 @@ class Network:
 
 
 def _initial(names: list[str], shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    kind, owner = names[-1], names[-2]
+    kind, owner, layer = names[-1], names[-2], ".".join(names[-3:-1])
     if kind == "scale":
         return np.ones(shape, np.float32)
-    if kind == "bias" or owner in _ZERO_KERNELS:
+    if kind == "bias" or owner in _ZERO_KERNELS or layer in _ZERO_KERNELS:
         return np.zeros(shape, np.float32)
     # LeCun et al. 1998: variance 1 / inputs. Embeddings count as having as many inputs as they are wide.
     inputs = shape[-1] if kind == "embedding" else int(np.prod(shape[:-1]))

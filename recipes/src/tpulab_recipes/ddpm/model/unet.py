@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,32 +13,35 @@ from flax import nnx
 from jax import Array
 
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.model.attention import TransformerBlock
+from tpulab_recipes.ddpm.model.attention import AttentionBlock, TransformerBlock
 from tpulab_recipes.ddpm.model.context import ContextSequence
 from tpulab_recipes.ddpm.model.layers import (
     GroupNorm,
     ResnetBlock,
+    activation,
     conv,
     linear,
     position_map,
-    quick_gelu,
     sinusoids,
     upsample,
 )
 
 
+Attends: TypeAlias = TransformerBlock | AttentionBlock
+
+
 class Stage(nnx.Module):
     """A residual block, with attention after it where the resolution has some."""
 
-    def __init__(self, resnet: ResnetBlock, attention: TransformerBlock | None, remat: bool) -> None:
+    def __init__(self, resnet: ResnetBlock, attention: Attends | None, remat: bool) -> None:
         self.resnet, self.attention, self.remat = resnet, attention, remat
 
-    def __call__(self, x: Array, emb: Array, context: Array, key: Array | None) -> Array:
+    def __call__(self, x: Array, emb: Array, context: Array | None, key: Array | None) -> Array:
         run = nnx.remat(_run_stage) if self.remat else _run_stage
         return run(self, x, emb, context, key)
 
 
-def _run_stage(stage: Stage, x: Array, emb: Array, context: Array, key: Array | None) -> Array:
+def _run_stage(stage: Stage, x: Array, emb: Array, context: Array | None, key: Array | None) -> Array:
     h = stage.resnet(x, emb, key)
     return h if stage.attention is None else stage.attention(h, context)
 
@@ -50,7 +53,8 @@ class UNet(nnx.Module):
         args, conditioning = config.model.args, config.model.conditioning
         size, _, channels = config.in_dimensions
         dtype = args.dtype
-        self.args = args
+        self.args, self.act = args, activation(args)
+        plain = args.blocks == "plain"
         self.inpainting = conditioning.inpainting
         ch, emb = args.ch, args.emb_ch
         inputs = 2 * channels + 1 if conditioning.inpainting else channels
@@ -58,15 +62,17 @@ class UNet(nnx.Module):
         def resnet(a: int, b: int, resample: str | None = None) -> ResnetBlock:
             return ResnetBlock(a, b, args, rngs=rngs, resample=resample)
 
-        def transformer(width: int, level: int) -> TransformerBlock:
+        def attention(width: int, level: int) -> Attends:
+            if plain:
+                return AttentionBlock(width, args, rngs=rngs)
             return TransformerBlock(width, args, cross_only=level == 0, rngs=rngs)
 
         def stage(a: int, b: int, level: int) -> Stage:
             attends = size // 2**level in args.attn_resolutions
-            return Stage(resnet(a, b), transformer(b, level) if attends else None, level <= args.remat_levels)
+            return Stage(resnet(a, b), attention(b, level) if attends else None, level <= args.remat_levels)
 
-        self.context = ContextSequence(conditioning, args, rngs=rngs)
-        self.time0 = linear(emb, emb, rngs=rngs)
+        self.context = None if plain else ContextSequence(conditioning, args, rngs=rngs)
+        self.time0 = linear(ch if plain else emb, emb, rngs=rngs)
         self.time1 = linear(emb, emb, rngs=rngs)
         self.conv_in = conv(inputs, ch, dtype=jnp.float32, rngs=rngs)
         levels, widths = len(args.ch_mult), [ch * mult for mult in args.ch_mult]
@@ -87,7 +93,7 @@ class UNet(nnx.Module):
         self.downs = nnx.List(downs)
         self.middle1 = resnet(now, now)
         # Attention of the middle to itself, however few levels there are.
-        self.middle_attention = transformer(now, max(levels - 1, 1))
+        self.middle_attention = attention(now, max(levels - 1, 1))
         self.middle2 = resnet(now, now)
         ups: list[Any] = []
         for level in reversed(range(levels)):
@@ -103,14 +109,17 @@ class UNet(nnx.Module):
         self.ups = nnx.List(ups)
         self.norm_out = GroupNorm(now, args.norm_groups, rngs=rngs)
         # A multiple of 8 channels divides among the eight devices of a host; those beyond out_ch are dropped.
-        self.conv_out = conv(now, 8 * math.ceil(args.out_ch / 8), dtype=jnp.float32, rngs=rngs)
+        out = args.out_ch if plain else 8 * math.ceil(args.out_ch / 8)
+        self.conv_out = conv(now, out, dtype=jnp.float32, rngs=rngs)
 
     def __call__(
         self, z: Array, logsnr: Array, context: Mapping[str, Array], key: Array | None = None
     ) -> Array:
         """Float[batch, height, width, out_ch]. `key` switches dropout on."""
         emb = self.embed_noise_level(logsnr).astype(self.args.dtype)
-        tokens = self.context(context, z.shape[0]).astype(self.args.dtype)
+        tokens = None
+        if self.context is not None:
+            tokens = self.context(context, z.shape[0]).astype(self.args.dtype)
         if self.inpainting:
             mask = context["mask"]
             z = jnp.concatenate([z, context["known"] * (1 - mask), mask], axis=-1)
@@ -138,7 +147,7 @@ class UNet(nnx.Module):
                 h = block(jnp.concatenate([h, handed.pop()], axis=-1), emb, tokens, next_key())
             else:
                 h = block(h, emb, next_key()) if isinstance(block, ResnetBlock) else block(upsample(h))
-        h = quick_gelu(self.norm_out(h.astype(jnp.float32)))
+        h = self.act(self.norm_out(h.astype(jnp.float32)))
         return self.conv_out(h)[..., : self.args.out_ch]
 
     def embed_noise_level(self, logsnr: Array) -> Array:
@@ -148,4 +157,5 @@ class UNet(nnx.Module):
         else:
             low, high = self.args.logsnr_scale_range
             level = (logsnr - low) / (high - low)
-        return self.time1(quick_gelu(self.time0(sinusoids(level, self.args.emb_ch))))
+        waves = sinusoids(level, self.time0.in_features)
+        return self.time1(self.act(self.time0(waves)))
