@@ -120,6 +120,17 @@ def test_a_run_that_is_killed_goes_on_to_the_same_end(
         assert torch.equal(one, other)
 
 
+def test_a_checkpoint_at_or_beyond_the_last_epoch_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit(_training(tmp_path), Loop(quiet=True))
+    capsys.readouterr()
+    fit(_training(tmp_path), Loop(quiet=True))
+    assert "is at the last step: nothing is left to train" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=r"epochs: 1 are 5 steps, and the checkpoint in .* has 10"):
+        fit(_training(tmp_path, epochs=1), Loop(quiet=True))
+
+
 def _interrupted(first: int, at: int) -> Iterator[Any]:
     yield from _batches(first, at)
     raise KeyboardInterrupt

@@ -121,10 +121,20 @@ class Training:
 
 def fit(training: Training, loop: Loop) -> dict[str, object]:
     """Trains from the newest checkpoint of the output folder, or from the beginning, to the last epoch.
-    Returns the figures of the end. Raises `TrainingDiverged` when the loss is not finite."""
+    Returns the figures of the end. Raises `TrainingDiverged` when the loss is not finite, and `ConfigError`
+    where the checkpoint is further than the last epoch."""
     found = _Loop(training, loop)
     found.introduce()
     found.resume()
+    done = training.trainer.steps_done
+    if done > found.total:
+        raise ConfigError(
+            "epochs",
+            f"{training.epochs} are {found.total:,} steps, and the checkpoint in {training.output} has "
+            f"{done:,}: ask for more epochs, or train into another folder.",
+        )
+    if done == found.total and training.trainer.backend.world().is_main:
+        print(f"The checkpoint in {training.output} is at the last step: nothing is left to train.")
     return found.run(found.total)
 
 
