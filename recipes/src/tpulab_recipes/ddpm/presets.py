@@ -46,8 +46,8 @@ _CONTINUOUS_TIME = {
     "model.eval_alpha_schedule.name": "cosine",
 }
 
-#: Unconditional, in pixels: the network and training of `cifar_base` in google-research/diffusion_distillation,
-#: 60.0 M parameters.
+#: Unconditional, in pixels: the network and training of `cifar_base` in
+#: google-research/diffusion_distillation, 60.0 M parameters.
 CIFAR10 = LAION256.but(
     _NO_CONDITIONING
     | _CONTINUOUS_TIME

@@ -103,7 +103,7 @@ class AttentionBlock(nn.Module):
         self.norm = nn.GroupNorm(args.norm_groups, channels, eps=1e-6)
         self.self_attention = attention(channels, channels, args.head_dim, bias=True)
 
-    def forward(self, x, context):
+    def forward(self, x, _):
         h = self.norm(x).flatten(2).transpose(1, 2)
         return x + self.self_attention(h, h).transpose(1, 2).reshape(x.shape)
 

@@ -57,7 +57,7 @@ class AttentionBlock(nnx.Module):
         self.norm = GroupNorm(channels, args.norm_groups, rngs=rngs)
         self.self_attention = Attention(channels, channels, args, rngs=rngs, bias=True)
 
-    def __call__(self, x: Array, context: Array | None) -> Array:
+    def __call__(self, x: Array, _: Array | None) -> Array:
         h = self.norm(x).reshape(x.shape[0], -1, x.shape[-1])
         return x + self.self_attention(h, h).reshape(x.shape)
 

@@ -26,7 +26,6 @@ from tpulab_recipes.ddpm.model.layers import (
     upsample,
 )
 
-
 Attends: TypeAlias = TransformerBlock | AttentionBlock
 
 
