@@ -115,7 +115,7 @@ const CHECKS = [
         `--cache-location=${path.join(caches, 'stylelint')}`,
         '--max-warnings=0',
         ...(fix ? ['--fix'] : []),
-        'extension/{style,session/style}/**/*.css'
+        'style/*.css'
       ])
   },
   { name: 'layers', run: async () => findings(layerFindings()) },

@@ -15,7 +15,7 @@ import { PanelState } from '../../extension/src/panel/state.js';
 import { PanelView } from '../../extension/src/panel/view.js';
 import { DrawLoop } from '../../extension/src/ui/draw-loop.js';
 import type { IBridgeEvents, ICurrentKernel } from '../../extension/src/tokens.js';
-import '../../extension/style/index.js';
+import '../../style/index.js';
 
 const PANELS = 8;
 const CHIPS_PER_HOST = 4;

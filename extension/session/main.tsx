@@ -1,5 +1,5 @@
 import './environment.js';
-import './style/index.js';
+import '../../style/session.js';
 import { createRoot } from 'react-dom/client';
 import { readAddress } from './page/address.js';
 import { Theme } from './page/theme.js';

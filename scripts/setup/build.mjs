@@ -24,11 +24,11 @@ export const build = {
   fingerprint: () =>
     fingerprint({
       files: [
-        ...['package-lock.json', 'tsconfig.json', 'tsconfig.base.json'].map(inRoot),
+        ...['package-lock.json', 'tsconfig.json', 'tsconfig.base.json', 'style'].map(inRoot),
         ...PACKAGES.flatMap(name =>
           ['package.json', 'tsconfig.json', 'src'].map(part => inRoot(`${name}/${part}`))
         ),
-        ...['style', 'schema', 'install.json'].map(part => path.join(checkout.extension, part))
+        ...['schema', 'install.json'].map(part => path.join(checkout.extension, part))
       ]
     }),
   isThere: async () =>

@@ -14,9 +14,9 @@ import { checkout } from './checkout.mjs';
 
 const require = createRequire(import.meta.url);
 const SOURCES = path.join(checkout.root, 'extension/src/widgets/afm');
-const STYLES = path.join(checkout.root, 'extension/style');
+const STYLES = path.join(checkout.root, 'style');
 /** Sheets of what the widgets show; those of the dialog and the status bar stay at home. */
-const SHEETS = ['base', 'panel', 'charts', 'devices', 'runs', 'steps', 'widgets'];
+const SHEETS = ['tokens', 'parts', 'panel', 'charts', 'devices', 'runs', 'steps', 'widgets'];
 
 /** React's interface in a tenth of its size: the text travels to the page with each widget. */
 const PREACT = [

@@ -18,8 +18,8 @@ export const sessionPage = {
   fingerprint: () =>
     fingerprint({
       files: [
-        ...['package-lock.json', 'tsconfig.base.json', 'protocol/src'].map(inRoot),
-        ...['session', 'src', 'style'].map(part => path.join(checkout.extension, part)),
+        ...['package-lock.json', 'tsconfig.base.json', 'protocol/src', 'style'].map(inRoot),
+        ...['session', 'src'].map(part => path.join(checkout.extension, part)),
         inRoot('scripts/setup/bundle-session.mjs')
       ]
     }),

@@ -13,7 +13,8 @@ const TESTS = /\.spec\.\w+$|\/(testing|tests)\/|(^|\/)(test_\w+|conftest)\.py$/;
 const PACKAGES = /** @type {const} */ ([
   ['protocol', /^protocol\/src\//],
   ['kernel-bridge', /^kernel-bridge\/src\//],
-  ['extension', /^extension\/(src\/|(?=(?:jupyterlab_tpulab|session|style)\/))/],
+  ['extension', /^extension\/(src\/|(?=(?:jupyterlab_tpulab|session)\/))/],
+  ['style', /^style\//],
   ['kernel-agent', /^kernel-agent\/(src\/tpulab|tests)\//],
   ['recipes', /^recipes\/(src\/tpulab_recipes|tests)\//]
 ]);

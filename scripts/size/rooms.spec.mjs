@@ -11,7 +11,7 @@ describe('the size of the house', () => {
     ['extension/jupyterlab_tpulab/test_supervisor.py', 'extension/jupyterlab_tpulab', true],
     ['extension/src/steps/view.tsx', 'extension/steps', false],
     ['extension/session/shell/app.tsx', 'extension/session', false],
-    ['extension/style/base.css', 'extension/style', false],
+    ['style/parts.css', 'style', false],
     ['kernel-agent/tests/test_run.py', 'kernel-agent', true],
     ['recipes/src/tpulab_recipes/audio/mel.py', 'recipes/audio', false],
     ['recipes/tests/audio/test_mel.py', 'recipes/audio', true]

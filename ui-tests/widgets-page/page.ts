@@ -3,7 +3,7 @@ import type { WidgetModel } from '@jupyter-widgets/base';
 import * as base from '@jupyter-widgets/base';
 import { HTMLManager } from '@jupyter-widgets/html-manager/lib/htmlmanager';
 import anywidgetSource from 'anywidget?raw';
-import '../../extension/style/index.js';
+import '../../style/index.js';
 import { widgetExports } from '../../extension/src/widgets/host.js';
 
 /** What `ipywidgets.embed.embed_data` gives. */

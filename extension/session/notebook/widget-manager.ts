@@ -4,7 +4,7 @@
  */
 import '@jupyter-widgets/base/css/index.css';
 import '@jupyter-widgets/controls/css/widgets-base.css';
-import '../frame/icons.css';
+import '../../../style/widget-icons.css';
 import * as base from '@jupyter-widgets/base';
 import { serialize_state } from '@jupyter-widgets/base-manager';
 import { WidgetManager } from '@jupyter-widgets/jupyterlab-manager/lib/manager';

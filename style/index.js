@@ -1,5 +1,6 @@
 import 'uplot/dist/uPlot.min.css';
-import './base.css';
+import './tokens.css';
+import './parts.css';
 import './panel.css';
 import './charts.css';
 import './devices.css';
@@ -9,6 +10,6 @@ import './steps.css';
 import './slices.css';
 import './compilations.css';
 import './status.css';
-import './remotes.css';
+import './machines.css';
 import './dialog.css';
 import './widgets.css';
