@@ -5,6 +5,7 @@ export * from './devices.js';
 export * from './environments.js';
 export * from './events.js';
 export * from './extremes.js';
+export * from './figures.js';
 export * from './files.js';
 export * from './holders.js';
 export * from './jobs.js';

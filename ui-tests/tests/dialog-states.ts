@@ -147,7 +147,7 @@ export const STATES = {
     stages: [
       ...INSTALLED,
       {
-        ...stage('environment', 'running', 'Downloading libtpu (312.0MiB)'),
+        ...stage('environment', 'running', 'Downloading libtpu (312 MiB)'),
         fraction: 0.28,
         transfer: { bytes: 312 * MIB, totalBytes: 660 * MIB, bytesPerS: 42 * MIB }
       }
@@ -280,7 +280,7 @@ export const SETUPS = {
     ...IDLE,
     state: 'running',
     stages: [VENV, { ...PACKAGES, state: 'running', endedAt: null }],
-    detail: 'Downloading jaxlib (81.1MiB)',
+    detail: 'Downloading jaxlib (81.1 MiB)',
     fraction: 0.3,
     transfer: { bytes: 120 * MIB, totalBytes: 240 * MIB, bytesPerS: 14 * MIB }
   },

@@ -2,8 +2,8 @@
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
+import { sizeText } from '@tpulab/protocol';
 import { trans } from '../text.js';
-import { sizeText } from '../../src/text/size.js';
 
 /** Open from the start, and written at once when it is opened. */
 const OPEN_CHILDREN = 20;

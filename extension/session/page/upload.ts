@@ -1,7 +1,6 @@
 /** Copies files of this computer into a folder below the gateway's root folder. Loaded when it is needed. */
-import { MAX_FILE_BYTES } from '@tpulab/protocol';
+import { MAX_FILE_BYTES, sizeText } from '@tpulab/protocol';
 import { FileRefusedError } from '../files/file-client.js';
-import { sizeText } from '../../src/text/size.js';
 import { messageOf, trans } from '../text.js';
 import { sure } from './file-actions.js';
 import type { SessionPage } from './session-page.js';

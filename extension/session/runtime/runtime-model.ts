@@ -1,9 +1,8 @@
 /** What the runtime chip shows: where the kernel is, how busy the machine is, how far away. What is not known is left out. */
+import { percentText, usageText } from '@tpulab/protocol';
 import { summaryOf, tilesOf } from '../../src/devices/tiles.js';
 import type { SessionPage } from '../page/session-page.js';
 import { trans } from '../text.js';
-import { percentText } from '../../src/text/percent.js';
-import { usageText } from '../../src/text/size.js';
 
 export interface Gauge {
   readonly label: string;

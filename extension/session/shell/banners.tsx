@@ -1,9 +1,9 @@
 /** What has happened, what is kept, and one action: connection, file, kernel, notices of the cloud, and of the page itself. */
 import type { JSX } from 'react';
+import { countdownText } from '@tpulab/protocol';
 import { remoteOfPlace, splitSpecName } from '../../src/backends/spec-names.js';
 import { connectionText } from '../../src/status/connection.js';
 import { useSeconds } from '../../src/ui/use-changes.js';
-import { countdownText } from '../../src/text/duration.js';
 import type { Notice } from '../page/notices.js';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';

@@ -1,13 +1,12 @@
 /** Contents of the notebook, and the files beside it. */
 import { type JSX, useEffect, useState } from 'react';
-import type { FileEntry } from '@tpulab/protocol';
+import { type FileEntry, secondsText } from '@tpulab/protocol';
 import { addressOf, isBrowserFile } from '../page/address.js';
 import { goToHeading, headingsOf } from '../notebook/headings.js';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Icon } from './icons.js';
 import { useSignals } from './use-signal.js';
-import { secondsText } from '../../src/text/duration.js';
 import { trans } from '../text.js';
 
 /** Beside the notebook there is room for the contents. */

@@ -1,6 +1,6 @@
 /** Without a notebook: the files of the root folder, new ones from a template, and a place to drop some. */
 import { type DragEvent, type JSX, lazy, Suspense, useEffect, useRef, useState } from 'react';
-import type { FileEntry, FolderPage } from '@tpulab/protocol';
+import { type FileEntry, type FolderPage, sizeText } from '@tpulab/protocol';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { addressOf, runsAddress } from '../page/address.js';
@@ -12,7 +12,6 @@ import { EMPTY, notebookOf, TEMPLATES } from '../../src/launcher/templates.js';
 import { Brand } from './plain.js';
 import { Icon } from './icons.js';
 import { Menu } from '../../src/ui/menu.js';
-import { sizeText } from '../../src/text/size.js';
 import { messageOf, trans } from '../text.js';
 
 const Trash = lazy(() => import('./trash.js'));

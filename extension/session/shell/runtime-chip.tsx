@@ -2,6 +2,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { URLExt } from '@jupyterlab/coreutils';
 import { type JSX, useEffect, useRef, useState } from 'react';
+import { percentText } from '@tpulab/protocol';
 import { pageStorage } from '../../src/platform/page-storage.js';
 import { useChanges } from '../../src/ui/use-changes.js';
 import type { OpenSession } from '../page/open-session.js';
@@ -12,7 +13,6 @@ import { Icon } from './icons.js';
 import { RuntimeDetails } from './runtime-details.js';
 import { useSignals } from './use-signal.js';
 import { trans } from '../text.js';
-import { percentText } from '../../src/text/percent.js';
 
 /** Between two questions for the round trip. */
 const EVERY_MS = 15_000;

@@ -1,8 +1,8 @@
 /** In the opened chip: since when the kernel is there, how long it has been idle, and what its machine has cost. */
 import { type JSX, useEffect, useId, useState } from 'react';
 import type { Kernel } from '@jupyterlab/services';
+import { secondsText } from '@tpulab/protocol';
 import { pageStorage } from '../../src/platform/page-storage.js';
-import { secondsText } from '../../src/text/duration.js';
 import { useSeconds } from '../../src/ui/use-changes.js';
 import { remoteOfPlace } from '../../src/backends/spec-names.js';
 import type { SessionPage } from '../page/session-page.js';

@@ -1,6 +1,6 @@
 /** The step bar: where the run is, where its time goes, what to do about it, and the buttons that steer it. */
 import type { JSX } from 'react';
-import type { ControlAction } from '@tpulab/protocol';
+import { type ControlAction, countText, secondsText } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../../src/events/kernel-telemetry.js';
 import type { Run } from '../../src/events/run.js';
 import { useChanges, useSeconds } from '../../src/ui/use-changes.js';
@@ -10,7 +10,6 @@ import { adviceFor } from '../../src/steps/advice.js';
 import { spanName } from '../../src/steps/span-names.js';
 import { roughText, silenceOf } from '../../src/steps/progress-line.js';
 import { progressOf, type StepSummary, summarize } from '../../src/steps/summary.js';
-import { countText, secondsText } from '../../src/text/duration.js';
 import { metricText } from '../../src/text/value.js';
 import { controlOf } from '../runtime/control.js';
 import type { OpenSession } from '../page/open-session.js';

@@ -1,9 +1,8 @@
 /** One compilation: what, how long, where, why, and what to do. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { CodeLocation } from '@tpulab/protocol';
+import { type CodeLocation, durationText, secondsText } from '@tpulab/protocol';
 import type { Compilation } from '../events/compilation-log.js';
-import { durationText, secondsText } from '../text/duration.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
 import { hostsText } from '../text/hosts.js';

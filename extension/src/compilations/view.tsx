@@ -1,9 +1,8 @@
 /** The compilations of a kernel, newest first: what, how long, where, why, and what to do. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { CodeLocation } from '@tpulab/protocol';
+import { type CodeLocation, countText, durationText } from '@tpulab/protocol';
 import { type JSX, memo, useId, useState } from 'react';
 import type { Compilation, CompilationLog } from '../events/compilation-log.js';
-import { countText, durationText } from '../text/duration.js';
 import { Glyph } from '../ui/glyph.js';
 import { Marked } from '../ui/marked-view.js';
 import { CompilationCard, timeText, titleText } from './card.js';

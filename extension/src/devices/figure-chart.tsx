@@ -1,8 +1,8 @@
 /** A chart of one or two figures of a machine over the range that is chosen. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
+import { clockText } from '@tpulab/protocol';
 import { byteTicks, byteTickText } from '../ui/charts/byte-ticks.js';
-import { clockText } from '../text/clock-text.js';
 import { type LineTicks, LineView, type LineViewSeries } from '../ui/charts/line-view.js';
 import type { Figure } from './figures.js';
 import { type RangeName, RANGES, windowOf } from './history-window.js';

@@ -1,8 +1,7 @@
 /** Arrays by size, with the names that hold them. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { MemoryMessage } from '@tpulab/protocol';
+import { type MemoryMessage, sizeText } from '@tpulab/protocol';
 import type { JSX } from 'react';
-import { sizeText } from '../text/size.js';
 
 export interface HeldArraysProps {
   readonly arrays: MemoryMessage['arrays'];

@@ -1,16 +1,15 @@
 /** What machine and chips did: charts over ten minutes, two hours or two days. Those of the host beyond its processor on demand. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useState } from 'react';
+import { percentText, sizeText } from '@tpulab/protocol';
 import type { LineViewSeries } from '../ui/charts/line-view.js';
 import { type DeviceField, deviceFigure, type Figure, LINES_UP_TO } from './figures.js';
 import { type RangeName, RANGES } from './history-window.js';
 import type { MachineSource } from './machine-source.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
-import { sizeText } from '../text/size.js';
 import { HostCharts } from './host-charts.js';
 import { type ChartProps, FigureChart, BYTES, newest } from './figure-chart.js';
-import { percentText } from '../text/percent.js';
 import { useHistory } from './use-history.js';
 
 export interface HistoryViewProps {

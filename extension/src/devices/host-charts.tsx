@@ -1,9 +1,8 @@
 /** Charts of the host: its processor, and when one asks for them its memory, network and disk. */
 import { type JSX, useState } from 'react';
+import { percentText, sizeText } from '@tpulab/protocol';
 import type { Figure } from './figures.js';
-import { sizeText } from '../text/size.js';
 import { BYTES, type ChartProps, FigureChart, newest } from './figure-chart.js';
-import { percentText } from '../text/percent.js';
 
 export function HostCharts(props: ChartProps): JSX.Element {
   const { machine, trans } = props;

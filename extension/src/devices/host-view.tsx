@@ -1,9 +1,7 @@
 /** The host of the chips: processor, memory, disk and network. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { HostFigures } from '@tpulab/protocol';
+import { type HostFigures, percentText, sizeText, usageText } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
-import { sizeText, usageText } from '../text/size.js';
-import { percentText } from '../text/percent.js';
 
 export interface HostViewProps {
   readonly host: HostFigures;

@@ -1,7 +1,6 @@
 /** What a kernel's runtime sees, in words and figures. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { DevicesMessage, RuntimeDevice } from '@tpulab/protocol';
-import { usageText } from '../text/size.js';
+import { type DevicesMessage, type RuntimeDevice, usageText } from '@tpulab/protocol';
 
 /** A device is called nearly full from here on: XLA needs room for temporary buffers. */
 export const NEARLY_FULL = 0.9;

@@ -1,8 +1,7 @@
 /** Who holds the chips, whose that is, and what can be done about it. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { HoldersPage } from '@tpulab/protocol';
+import { type HoldersPage, secondsText } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
-import { secondsText } from '../text/duration.js';
 import { fromBackticks, withBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
 import { type Holder, rangesText } from './owners.js';

@@ -1,7 +1,6 @@
 /** All that is known of a device, in one line: for a title, a readout and people who hear it. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { sizeText } from '../text/size.js';
-import { secondsText } from '../text/duration.js';
+import { secondsText, sizeText } from '@tpulab/protocol';
 import type { LinkState } from './sdk.js';
 import type { DeviceTile } from './tiles.js';
 

@@ -66,13 +66,13 @@ it('shows how far it is, how much of the downloads has come, and how fast', asyn
     ...IDLE,
     state: 'running',
     stages: [stage],
-    detail: 'Downloading jaxlib (81.1MiB)',
+    detail: 'Downloading jaxlib (81.1 MiB)',
     fraction: 0.3,
     transfer: { bytes: 120 * MIB, totalBytes: 240 * MIB, bytesPerS: 14 * MIB }
   });
   expect(host.querySelector('[role="progressbar"]')!.getAttribute('aria-valuenow')).toBe('30');
   const said = [...host.querySelectorAll('.jp-TPULabStage-now span')].map(({ textContent }) => textContent);
-  expect(said).toEqual(['Downloading jaxlib (81.1MiB)', '120 / 240 MiB · 14.0 MiB/s']);
+  expect(said).toEqual(['Downloading jaxlib (81.1 MiB)', '120 / 240 MiB · 14.0 MiB/s']);
 });
 
 it('names the kernel at the end, and offers the lessons', async () => {

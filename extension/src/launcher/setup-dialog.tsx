@@ -2,7 +2,13 @@
 import { type JSX, useEffect, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import type { EnvironmentCreation } from '@tpulab/protocol';
+import {
+  durationText,
+  type EnvironmentCreation,
+  secondsText,
+  sizeText,
+  transferText
+} from '@tpulab/protocol';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
 import { ErrorCard } from '../remotes/dialog/error-card.js';
 import { FIRST, Frame, TITLE_ID } from '../remotes/dialog/frame.js';
@@ -10,8 +16,6 @@ import { Icon } from '../remotes/dialog/icons.js';
 import { environmentName } from '../remotes/dialog/stage-rows.js';
 import { Bar, StageNow } from '../remotes/dialog/stages-view.js';
 import { FormDialog } from '../remotes/form-dialog.js';
-import { durationText, secondsText } from '../text/duration.js';
-import { sizeText, transferText } from '../text/size.js';
 import type { EnvironmentSetup } from './setup-model.js';
 
 export interface ISetupOptions {

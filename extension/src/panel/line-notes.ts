@@ -1,9 +1,8 @@
 /** What stands beside a line of a cell: what it costs each step, or how often it was compiled. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { CodeLocation } from '@tpulab/protocol';
+import { type CodeLocation, durationText } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { shareOf, summarize } from '../steps/summary.js';
-import { durationText } from '../text/duration.js';
 
 export interface LineNote {
   readonly cellId: string;

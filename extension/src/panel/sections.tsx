@@ -3,7 +3,7 @@
  * Beside each other where there is room.
  */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { CodeLocation } from '@tpulab/protocol';
+import { type CodeLocation, countText, durationText } from '@tpulab/protocol';
 import { type JSX, memo, useEffect } from 'react';
 import { CompilationsView, totalText } from '../compilations/view.js';
 import { devicesText } from '../devices/now-view.js';
@@ -23,7 +23,6 @@ import { ConfigView, HypersView, loggedRun, NoRun } from '../runs/view.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { summarize } from '../steps/summary.js';
 import { stepTexts, StepsView } from '../steps/view.js';
-import { countText, durationText } from '../text/duration.js';
 import type { PanelActions } from './actions.js';
 import { Announcer } from './announcer.js';
 import { Section } from './section.js';

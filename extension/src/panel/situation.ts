@@ -1,10 +1,10 @@
 /** What the panel can show now, and what people can do when that is nothing. */
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { countdownText } from '@tpulab/protocol';
 import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { failureText } from '../events/failure-text.js';
-import { countdownText } from '../text/duration.js';
 
 /** What a button beside a message does. */
 export type Remedy = 'change-kernel' | 'reconnect';

@@ -7,10 +7,8 @@ import { type IRenderMime, MimeModel, RenderedText } from '@jupyterlab/rendermim
 import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { Panel, Widget } from '@lumino/widgets';
-import { FLOOD_MIME, type FloodNote } from '@tpulab/protocol';
+import { countText, FLOOD_MIME, type FloodNote, sizeText } from '@tpulab/protocol';
 import { kernelRoute } from './outputs-api.js';
-import { countText } from '../text/duration.js';
-import { sizeText } from '../text/size.js';
 
 const TEXT = 'application/vnd.jupyter.stdout';
 /** Colours, and what JupyterLab makes a link of: one of these is in each. */

@@ -1,9 +1,8 @@
 /** All remotes with what can be done about each. */
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { Remote } from '@tpulab/protocol';
+import { type Remote, sizeText } from '@tpulab/protocol';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
-import { sizeText } from '../text/size.js';
 import type { RemoteActions } from './actions.js';
 import { sourceName } from '../backends/remote-names.js';
 import { NoticeText } from './notice-view.js';

@@ -1,9 +1,8 @@
 /** What the cloud has announced for a remote: how long there is, and what to do with that time. */
 import { type JSX, useEffect, useRef } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { Remote, RemoteNotice } from '@tpulab/protocol';
+import { countdownText, type Remote, type RemoteNotice } from '@tpulab/protocol';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
-import { countdownText } from '../text/duration.js';
 import type { Remotes } from '../backends/remotes-model.js';
 
 export interface INoticeProps {

@@ -1,7 +1,6 @@
 /** What a remote's state is called, and the sentence that says what it means and what to do. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { Remote, RemoteState } from '@tpulab/protocol';
-import { countdownText, secondsText } from '../text/duration.js';
+import { countdownText, type Remote, type RemoteState, secondsText } from '@tpulab/protocol';
 import { acceleratorName } from '../backends/remote-names.js';
 
 export interface IStateText {

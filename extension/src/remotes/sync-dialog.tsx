@@ -2,9 +2,14 @@
 import { type FormEvent, type JSX, useEffect, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import type { SyncDirection, SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
+import {
+  sizeText,
+  type SyncDirection,
+  type SyncPlan,
+  type SyncRequest,
+  type SyncStatus
+} from '@tpulab/protocol';
 import { pageStorage } from '../platform/page-storage.js';
-import { sizeText } from '../text/size.js';
 import { ErrorCard } from './dialog/error-card.js';
 import { FIRST, Frame, TITLE_ID } from './dialog/frame.js';
 import { FormDialog } from './form-dialog.js';

@@ -3,15 +3,16 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type CodeLocation,
   compareRuns,
+  countText,
+  durationText,
   type KeptRun,
+  RUN_SPANS,
   type RunComparison,
   type RunProgram,
-  type RunSpan,
-  RUN_SPANS
+  type RunSpan
 } from '@tpulab/protocol';
 import type { JSX } from 'react';
 import { spanName } from '../steps/span-names.js';
-import { countText, durationText } from '../text/duration.js';
 import { valueText } from '../text/value.js';
 
 export interface LetteredRun {

@@ -1,12 +1,11 @@
 /** The head of a run: what it does, how far it is, its main metric, and the buttons that steer it. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { ControlAction } from '@tpulab/protocol';
+import { type ControlAction, countText, secondsText } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { Run } from '../events/run.js';
 import { actionText, buttonsOf, stateText } from '../events/run-state.js';
 import { ProgressLine } from '../steps/progress-line.js';
 import { summarize } from '../steps/summary.js';
-import { countText, secondsText } from '../text/duration.js';
 import { metricText } from '../text/value.js';
 import { Sparkline } from '../ui/charts/sparkline.js';
 import { Glyph, isGlyph } from '../ui/glyph.js';

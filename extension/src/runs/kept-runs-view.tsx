@@ -1,11 +1,10 @@
 /** Other runs, of this kernel and of kernels that ended: to open again, and to lay beside the one that is looked at. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { KeptRunSummary } from '@tpulab/protocol';
+import { countText, durationText, type KeptRunSummary } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
-import { countText, durationText } from '../text/duration.js';
 import { metricText, valueText } from '../text/value.js';
 import { isWhole, type KeptRun } from './kept-runs.js';
 import { keptSource, metricNames } from './metric-data.js';

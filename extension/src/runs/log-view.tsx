@@ -1,10 +1,9 @@
 /** What was asked of a run and what came of it, newest first. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { ControlMessage } from '@tpulab/protocol';
+import { type ControlMessage, countText, durationText } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { Run } from '../events/run.js';
 import { bandName, commandText } from '../steps/step-marks.js';
-import { countText, durationText } from '../text/duration.js';
 
 /** What a log is made of, of a run that goes on and of one that was kept alike. */
 export interface LoggedRun {

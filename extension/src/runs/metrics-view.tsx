@@ -1,10 +1,10 @@
 /** The metrics of a run: each with its shape, and on demand its chart, with other runs beside it when they are compared. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, type KeyboardEvent, useState } from 'react';
+import { countText, secondsText } from '@tpulab/protocol';
 import { LineView } from '../ui/charts/line-view.js';
 import { Sparkline } from '../ui/charts/sparkline.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
-import { countText, secondsText } from '../text/duration.js';
 import { metricText } from '../text/value.js';
 import {
   hasAxis,

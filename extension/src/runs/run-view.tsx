@@ -1,11 +1,10 @@
 /** One run whole: its figures, its curves, where its time went, what happened in it, its settings. */
 import type { CodeLocation, KeptRun as KeptRunBody } from '@tpulab/protocol';
-import { meansOf, RUN_SPANS } from '@tpulab/protocol';
+import { countText, durationText, meansOf, RUN_SPANS, secondsText } from '@tpulab/protocol';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { download } from '../platform/download.js';
 import { spanName } from '../steps/span-names.js';
-import { countText, durationText, secondsText } from '../text/duration.js';
 import { fromBackticks } from '../text/marked.js';
 import { momentText } from '../text/moment.js';
 import { metricText, valueText } from '../text/value.js';

@@ -1,10 +1,16 @@
 /** The page of runs: a table to search and order, chosen runs overlaid and compared, one run whole, and all of it as files. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { CodeLocation, KeptRunSummary, RunLabels } from '@tpulab/protocol';
+import {
+  type CodeLocation,
+  countText,
+  durationText,
+  type KeptRunSummary,
+  type RunLabels,
+  secondsText
+} from '@tpulab/protocol';
 import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import { download } from '../platform/download.js';
-import { countText, durationText, secondsText } from '../text/duration.js';
 import { momentText } from '../text/moment.js';
 import { metricText, valueText } from '../text/value.js';
 import type { DrawLoop } from '../ui/draw-loop.js';

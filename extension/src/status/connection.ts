@@ -1,10 +1,10 @@
 /** The state of the connection to the current kernel, as one word or two, a sentence, and what a click does. */
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { countText, countdownText } from '@tpulab/protocol';
 import type { CurrentKernel } from '../tokens.js';
 import type { StreamFailure, StreamState } from '../events/event-stream.js';
 import { failureText } from '../events/failure-text.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
-import { countdownText, countText } from '../text/duration.js';
 
 /**
  * `at-risk`: live, but what the kernel prints cannot be written down. `live`: output arrives as it is made. `replaying`: what was printed while the page was away is being sent.

@@ -6,7 +6,7 @@
  * profiler calls infeed and an idle core worth a look. Host has more, because some dispatch is always there.
  */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { countText, durationText } from '../text/duration.js';
+import { countText, durationText } from '@tpulab/protocol';
 import { shareOf, type StepSummary } from './summary.js';
 
 export const INPUT_LIMIT = 0.1;

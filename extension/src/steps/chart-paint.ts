@@ -1,6 +1,6 @@
 /** Paints the step chart onto a canvas context. */
+import { durationText } from '@tpulab/protocol';
 import { SPANS, type StepRing } from '../events/step-ring.js';
-import { durationText } from '../text/duration.js';
 import type { ChartColors } from './chart-colors.js';
 import {
   type ChartArea,

@@ -1,10 +1,10 @@
 /** The timeline of a run's steps in React: it zooms and moves by wheel, drag, buttons and keys, and says what is under the cursor. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from 'react';
+import { countText, durationText } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { SPANS } from '../events/step-ring.js';
-import { countText, durationText } from '../text/duration.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { isEstimated, shownSpanMs, watchedShares } from './shown-split.js';
 import { spanName } from './span-names.js';

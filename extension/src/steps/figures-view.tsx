@@ -1,11 +1,9 @@
 /** Three figures of a run with their names: how much of the chips' peak it uses, how much of its time, and how much it gets done. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { PaceMessage } from '@tpulab/protocol';
+import { durationText, type PaceMessage, percentText, threeFigures } from '@tpulab/protocol';
 import type { JSX } from 'react';
-import { durationText, threeFigures } from '../text/duration.js';
 import { Figure } from '../ui/figure.js';
 import { badputName, computeFigure, throughputFigure } from './pace.js';
-import { percentText } from '../text/percent.js';
 
 export interface FiguresViewProps {
   readonly pace: PaceMessage;

@@ -1,9 +1,8 @@
 /** Where the time of the steps goes on each host of a slice, and the host that the others wait for. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { HostsMessage } from '@tpulab/protocol';
+import { durationText, type HostsMessage } from '@tpulab/protocol';
 import type { Span } from '../events/step-ring.js';
-import { durationText } from '../text/duration.js';
 import { spanName } from './span-names.js';
 
 export interface HostsViewProps {

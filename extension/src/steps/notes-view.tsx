@@ -1,12 +1,11 @@
 /** What the agent noticed: advice with its remedy, and where memory went when there was none left. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { AdviceMessage, CodeLocation, MemoryErrorMessage } from '@tpulab/protocol';
+import { type AdviceMessage, type CodeLocation, type MemoryErrorMessage, sizeText } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
 import { HeldArrays } from '../devices/held-arrays.js';
 import { locationText } from '../compilations/reason.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
-import { sizeText } from '../text/size.js';
 
 export interface NotesViewProps {
   readonly advice: readonly AdviceMessage[];

@@ -1,7 +1,6 @@
 /** Throughput and MFU of a run in words. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { PaceMessage } from '@tpulab/protocol';
-import { countText, threeFigures } from '../text/duration.js';
+import { countText, type PaceMessage, threeFigures } from '@tpulab/protocol';
 
 export interface NamedFigure {
   readonly value: string;

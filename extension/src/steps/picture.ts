@@ -1,8 +1,8 @@
 /** The steps of a run as an SVG that stands alone: for a notebook that is read without TPULab. */
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { durationText } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import { SPANS, type StepRing } from '../events/step-ring.js';
-import { durationText } from '../text/duration.js';
 import { scaleOf } from './chart-geometry.js';
 import { shownSpanMs, watchedShares } from './shown-split.js';
 import { spanName } from './span-names.js';

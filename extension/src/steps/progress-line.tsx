@@ -1,8 +1,8 @@
 /** How far a run is: steps done of all, the time that is left, and where checkpoints are. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
+import { countText, secondsText } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
-import { countText, secondsText } from '../text/duration.js';
 import { useSeconds } from '../ui/use-changes.js';
 import { progressOf, type StepSummary } from './summary.js';
 

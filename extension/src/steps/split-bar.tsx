@@ -1,8 +1,8 @@
 /** Where the time went: one bar of five spans, and a legend that says the same in words and figures. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { durationText } from '@tpulab/protocol';
 import type { Span } from '../events/step-ring.js';
-import { durationText } from '../text/duration.js';
 import { spanMeaning, spanName } from './span-names.js';
 import type { StepSummary } from './summary.js';
 

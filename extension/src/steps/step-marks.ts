@@ -1,9 +1,8 @@
 /** What happened at which step besides computing: checkpoints and other work, and commands that were applied. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { BandKind, ControlMessage } from '@tpulab/protocol';
+import { type BandKind, type ControlMessage, durationText } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import type { StepRing } from '../events/step-ring.js';
-import { durationText } from '../text/duration.js';
 import { valueText } from '../text/value.js';
 
 export interface StepMark {

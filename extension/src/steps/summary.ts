@@ -1,7 +1,7 @@
 /** What the newest steps of a run say together: typical time, where it went, rate, what is left. */
+import { wholePercents } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import { type Span, SPANS, type StepRing } from '../events/step-ring.js';
-import { wholePercents } from '../text/percent.js';
 import { isEstimated, shownSpanMs, spannedMs, watchedShares } from './shown-split.js';
 
 export interface SpanShare {

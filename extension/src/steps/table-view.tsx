@@ -1,9 +1,9 @@
 /** The newest steps as a table: the chart's twin for keyboard and screen reader, and for exact figures. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
+import { countText, threeFigures } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import { SPANS, type StepRing } from '../events/step-ring.js';
-import { countText, threeFigures } from '../text/duration.js';
 import { isEstimated, shownSpanMs, type WatchedShares, watchedShares } from './shown-split.js';
 import { spanName } from './span-names.js';
 

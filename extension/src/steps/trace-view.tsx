@@ -1,9 +1,7 @@
 /** What the devices did for two seconds, by XLA operation, as XProf traced it. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { ProfileMessage } from '@tpulab/protocol';
+import { countText, durationText, percentText, type ProfileMessage } from '@tpulab/protocol';
 import type { JSX } from 'react';
-import { countText, durationText } from '../text/duration.js';
-import { percentText } from '../text/percent.js';
 
 export interface TraceViewProps {
   readonly profile: ProfileMessage;

@@ -1,12 +1,17 @@
 /** The steps of the current run: how long, where the time goes, what to do about it. */
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { AdviceMessage, CodeLocation } from '@tpulab/protocol';
+import {
+  type AdviceMessage,
+  type CodeLocation,
+  durationText,
+  secondsText,
+  threeFigures
+} from '@tpulab/protocol';
 import { locationText } from '../compilations/reason.js';
 import { whyUnknown } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
-import { durationText, secondsText, threeFigures } from '../text/duration.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
 import { type Advice, adviceFor } from './advice.js';

@@ -1,6 +1,6 @@
 /** A moment in the past, as short as it can be told: the time of day, and the date when it was not today. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { clockText } from './clock-text.js';
+import { clockText } from '@tpulab/protocol';
 
 /** For example `14:05:09`, or `2026-11-21 14:05:09`. @param unixMs shown in the zone of the page */
 export function momentText(unixMs: number, now: number): string {

@@ -85,7 +85,7 @@ describe('tpulab runs', () => {
     const { stdout } = await runs('compare', 'k.r2', 'quick');
     expect(stdout).toMatch(/takes 30\.0 ms more per step than quick\.\n/);
     expect(stdout).toContain('step    10.0 ms and 40.0 ms');
-    expect(stdout).toContain('input   1.0 ms and 31.0 ms (+30.0 ms)');
+    expect(stdout).toContain('input   1.00 ms and 31.0 ms (+30.0 ms)');
     expect(stdout).toContain('Program changed: train_step (cell [3], line 9)');
     expect(stdout).toContain('workers: 1 and 2');
     expect(stdout).not.toContain('\x1b');

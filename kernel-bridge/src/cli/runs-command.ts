@@ -6,9 +6,11 @@ import {
   compareRuns,
   type ControlAction,
   ControlMessage,
+  durationText,
   KeptRun,
   KeptRuns,
   type KeptRunSummary,
+  percentText,
   type RunComparison
 } from '@tpulab/protocol';
 import { Command } from 'commander';
@@ -88,7 +90,7 @@ async function steer(
 }
 
 function toldText({ step, durationMs, reason }: ControlMessage, asked: string): string {
-  const lasted = durationMs === null ? '' : ` in ${msText(durationMs)}`;
+  const lasted = durationMs === null ? '' : ` in ${durationText(durationMs)}`;
   return plainText(`${asked}: done at step ${step ?? 0}${lasted}${reason === null ? '' : `: ${reason}`}`);
 }
 
@@ -121,7 +123,7 @@ function line({
     plainText(name),
     state,
     `${steps}${totalSteps === null ? '' : ` of ${totalSteps}`} steps`,
-    ...(stepMs === undefined ? [] : [`${msText(stepMs)} a step`]),
+    ...(stepMs === undefined ? [] : [`${durationText(stepMs)} a step`]),
     ...Object.entries(metrics)
       .slice(0, 3)
       .map(([metric, value]) => `${plainText(metric)} ${Number(value.toPrecision(4))}`),
@@ -159,7 +161,7 @@ function comparisonText(found: RunComparison): string {
   ];
   const more = (meansOfB?.stepMs ?? 0) - (meansOfA?.stepMs ?? 0);
   const head = {
-    slower: `${nameOfB} takes ${msText(more)} more per step than ${nameOfA}.`,
+    slower: `${nameOfB} takes ${durationText(more)} more per step than ${nameOfA}.`,
     same: `${nameOfA} and ${nameOfB} take the same time per step.`,
     recompiles: `${nameOfB} compiles again in every few steps, ${nameOfA} does not.`,
     'too-early': 'A comparison needs 10 steady steps of each run.',
@@ -168,11 +170,13 @@ function comparisonText(found: RunComparison): string {
   const isTimed = verdict !== 'other-machine' && verdict !== 'too-early' && meansOfA && meansOfB;
   return [
     head,
-    ...(isTimed ? [`  ${'step'.padEnd(8)}${msText(meansOfA.stepMs)} and ${msText(meansOfB.stepMs)}`] : []),
+    ...(isTimed
+      ? [`  ${'step'.padEnd(8)}${durationText(meansOfA.stepMs)} and ${durationText(meansOfB.stepMs)}`]
+      : []),
     ...(isTimed
       ? grew.map(
           ({ span, ms }) =>
-            `  ${SPANS[span].padEnd(8)}${msText(meansOfA.spans[span])} and ${msText(meansOfB.spans[span])} (${ms < 0 ? '' : '+'}${msText(ms)})`
+            `  ${SPANS[span].padEnd(8)}${durationText(meansOfA.spans[span])} and ${durationText(meansOfB.spans[span])} (${ms < 0 ? '-' : '+'}${durationText(Math.abs(ms))})`
         )
       : []),
     ...changed.map(({ function: name, b: program }) => `Program changed: ${name}${place(program.location)}`),
@@ -189,6 +193,4 @@ function place(location: CodeLocation | null): string {
   return ` (${executionCount === null ? (file ?? 'a cell') : `cell [${executionCount}]`}, line ${number})`;
 }
 
-const share = (ms: number, whole: number): string => `${whole > 0 ? Math.round((100 * ms) / whole) : 0}%`;
-const msText = (ms: number): string =>
-  Math.abs(ms) < 1_000 ? `${ms.toFixed(1)} ms` : `${(ms / 1_000).toFixed(2)} s`;
+const share = (ms: number, whole: number): string => percentText(whole > 0 ? (100 * ms) / whole : 0);

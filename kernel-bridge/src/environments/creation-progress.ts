@@ -1,9 +1,10 @@
 /** What a creation says while it runs. */
+import { durationText } from '@tpulab/protocol';
 
 export interface CreationProgress {
   /** A new stage begins: `making the environment`, `installing 62 packages`. */
   stage(text: string): void;
-  /** Something within the stage: `downloading jaxlib (81.1MiB)`. */
+  /** Something within the stage: `downloading jaxlib (81.1 MiB)`. */
   detail(text: string): void;
   /** The stage that began last has ended well. */
   stageDone(): void;
@@ -52,7 +53,7 @@ export class ProgressLines implements CreationProgress {
 
   #seconds(): string {
     const elapsedMs = this.#stage ? this.now() - this.#stage.since : 0;
-    return `${(elapsedMs / 1000).toFixed(1)} s`;
+    return durationText(elapsedMs);
   }
 }
 

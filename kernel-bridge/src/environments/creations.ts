@@ -40,8 +40,8 @@ export class EnvironmentCreations implements AsyncDisposable {
     const uv = new UvProgress();
     const progress = {
       stage: (title: string) => beginStage(creation, title),
-      detail: (detail: string) => {
-        uv.line(detail);
+      detail: (text: string) => {
+        const detail = uv.line(text);
         const { fraction, transfer } = uv;
         creation.change({ detail: detail === '' ? null : detail, fraction, transfer });
       },

@@ -26,6 +26,12 @@ describe('the progress of uv', () => {
     expect(progress.fraction).toBeCloseTo(0.6 / 4);
   });
 
+  it('gives back each line with its size in two words', () => {
+    const progress = new UvProgress(() => now);
+    expect(progress.line('   Downloading jaxlib (81.1MiB)')).toBe('Downloading jaxlib (81.1 MiB)');
+    expect(progress.line('Installed 3 packages in 1ms')).toBe('Installed 3 packages in 1ms');
+  });
+
   it('goes on to the installation and the bytecode, and never back', () => {
     const progress = after(
       0,

@@ -36,7 +36,8 @@ export class UvProgress {
     return this.#rate.at(bytes, totalBytes);
   }
 
-  line(text: string): void {
+  /** @returns the line with a space in its size: `Downloading jaxlib (81.1 MiB)` */
+  line(text: string): string {
     const begun = /^\s*Downloading (\S+) \(([\d.]+)(B|KiB|MiB|GiB)\)/.exec(text);
     if (begun) {
       const [, name = '', size = '', unit = ''] = begun;
@@ -51,6 +52,7 @@ export class UvProgress {
     }
     const reached = REACHED.find(([begin]) => begin.test(text.trim()));
     if (reached) this.#reach(reached[1]);
+    return text.trim().replace(/\(([\d.]+)(B|KiB|MiB|GiB)\)/, '($1 $2)');
   }
 
   #counted(): { readonly bytes: number; readonly totalBytes: number } {

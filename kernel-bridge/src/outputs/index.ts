@@ -4,4 +4,3 @@ export { INDEX_FILE } from './index-file.js';
 export { KernelOutputs } from './kernel-outputs.js';
 export { type Extent, OutputsOfKernels, type OutputsOfKernelsOptions } from './outputs-of-kernels.js';
 export { DEFAULT_MAX_BYTES, type Outputs, type OutputsRequest, withoutKernel } from './read-outputs.js';
-export { sizeInWords } from './output-area.js';

@@ -99,7 +99,7 @@ describe('very much output', () => {
     const area = new OutputArea(10_000);
     area.add(display({ 'image/png': 'A'.repeat(50_000), 'text/plain': '<Figure>' }), { seq: 1 });
     const [entry] = area.entries();
-    expect(textOf(entry?.output)).toMatch(/^\[tpulab: image\/png, text\/plain, 50 kB, left out here; /);
+    expect(textOf(entry?.output)).toMatch(/^\[tpulab: image\/png, text\/plain, 48.9 KiB, left out here; /);
     expect(entry?.cutBytes).toBeGreaterThan(50_000);
   });
 

@@ -3,7 +3,7 @@
  * joined, `clear_output` empties, a display is replaced wherever it stands. Memory is bounded: of very much output the
  * beginning and the end stay, and what was left out is said in its place.
  */
-import { type NotebookOutput, type OutputEntry, StreamText } from '@tpulab/protocol';
+import { type NotebookOutput, type OutputEntry, sizeText, StreamText } from '@tpulab/protocol';
 
 /** Where an output comes from. */
 export interface OutputOrigin {
@@ -126,7 +126,7 @@ export class OutputArea {
       output: {
         output_type: 'stream',
         name: 'stderr',
-        text: leftOut(`${what}, ${sizeInWords(this.#cutBytes)},`)
+        text: leftOut(`${what}, ${sizeText(this.#cutBytes)},`)
       },
       firstSeq: seq,
       lastSeq: seq,
@@ -198,14 +198,14 @@ function abridged(output: NotebookOutput, bytes: number): NotebookOutput {
     return {
       ...output,
       evalue: output.evalue.slice(0, 500),
-      traceback: [leftOut(sizeInWords(bytes)).trim()]
+      traceback: [leftOut(sizeText(bytes)).trim()]
     };
   }
-  if (output.output_type === 'stream') return { ...output, text: leftOut(sizeInWords(bytes)) };
+  if (output.output_type === 'stream') return { ...output, text: leftOut(sizeText(bytes)) };
   const types = Object.keys(output.data).slice(0, 8).join(', ');
   return {
     ...output,
-    data: { 'text/plain': leftOut(`${types}, ${sizeInWords(bytes)},`).trim() },
+    data: { 'text/plain': leftOut(`${types}, ${sizeText(bytes)},`).trim() },
     metadata: {}
   };
 }
@@ -216,7 +216,7 @@ function leftOut(what: string): string {
 }
 
 function notice(cutBytes: number): string {
-  return leftOut(`${sizeInWords(cutBytes)} of text`);
+  return leftOut(`${sizeText(cutBytes)} of text`);
 }
 
 function weight({ content }: Entry): number {
@@ -235,17 +235,4 @@ function describe(entry: Entry): OutputEntry {
       : content.output;
   const cursor = content.kind === 'stream' ? content.text.cursor(notice) : null;
   return { output, firstSeq, lastSeq, displayId, cursor, cutBytes: cutOf(entry), buffers };
-}
-
-/** Sizes for people. */
-export function sizeInWords(bytes: number): string {
-  if (bytes < 1000) return `${bytes} bytes`;
-  const units = ['kB', 'MB', 'GB', 'TB'];
-  let value = bytes / 1000;
-  let unit = 0;
-  while (value >= 999.5 && unit < units.length - 1) {
-    value /= 1000;
-    unit++;
-  }
-  return `${value < 9.95 ? value.toFixed(1) : value.toFixed(0)} ${units[unit] ?? ''}`;
 }

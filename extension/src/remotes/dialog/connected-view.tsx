@@ -1,9 +1,7 @@
 /** The end of connecting: what the machine has, the notebook on it, and the files that it needs. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { Holder, Remote } from '@tpulab/protocol';
-import { durationText, secondsText } from '../../text/duration.js';
-import { sizeText } from '../../text/size.js';
+import { durationText, type Holder, type Remote, secondsText, sizeText } from '@tpulab/protocol';
 import { acceleratorName } from '../../backends/remote-names.js';
 import type { IMachineFacts } from './after-connecting.js';
 import { FIRST } from './frame.js';

@@ -96,7 +96,7 @@ describe('the stages of connecting', () => {
   it('say how much of a download has come while it runs, apart from what is being done', () => {
     const transfer = { bytes: 312 * 2 ** 20, totalBytes: 660 * 2 ** 20, bytesPerS: 42 * 2 ** 20 };
     const environment = (state: RemoteStage['state']): RemoteStage =>
-      stage('environment', state, { detail: 'Downloading libtpu (312.0MiB)', transfer });
+      stage('environment', state, { detail: 'Downloading libtpu (312 MiB)', transfer });
     const amount = (state: RemoteStage['state']): string =>
       progressOf(
         remote({ source: SOURCE, stages: [stage('ssh', 'done'), environment(state)] }),

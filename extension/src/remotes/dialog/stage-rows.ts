@@ -1,8 +1,6 @@
 /** The stages of connecting as people follow them: those that were, the one that is, and those to come. No DOM. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { Remote, RemoteStage } from '@tpulab/protocol';
-import { durationText } from '../../text/duration.js';
-import { transferText } from '../../text/size.js';
+import { durationText, type Remote, type RemoteStage, transferText } from '@tpulab/protocol';
 
 export interface IStageRow {
   readonly name: string;

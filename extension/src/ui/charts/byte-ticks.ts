@@ -1,5 +1,5 @@
 /** Ticks of an axis of bytes: round as people read memory (2, 4, 8, 16 GiB), which powers of ten are not. */
-import { sizeText } from '../../text/size.js';
+import { sizeText } from '@tpulab/protocol';
 
 /** Multiples of one power of two within the range, at most `most` of them (two at least). */
 export function byteTicks(min: number, max: number, most: number): number[] {

@@ -418,7 +418,7 @@ def _article(kind: str) -> str:
 
 
 def _size(number: float) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if number >= size:
             return f"{number / size:.1f} {unit}"
     return f"{number:.0f} bytes"

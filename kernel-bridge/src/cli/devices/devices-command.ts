@@ -1,5 +1,13 @@
 /** `tpulab devices`: the chips of the machine that the running gateway serves, who holds them, and what they do. */
-import type { Chip, DeviceFigures, DevicesPage, HostFigures, MetricsState } from '@tpulab/protocol';
+import {
+  type Chip,
+  type DeviceFigures,
+  type DevicesPage,
+  type HostFigures,
+  type MetricsState,
+  percentText,
+  sizeText
+} from '@tpulab/protocol';
 import { Command } from 'commander';
 import { pause } from '../../platform/waiting.js';
 import { chosenGateway, type StateOptions } from '../running-gateway.js';
@@ -73,7 +81,7 @@ function deviceLine(device: DeviceFigures): string {
   const { ordinal, hbmUsedBytes, hbmTotalBytes, dutyCyclePercent, hbmBandwidthPercent } = device;
   return [
     `  device ${ordinal}`,
-    `HBM ${gib(hbmUsedBytes)} of ${gib(hbmTotalBytes)}`,
+    `HBM ${size(hbmUsedBytes)} of ${size(hbmTotalBytes)}`,
     `duty ${percent(dutyCyclePercent)}`,
     `bandwidth ${percent(hbmBandwidthPercent)}`
   ].join('  ');
@@ -82,20 +90,20 @@ function deviceLine(device: DeviceFigures): string {
 function hostLine(host: HostFigures): string {
   return [
     `host: CPU ${percent(host.cpuPercent)} of ${host.cores} cores`,
-    `memory ${gib(host.memoryUsedBytes)} of ${gib(host.memoryTotalBytes)}`,
+    `memory ${size(host.memoryUsedBytes)} of ${size(host.memoryTotalBytes)}`,
     `disk ${rate(host.diskReadBytesPerS)} read, ${rate(host.diskWrittenBytesPerS)} written`,
     `network ${rate(host.networkReceivedBytesPerS)} in, ${rate(host.networkSentBytesPerS)} out`
   ].join('; ');
 }
 
-function gib(bytes: number | null): string {
-  return bytes === null ? '?' : `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+function size(bytes: number | null): string {
+  return bytes === null ? '?' : sizeText(bytes);
 }
 
 function percent(value: number | null): string {
-  return value === null ? '?' : `${value.toFixed(0)}%`;
+  return value === null ? '?' : percentText(value);
 }
 
 function rate(bytes: number | null): string {
-  return bytes === null ? '?' : `${(bytes / 2 ** 20).toFixed(1)} MiB/s`;
+  return bytes === null ? '?' : `${sizeText(bytes)}/s`;
 }

@@ -1,5 +1,5 @@
 /** `tpulab ps`: who holds the chips of the machine, and getting them back. */
-import type { Holder, HoldersPage, LibtpuLock } from '@tpulab/protocol';
+import { type Holder, type HoldersPage, type LibtpuLock, secondsText } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
 import { chosenGateway, type StateOptions } from '../running-gateway.js';
 import { say, type Streams } from '../output.js';
@@ -57,7 +57,7 @@ function holderLines(holder: Holder, holders: string): string[] {
     return [head, `  ${whose}`];
   }
   const { id, name, executionState, idleS, documents } = kernel;
-  const state = executionState === 'idle' ? `idle for ${duration(idleS)}` : executionState;
+  const state = executionState === 'idle' ? `idle for ${secondsText(idleS * 1_000)}` : executionState;
   const notebook = documents.length === 0 ? 'no notebook' : documents.join(', ');
   return [head, `  kernel ${id} (${name}), ${notebook}, ${state}`, `  end it: ${holders} --end ${pid}`];
 }
@@ -65,11 +65,4 @@ function holderLines(holder: Holder, holders: string): string[] {
 function lockLines({ path, state, owner }: LibtpuLock, holders: string): string[] {
   if (state !== 'left') return [];
   return [`${path} of ${owner ?? 'unknown'} is a leftover.`, `  remove it: ${holders} --remove-lock`];
-}
-
-/** `3 h 5 min`, `12 min`, `40 s` */
-function duration(seconds: number): string {
-  if (seconds < 60) return `${seconds.toFixed(0)} s`;
-  const minutes = Math.floor(seconds / 60);
-  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }

@@ -2,7 +2,7 @@
 import { access, constants, statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
-import type { EnvironmentInfo, RemoteCheck } from '@tpulab/protocol';
+import { type EnvironmentInfo, type RemoteCheck, sizeText } from '@tpulab/protocol';
 import { EnvironmentCatalog } from '../../environments/index.js';
 import { PACKAGE_FOLDER } from '../../environments/locations.js';
 import { runProgram } from '../../environments/run-program.js';
@@ -22,8 +22,7 @@ export interface LocalContext {
   readonly signal: AbortSignal;
 }
 
-const GIB = 2 ** 30;
-const MIN_FREE_BYTES = 2 * GIB;
+const MIN_FREE_BYTES = 2 * 2 ** 30;
 const PROGRAM_MS = 20_000;
 const JUPYTER_MS = 60_000;
 /** `engines` of package.json, which a bundle has too. */
@@ -123,7 +122,7 @@ const disk: Check = async ({ stateDir }) => {
   const place = await existing(stateDir);
   const { bavail, bsize } = await statfs(place);
   const free = bavail * bsize;
-  const text = `${(free / GIB).toFixed(1)} GiB free for ${stateDir}`;
+  const text = `${sizeText(free)} free for ${stateDir}`;
   return free >= MIN_FREE_BYTES
     ? ok('disk', text)
     : warning('disk', text, 'Free some space: journals and environments are written there.');

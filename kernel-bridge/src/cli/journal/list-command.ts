@@ -5,7 +5,7 @@ import { bytesOf, type JournalFolder } from '../../kernels/journal-folders.js';
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
 import { interruptible, say, type Streams } from '../output.js';
 import { journalsOf } from './choose-journal.js';
-import { formatSize } from './quantities.js';
+import { sizeText } from '@tpulab/protocol';
 import { timeOf } from './record-view.js';
 
 interface ListOptions extends StateOptions {
@@ -26,7 +26,7 @@ export function listCommand(streams: Streams): Command {
           if (journal !== null) listed.push(journal);
         }
         const bytes = listed.reduce((sum, each) => sum + each.bytes, 0);
-        const head = `${listed.length} journals, ${formatSize(bytes)}`;
+        const head = `${listed.length} journals, ${sizeText(bytes)}`;
         say(streams, options, { journals: listed, bytes }, [head, ...listed.map(lineOf)].join('\n'));
       })
     );
@@ -95,7 +95,7 @@ function lineOf(journal: ListedJournal): string {
     (name ?? '?').padEnd(16),
     state.padEnd(7),
     `${records} records`,
-    formatSize(bytes),
+    sizeText(bytes),
     span
   ];
   return `  ${[...facts, ...notes].join('  ')}`;

@@ -6,7 +6,8 @@ import { oldest, planRemovals, type Removal, remove, whole } from '../../kernels
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
 import { CommandError, say, type Streams } from '../output.js';
 import { chooseJournal, journalsOf } from './choose-journal.js';
-import { formatSize, parseDuration, parseSize } from './quantities.js';
+import { sizeText } from '@tpulab/protocol';
+import { parseDuration, parseSize } from './quantities.js';
 
 interface PruneOptions extends StateOptions {
   readonly olderThan?: number;
@@ -44,7 +45,7 @@ export function pruneCommand(streams: Streams): Command {
       }));
       const verb = options.dryRun === true ? 'would be removed' : 'removed';
       const lines = plan.map(each => `  ${lineOf(each)}`);
-      const head = plan.length === 0 ? 'Nothing to remove.' : `${formatSize(bytes)} ${verb}:`;
+      const head = plan.length === 0 ? 'Nothing to remove.' : `${sizeText(bytes)} ${verb}:`;
       say(streams, options, { removed, bytes, dryRun: options.dryRun === true }, [head, ...lines].join('\n'));
     });
 }
@@ -107,5 +108,5 @@ function released(
 
 function lineOf({ journal, whole: isWhole, segments, bytes }: Removal): string {
   const what = isWhole ? 'the whole journal' : `${segments} oldest segments`;
-  return `${journal.kernelId}  ${journal.specName ?? '?'}: ${what}, ${formatSize(bytes)}`;
+  return `${journal.kernelId}  ${journal.specName ?? '?'}: ${what}, ${sizeText(bytes)}`;
 }

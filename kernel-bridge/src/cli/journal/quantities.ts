@@ -45,14 +45,3 @@ function quantity(text: string, units: Readonly<Record<string, number>>, rule: s
   if (digits === undefined || factor === undefined) throw new InvalidArgumentError(rule);
   return Math.round(Number(digits) * factor);
 }
-
-export function formatSize(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit] ?? ''}`;
-}

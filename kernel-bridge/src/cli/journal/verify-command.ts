@@ -4,7 +4,7 @@ import { type SegmentReport, verifySegments } from '../../journal/index.js';
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
 import { type CommandErrorCode, interruptible, say, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, journalsOf, KERNEL_ARGUMENT } from './choose-journal.js';
-import { formatSize } from './quantities.js';
+import { sizeText } from '@tpulab/protocol';
 
 type VerifiedJournal = Awaited<ReturnType<typeof verify>>;
 
@@ -69,7 +69,7 @@ function text(verified: readonly VerifiedJournal[]): string {
   if (verified.length === 0) return 'There are no journals.';
   return verified
     .flatMap(({ journal, records, gaps, bytes, unfinishedBytes, faults }) => [
-      `${journal}: ${records} records, ${gaps} gaps, ${formatSize(bytes)}${
+      `${journal}: ${records} records, ${gaps} gaps, ${sizeText(bytes)}${
         unfinishedBytes === 0 ? '' : `, ${unfinishedBytes} bytes unfinished at the end`
       }: ${faults.length === 0 ? 'in order' : 'DAMAGED'}`,
       ...faults.map(

@@ -89,13 +89,13 @@ describe('tpulab outputs', () => {
     inState(async state => {
       await state.kernel(KERNEL, story());
       const { stdout } = await state.run(KERNEL);
-      const lines = stdout.split('\n').map(line => line.replace(/ {2}\d+\.\d s$/, ''));
+      const lines = stdout.split('\n').map(line => line.replace(/ {2}\d+(\.\d+)? m?s$/, ''));
       expect(lines).toEqual([
         '── cell a  [1]  ok',
         'one',
         '── cell b  [2]  ok',
         '<Figure>',
-        '[image/png 12 kB]',
+        '[image/png 11.7 KiB]',
         'E: v',
         ''
       ]);
@@ -152,7 +152,7 @@ describe('tpulab outputs', () => {
       await state.kernel(KERNEL, told);
       const cut = (await state.run(KERNEL, '--max-bytes', '4096')).stdout;
       expect(cut.length).toBeLessThan(6000);
-      expect(cut).toMatch(/\[tpulab: \d\d kB of text left out here; /);
+      expect(cut).toMatch(/\[tpulab: \d\d\.\d KiB of text left out here; /);
       expect((await state.run(KERNEL, '--max-bytes', '0')).stdout).toContain(lines.join(''));
       expect((await state.run(KERNEL, '--max-bytes', '5')).error).toMatchObject({
         code: 'commander.invalidArgument'

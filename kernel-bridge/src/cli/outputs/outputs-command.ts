@@ -1,11 +1,13 @@
 /** `tpulab outputs`: what a kernel has put out, printed or written into a notebook. Read from the journal's files. */
 import path from 'node:path';
-import type {
-  CapturedOutputs,
-  CellExecution,
-  NotebookOutput,
-  OutputEntry,
-  OutputsPage
+import {
+  type CapturedOutputs,
+  type CellExecution,
+  durationText,
+  type NotebookOutput,
+  type OutputEntry,
+  type OutputsPage,
+  sizeText
 } from '@tpulab/protocol';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { kernelPaths } from '../../keeper-protocol/keeper-file.js';
@@ -14,7 +16,6 @@ import {
   INDEX_FILE,
   KernelOutputs,
   type OutputsRequest,
-  sizeInWords,
   withoutKernel
 } from '../../outputs/index.js';
 import { holderOf } from '../../platform/process-lock.js';
@@ -246,7 +247,7 @@ function entryTexts(entries: readonly OutputEntry[], options: ViewOptions): stri
 function duration({ startedAt, finishedAt }: CellExecution): string {
   if (startedAt === null || finishedAt === null) return '';
   // A reply may be recorded before the state that says that the cell has begun.
-  return `${(Math.max(0, Date.parse(finishedAt) - Date.parse(startedAt)) / 1000).toFixed(1)} s`;
+  return durationText(Math.max(0, Date.parse(finishedAt) - Date.parse(startedAt)));
 }
 
 function outputText(output: NotebookOutput): string {
@@ -264,7 +265,7 @@ function outputText(output: NotebookOutput): string {
 /** The plain text, and the names of what a terminal cannot show. */
 function bundleText(data: Readonly<Record<string, unknown>>): string {
   const { 'text/plain': plain, ...others } = data;
-  const rich = Object.entries(others).map(([type, value]) => `[${type} ${sizeInWords(sizeOf(type, value))}]`);
+  const rich = Object.entries(others).map(([type, value]) => `[${type} ${sizeText(sizeOf(type, value))}]`);
   return [...(typeof plain === 'string' ? [plain] : []), ...(rich.length > 0 ? [rich.join(' ')] : [])].join(
     '\n'
   );

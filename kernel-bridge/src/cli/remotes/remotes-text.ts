@@ -1,5 +1,11 @@
 /** Remotes as lines for people. */
-import type { Remote, RemoteCandidates, RemoteStage, Transfer } from '@tpulab/protocol';
+import {
+  percentText,
+  type Remote,
+  type RemoteCandidates,
+  type RemoteStage,
+  transferText
+} from '@tpulab/protocol';
 import { sourceText } from './connect-target.js';
 
 export function remotesText(remotes: readonly Remote[]): string {
@@ -57,16 +63,11 @@ export function candidatesText({ sshHosts, gcloud }: RemoteCandidates): string {
 
 export function stageText({ title, state, detail, fraction, transfer }: RemoteStage): string {
   const sign = { running: '…', done: '✓', skipped: '–', failed: '✗' }[state];
-  const percent = state === 'running' && fraction !== null ? ` ${Math.floor(fraction * 100)} %` : '';
+  const percent = state === 'running' && fraction !== null ? ` ${percentText(fraction * 100)}` : '';
   const words = [detail, state === 'running' && transfer ? transferText(transfer) : null].filter(
     part => part !== null
   );
   return `${sign} ${title}${percent}${words.length === 0 ? '' : ` (${words.join(', ')})`}`;
-}
-
-function transferText({ bytes, totalBytes }: Transfer): string {
-  const mib = (count: number): string => (count / 2 ** 20).toFixed(count < 10 * 2 ** 20 ? 1 : 0);
-  return `${mib(bytes)}${totalBytes === null ? '' : ` of ${mib(totalBytes)}`} MiB`;
 }
 
 function stateText({ state, roundTripMs, nextAttemptAt, queue }: Remote): string {

@@ -1,5 +1,5 @@
 /** Whether a host can be used, and what to do where it cannot: judged from its facts, before anything is changed there. */
-import type { RemoteCheck } from '@tpulab/protocol';
+import { type RemoteCheck, sizeText } from '@tpulab/protocol';
 import type { ChipTable } from '../../devices/index.js';
 import type { HostFacts } from './probe-script.js';
 import type { Accelerator, Definition } from '../../environments/definition.js';
@@ -89,24 +89,24 @@ const disk: Judge = ({ facts: { diskFreeBytes, base, isWritable, noexec, inodesF
       'Remove files that nobody needs there ("df -i" shows how many there are), or use a larger disk.'
     );
   if (diskFreeBytes === null) return warning('disk', 'free space unknown', null);
-  const free = `${gib(diskFreeBytes)} free for ${base}`;
+  const free = `${sizeText(diskFreeBytes)} free for ${base}`;
   if (diskFreeBytes >= neededBytes) return ok('disk', free);
   return failed(
     'disk',
-    `${free}, ${gib(neededBytes)} needed`,
+    `${free}, ${sizeText(neededBytes)} needed`,
     'Free some space, or give the VM a larger boot disk (Compute Engine images have 10 GB by default).'
   );
 };
 
 const memory: Judge = ({ facts: { memoryBytes, memoryAvailableBytes } }) => {
   if (memoryBytes === null) return warning('memory', 'memory unknown', null);
-  const text = `${gib(memoryBytes)}${memoryAvailableBytes === null ? '' : `, ${gib(memoryAvailableBytes)} available`}`;
+  const text = `${sizeText(memoryBytes)}${memoryAvailableBytes === null ? '' : `, ${sizeText(memoryAvailableBytes)} available`}`;
   return memoryBytes >= MIN_MEMORY_BYTES
     ? ok('memory', text)
     : warning(
         'memory',
         text,
-        `JAX and PyTorch need at least ${gib(MIN_MEMORY_BYTES)}; choose a larger machine.`
+        `JAX and PyTorch need at least ${sizeText(MIN_MEMORY_BYTES)}; choose a larger machine.`
       );
 };
 
@@ -196,10 +196,6 @@ export function warning(name: string, message: string, remedy: string | null): R
 
 export function failed(name: string, message: string, remedy: string | null): RemoteCheck {
   return { name, state: 'failed', message, remedy };
-}
-
-export function gib(bytes: number): string {
-  return `${(bytes / GIB).toFixed(1)} GiB`;
 }
 
 /** One name for each chip: `['v5e', 'v5e', …]`; unknown devices of the vendor (disks, network cards) are left out. */

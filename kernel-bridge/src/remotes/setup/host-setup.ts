@@ -1,5 +1,5 @@
 /** Makes a host ready: checks it, installs what is missing, starts the gateway there. Can be broken off and called again at any point. */
-import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
+import { type RemoteCheck, type RemoteStage, sizeText } from '@tpulab/protocol';
 import { ChipTable } from '../../devices/index.js';
 import { plainText } from '../../platform/plain-text.js';
 import { explainHost } from '../ssh/explain.js';
@@ -14,7 +14,7 @@ import type {
   RemoteShell,
   SetupOptions
 } from '../contracts.js';
-import { acceleratorFor, checkHost, gib, warning } from './host-checks.js';
+import { acceleratorFor, checkHost, warning } from './host-checks.js';
 import { type HostFacts, parseFacts, PROBE_SCRIPT } from './probe-script.js';
 import {
   DEFAULT_FOLDER,
@@ -139,7 +139,7 @@ function checkedText({ diskFreeBytes }: HostFacts, checks: readonly RemoteCheck[
   const warnings = checks.filter(({ state }) => state === 'warning').length;
   return [
     chips?.message ?? null,
-    diskFreeBytes === null ? null : `${gib(diskFreeBytes)} disk free`,
+    diskFreeBytes === null ? null : `${sizeText(diskFreeBytes)} disk free`,
     warnings === 0 ? null : `${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`
   ]
     .filter(part => part !== null)

@@ -87,8 +87,7 @@ export async function installEnvironment(
         timeoutMs: ENVIRONMENT_MS,
         onText: text => {
           if (text.startsWith('{')) return;
-          uv.line(text);
-          stage.at(text.trim(), uv.fraction, uv.transfer);
+          stage.at(uv.line(text), uv.fraction, uv.transfer);
         },
         onSaid: (key, value) => {
           if (key === 'waiting') stage.at(value);
