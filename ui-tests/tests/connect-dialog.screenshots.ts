@@ -38,7 +38,8 @@ test('the dialog in its states', async ({ page }) => {
       ['light', 820],
       ['dark', 820],
       ['high contrast', 820],
-      ['light', 360]
+      ['light', 360],
+      ['dark', 360]
     ] as const) {
       await setTheme(page, theme);
       await page.setViewportSize({ width, height: 680 });

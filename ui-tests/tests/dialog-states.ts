@@ -123,9 +123,9 @@ const INSTALLED = [
   FOUND,
   LOGGED_IN,
   stage('check', 'done', '4 × v6e, 88.0 GiB disk free, 1 warning', 600),
-  stage('node', 'done', '22.21.1, downloaded there', 3_100),
+  stage('node', 'done', '22.21.1, downloaded by the machine', 3_100),
   stage('bridge', 'done', '0.1.0', 400),
-  stage('uv', 'done', '0.9.7, downloaded there', 1_900),
+  stage('uv', 'done', '0.9.7, downloaded by the machine', 1_900),
   stage('python', 'done', '/usr/bin/python3.11', 300)
 ];
 const CHECKS: Remote['checks'] = [

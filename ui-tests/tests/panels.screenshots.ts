@@ -80,8 +80,10 @@ labTest.describe('JupyterLab', () => {
     await run.getByRole('button', { name: 'Checkpoint' }).click();
     await panel.widen(435);
     await picture(page, panel.root, 'panels', ['light', 'dark', 'contrast']);
-    await page.setViewportSize({ width: 1440, height: 1150 });
-    await picture(page, await openDashboard(page), 'dashboard', ['light', 'dark', 'contrast']);
+    await page.setViewportSize({ width: 1440, height: 940 });
+    const dashboard = await openDashboard(page);
+    await dashboard.getByText('History and topology').click();
+    await picture(page, dashboard, 'dashboard', ['light', 'dark', 'contrast']);
   });
 });
 
@@ -118,7 +120,7 @@ manyDevices.describe('a simulated slice', () => {
     const devices = await panel.section('Devices');
     await expect(devices).toContainText('256 devices busy');
     await devices.getByText('History and topology').click();
-    await devices.getByRole('button', { name: 'Memory, network and disk of the host' }).click();
+    await devices.getByRole('button', { name: 'Host memory, network and disk' }).click();
     const grid = devices.getByRole('slider', { name: 'Devices, one cell each' });
     await grid.focus();
     for (let at = 0; at < 5; at += 1) await grid.press('ArrowDown');

@@ -67,7 +67,7 @@ describe('the charts of a machine', () => {
     show({ devices: [deviceFigures(0), deviceFigures(3, { hbmUsedBytes: 5 })] });
     const names = (): string[] =>
       [...place.host.querySelectorAll('.jp-TPULabLine-name')].map(({ textContent }) => textContent);
-    expect(names().slice(0, 2)).toEqual(['fullest', 'mean']);
+    expect(names().slice(0, 2)).toEqual(['maximum', 'mean']);
     click('per device');
     expect(names().slice(0, 4)).toEqual(['device 0', 'device 3', 'device 0', 'device 3']);
     const columns = { min: [1], mean: [2], max: [3] };
@@ -76,7 +76,7 @@ describe('the charts of a machine', () => {
     expect(data[1]?.[0]).toBe(2);
     expect(data[1]?.at(-1)).toBe(5);
     click('per device');
-    expect(names().slice(0, 2)).toEqual(['fullest', 'mean']);
+    expect(names().slice(0, 2)).toEqual(['maximum', 'mean']);
   });
 
   it('show neither of the two where no chip tells it', () => {
@@ -95,7 +95,7 @@ describe('the charts of a machine', () => {
       }
     });
     expect(headings()).toEqual(['Host CPU22%']);
-    click('Memory, network and disk of the host');
+    click('Host memory, network and disk');
     expect(headings()).toEqual(['Host CPU22%', 'Host memory4.0 GiB', 'Host network2.0 KiB/s · 512 B/s']);
     click('Show fewer');
     expect(headings()).toHaveLength(1);

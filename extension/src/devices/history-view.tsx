@@ -116,7 +116,7 @@ function MemoryChart(props: DeviceChartProps): JSX.Element {
         : {
             figures: ['hbm.max', 'hbm.mean'],
             series: [
-              { name: trans.__('fullest'), colour: '--jp-brand-color1', fill: true },
+              { name: trans.__('maximum'), colour: '--jp-brand-color1', fill: true },
               { name: trans.__('mean'), colour: '--jp-ui-font-color2', dash: [4, 3] }
             ]
           })}
@@ -140,7 +140,7 @@ function DutyChart(props: DeviceChartProps): JSX.Element {
             figures: ['duty.mean', 'duty.min'],
             series: [
               { name: trans.__('mean'), colour: '--jp-tpulab-device', fill: true },
-              { name: trans.__('least busy'), colour: '--jp-tpulab-input', dash: [4, 3] }
+              { name: trans.__('minimum'), colour: '--jp-tpulab-input', dash: [4, 3] }
             ]
           })}
       yText={percentText}

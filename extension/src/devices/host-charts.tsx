@@ -44,7 +44,7 @@ export function HostCharts(props: ChartProps): JSX.Element {
           {isTold(host?.diskReadBytesPerS) ? (
             <RateChart
               {...props}
-              title={trans.__('Disk of the host')}
+              title={trans.__('Host disk')}
               ways={[
                 { figure: 'host.diskReadBytesPerS', name: trans.__('read') },
                 { figure: 'host.diskWrittenBytesPerS', name: trans.__('written') }
@@ -59,7 +59,7 @@ export function HostCharts(props: ChartProps): JSX.Element {
         aria-expanded={more}
         onClick={() => setMore(!more)}
       >
-        {more ? trans.__('Show fewer') : trans.__('Memory, network and disk of the host')}
+        {more ? trans.__('Show fewer') : trans.__('Host memory, network and disk')}
       </button>
     </>
   );

@@ -20,7 +20,7 @@ const INTERVAL_MS = 1_000;
 
 export const lineNotesPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:line-notes',
-  description: 'Notes at lines of cells: idle time that they cause, and how often they were compiled.',
+  description: 'Inline annotations: the idle time that a line causes, and how often it was compiled.',
   autoStart: true,
   requires: [INotebookTracker, ICurrentKernel, IBridgeEvents],
   optional: [ISettingRegistry, ITranslator],

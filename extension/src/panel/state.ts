@@ -24,7 +24,7 @@ export interface PanelSettings {
   /** Newest steps in the chart and in the figures. */
   readonly stepsShown: number;
   readonly drawsPerSecond: number;
-  /** Notes at lines of cells. */
+  /** Inline annotations in cells. */
   readonly lineNotes: boolean;
   /** How densely devices are drawn. */
   readonly density: Density | 'auto';

@@ -54,7 +54,9 @@ export function SearchField(props: IFieldProps): JSX.Element {
         onKeyDown={onKeyDown}
       />
       {text === '' ? (
-        <span className="jp-TPULabQuiet jp-mod-small jp-TPULabWide">{`me@192.0.2.7, ${CLOUD_FORM}`}</span>
+        <span className="jp-TPULabQuiet jp-mod-small jp-TPULabWide">
+          {trans.__('for example %1', `me@192.0.2.7, ${CLOUD_FORM}`)}
+        </span>
       ) : (
         <kbd>{trans.__('Esc')}</kbd>
       )}

@@ -383,7 +383,7 @@ describe('the dialog', () => {
       found(),
       'lessons/a.ipynb'
     );
-    expect(host.textContent).toContain('Run a.ipynb here');
+    expect(host.textContent).toContain('Run a.ipynb on my-tpu');
     expect([...host.querySelectorAll('dd')].map(({ textContent }) => textContent)).toEqual([
       'v6e-4, 4 chips free',
       '4 × 31.25 GiB',

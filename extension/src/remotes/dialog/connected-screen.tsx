@@ -63,7 +63,7 @@ export function ConnectedScreen({
     return (
       <Frame
         screen={`held ${name}`}
-        title={trans.__('Connect to a TPU')}
+        title={name}
         onClose={onClose}
         trans={trans}
         aside={
@@ -96,7 +96,7 @@ export function ConnectedScreen({
   return (
     <Frame
       screen={`done ${name}`}
-      title={trans.__('Connect to a TPU')}
+      title={name}
       onClose={onClose}
       trans={trans}
       aside={back}

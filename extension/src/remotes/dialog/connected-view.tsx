@@ -60,8 +60,8 @@ export function DoneView(props: IDoneProps): JSX.Element {
         <div>
           <h4>
             {notebook === null
-              ? trans.__('Start a notebook here')
-              : trans.__('Run %1 here', baseName(notebook))}
+              ? trans.__('Start a notebook on %1', name)
+              : trans.__('Run %1 on %2', baseName(notebook), name)}
           </h4>
           <p className="jp-TPULabQuiet">
             {trans.__(
@@ -90,7 +90,7 @@ export function DoneView(props: IDoneProps): JSX.Element {
           </p>
         </div>
         <button type="button" className="jp-TPULabButton" onClick={onSync}>
-          <Icon name="sync" />
+          <Icon name="copy" />
           {trans.__('Copy this folder…')}
         </button>
       </section>

@@ -77,8 +77,8 @@ describe('the stages of connecting', () => {
       stage(name, 'skipped')
     );
     expect(rows(progressOf(remote({ stages: [stage('ssh', 'done'), ...there] }), trans)).slice(-2)).toEqual([
-      'Install what is missing|skipped|already there',
-      'Start the TPULab server|skipped|already there'
+      'Install what is missing|skipped|already installed',
+      'Start the TPULab server|skipped|already installed'
     ]);
     const bare = progressOf(remote({ install: false, stages: [stage('ssh', 'failed')] }), trans);
     expect(rows(bare)).toEqual([

@@ -148,6 +148,6 @@ function detailOf({ state, detail, durationMs }: RemoteStage, trans: Translation
   const took = durationMs === undefined || state === 'running' ? null : durationText(durationMs);
   // Why a stage failed is said once, above all stages.
   const found =
-    state === 'failed' ? trans.__('failed') : state === 'skipped' ? trans.__('already there') : detail;
+    state === 'failed' ? trans.__('failed') : state === 'skipped' ? trans.__('already installed') : detail;
   return [found, took].filter(part => part !== null && part !== '').join(' · ');
 }

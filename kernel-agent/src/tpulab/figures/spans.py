@@ -1,6 +1,6 @@
 """Where the time of one step went: five disjoint spans that add up to its wall time.
 
-Every instant of a step gets the first of these that applies:
+Each moment of a step counts once, in the first category that matches:
 
 =========  ============================================================================================
 compile    the thread of the loop traces, lowers or compiles a program

@@ -40,7 +40,7 @@ async function tool(installation: Installation, name: 'node' | 'uv', mayDownload
   const { tools, layout } = context;
   const { version } = tools[name];
   if (facts.have.has(layout[name])) {
-    stages.skip(name, `${version}, already there`);
+    stages.skip(name, `${version}, already installed`);
     return mayDownload;
   }
   return stages.run(name, async stage => {
@@ -62,7 +62,7 @@ async function tool(installation: Installation, name: 'node' | 'uv', mayDownload
 async function bridge({ session, facts, context, incoming, stages, cache }: Installation): Promise<void> {
   const { layout, payload } = context;
   if (facts.have.has(layout.bridge)) {
-    stages.skip('bridge', `${payload.version}, already there`);
+    stages.skip('bridge', `${payload.version}, already installed`);
     return;
   }
   const send = async (stage: RunningStage): Promise<void> => {
@@ -92,8 +92,8 @@ async function environment(installation: Installation, reachesIndex: boolean): P
   const title = `Environment ${definition.name}`;
   const accelerator = acceleratorFor(facts, chips, definition);
   if (hasEnvironment(facts, context, accelerator)) {
-    stages.skip('python', 'already there');
-    stages.skip('environment', 'already there', title);
+    stages.skip('python', 'already installed');
+    stages.skip('environment', 'already installed', title);
     return;
   }
   const wanted: EnvironmentInstallation = {

@@ -190,7 +190,7 @@ def hints(found: Mapping[str, float]) -> list[str]:
     loading = 100 - found["data_loading_efficiency_pct"]
     if loading > 20:
         advice.append(
-            f"{loading:.0f} % of the time waits for data: prepare it beforehand, or keep more batches ready."
+            f"{loading:.0f}% of the time waits for data: prepare it beforehand, or keep more batches ready."
         )
     if found["interbatch_overhead_pct"] - loading > 10:
         advice.append("The device waits between batches: log, validate and save less often.")

@@ -59,7 +59,7 @@ class Figures:
         words = f"loss {self.loss:.4f}, gradient {self.gnorm:.3f}, {self.images_per_second:.0f} images/s"
         if self.tflop_per_second is not None:
             words += f", {self.tflop_per_second:.3g} TFLOP/s"
-        return words if self.mfu_percent is None else f"{words} ({self.mfu_percent:.1f} % MFU)"
+        return words if self.mfu_percent is None else f"{words} ({self.mfu_percent:.1f}% MFU)"
 
 
 class Trainer(AbstractContextManager["Trainer"]):
