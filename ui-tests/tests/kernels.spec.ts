@@ -47,7 +47,7 @@ test('a card of the launcher copies the lessons to the files, shows them, and ke
   page
 }) => {
   await page.goto('?reset');
-  const card = page.locator('[data-category="TPULab"]').getByText('Open the lessons');
+  const card = page.locator('[data-category="TPULab"]').getByText('Open the examples');
   await card.click();
   const files = page.locator('.jp-DirListing');
   const lesson = files.getByRole('listitem', { name: /00-getting-started\.ipynb/ });

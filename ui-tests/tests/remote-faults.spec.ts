@@ -232,7 +232,7 @@ test('it is taken back: there is time for a checkpoint, and what was printed can
 
   await vm.setMetadata({ ...QUIET, 'instance/preempted': 'TRUE' });
   const banner = page.locator('.jp-TPULabBanner');
-  await expect(banner).toContainText(/vm is being preempted (in \d+ s|at any moment)/);
+  await expect(banner).toContainText(/vm will be preempted (in \d+ s|at any moment)/);
   // The gateway there asks for one by itself; the button is for one that is as late as can be.
   const saved = async (): Promise<number> => (await textOf(page)).split('saved at ').length - 1;
   await expect.poll(saved).toBe(1);
@@ -286,7 +286,7 @@ test('it is created again with a new disk: both pages say so, and one click star
   const printedBefore = await printed.innerText();
 
   await vm.setMetadata({ ...QUIET, 'instance/preempted': 'TRUE' });
-  await expect(page.locator('.jp-TPULabBanner')).toContainText('vm is being preempted');
+  await expect(page.locator('.jp-TPULabBanner')).toContainText('vm will be preempted');
   await vm.machine.powerOff();
   const notices = [
     page.locator('.jp-TPULabNotice'),

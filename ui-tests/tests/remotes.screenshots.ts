@@ -57,9 +57,10 @@ for batch in run.steps(loader):
     state, loss = train_step(state, batch)`;
   await writeFile(join(lab.rootDir, 'fine-tune.ipynb'), notebookText([source], 'remote/vm/lossless'));
   await openNotebook(page, 'fine-tune.ipynb');
+  await page.sidebar.close('left');
   await vm.setMetadata({ ...QUIET, 'instance/preempted': 'TRUE' });
   const banner = page.locator('.jp-TPULabBanner');
-  await expect(banner).toContainText('is being preempted');
+  await expect(banner).toContainText('will be preempted');
   await useFonts(page);
   await markSimulated(banner, 'Simulated machine');
   await page.mouse.move(0, 0);

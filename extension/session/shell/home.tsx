@@ -82,7 +82,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
       setFolder(answer.folder ?? '');
       onChange();
     } else {
-      setWhy(answer.message ?? trans.__('The lessons could not be copied.'));
+      setWhy(answer.message ?? trans.__('The examples could not be copied.'));
     }
   };
   return (

@@ -64,9 +64,9 @@ export function offerLessons(
     {
       id: 'tpulab:open-lessons',
       icon: examplesIcon,
-      label: trans.__('Open the lessons'),
-      caption: trans.__('Copy missing lessons to your files and show them'),
-      problem: trans.__('The lessons could not be opened'),
+      label: trans.__('Open the examples'),
+      caption: trans.__('Copy missing examples to your files and show them'),
+      problem: trans.__('The examples could not be opened'),
       open: () => openLessons(app, backends)
     }
   ];

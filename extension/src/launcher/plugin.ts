@@ -106,7 +106,7 @@ function offerSetup(
   const offered = async (): Promise<EnvironmentInfo | null> => offeredEnvironment(await api.environments());
   app.commands.addCommand(SET_UP, {
     label: trans.__('Set up JAX on this machine'),
-    caption: trans.__('Try lessons and panels without a TPU'),
+    caption: trans.__('Try examples and panels without a TPU'),
     icon: downloadIcon,
     describedBy: { args: { type: 'object', properties: {} } },
     execute: async () => {

@@ -75,17 +75,17 @@ it('shows how far it is, how much of the downloads has come, and how fast', asyn
   expect(said).toEqual(['Downloading jaxlib (81.1 MiB)', '120 / 240 MiB · 14.0 MiB/s']);
 });
 
-it('names the kernel at the end, and offers the lessons', async () => {
+it('names the kernel at the end, and offers the examples', async () => {
   const host = await drawn({ ...IDLE, state: 'done', fraction: 1 });
   expect(host.querySelector('[role="status"]')!.textContent).toBe(
     'JAX is ready. Its kernel, "JAX (XLA) on this machine", is in the launcher.'
   );
   const buttons = [...host.querySelectorAll('button')].map(({ textContent }) => textContent);
-  expect(buttons).toContain('Open the lessons');
+  expect(buttons).toContain('Open the examples');
 });
 
 it('says that the notebook gets its kernel, where it was opened from a notebook', async () => {
   const host = await drawn({ ...IDLE, state: 'done' }, null);
   expect(host.textContent).toContain('JAX is ready. The notebook gets its kernel when you close this.');
-  expect(host.textContent).not.toContain('lessons');
+  expect(host.textContent).not.toContain('examples');
 });

@@ -96,7 +96,7 @@ export function SetupBody({
               disabled={isBusy}
               onClick={() => begin(async () => onLessons?.().then(onClose))}
             >
-              {trans.__('Open the lessons')}
+              {trans.__('Open the examples')}
             </button>
           ) : (
             <button

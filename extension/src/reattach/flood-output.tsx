@@ -101,7 +101,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
   ): HTMLButtonElement {
     const button = document.createElement('button');
     button.type = 'button';
-    button.className = 'jp-mod-styled';
+    button.className = 'jp-TPULabButton';
     button.textContent = label;
     button.addEventListener('click', () => {
       const { note } = this;

@@ -54,7 +54,7 @@ function untrustedNote(model: OutputAreaModel, trans: TranslationBundle): Widget
   const note = text('p', trans.__('Not requested from this computer, so shown without scripts.'));
   const button = document.createElement('button');
   button.type = 'button';
-  button.className = 'jp-mod-styled';
+  button.className = 'jp-TPULabButton';
   button.textContent = trans.__('Trust this output');
   button.addEventListener('click', () => {
     model.trusted = true;

@@ -21,12 +21,12 @@ export function NoticeText({ remote, notice, trans }: INoticeProps): JSX.Element
         : trans.__('at any moment');
   const what =
     notice.kind === 'preemption'
-      ? trans.__('%1 is being preempted', remote.name)
+      ? trans.__('%1 will be preempted', remote.name)
       : trans.__('Maintenance of %1 begins', remote.name);
   const remedy =
     notice.kind === 'preemption'
-      ? trans.__('Save a checkpoint to a bucket: the disk will be deleted. Output is saved here.')
-      : trans.__('Save a checkpoint: its kernels end with the machine. Output is saved here.');
+      ? trans.__('Save a checkpoint to a bucket; the disk will be deleted. Output is saved on this computer.')
+      : trans.__('Save a checkpoint: its kernels end with the machine. Output is saved on this computer.');
   return (
     <p className="jp-TPULabRemote-notice">
       <strong>
@@ -81,12 +81,12 @@ export function NoticeBanner({
           {remote.notice === null ? null : <NoticeText {...{ remote, trans }} notice={remote.notice} />}
           <button
             type="button"
-            className="jp-mod-styled jp-mod-warn"
+            className="jp-TPULabButton jp-mod-primary"
             onClick={() => onCheckpoint(remote.name)}
           >
             {trans.__('Take a checkpoint')}
           </button>
-          <button type="button" className="jp-mod-styled" onClick={() => onShow(remote.name)}>
+          <button type="button" className="jp-TPULabButton" onClick={() => onShow(remote.name)}>
             {trans.__('Show the machine')}
           </button>
         </div>

@@ -87,7 +87,7 @@ class NotebookNotice extends Widget {
 function button(label: string, onClick: () => void): HTMLButtonElement {
   const node = document.createElement('button');
   node.type = 'button';
-  node.className = 'jp-mod-styled';
+  node.className = 'jp-TPULabButton';
   node.textContent = label;
   node.addEventListener('click', onClick);
   return node;
