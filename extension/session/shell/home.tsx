@@ -118,7 +118,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
           ))}
           <button type="button" className="tpl-Card" onClick={() => void lessons()}>
             <Icon name="file" />
-            <strong>{trans.__('Lessons')}</strong>
+            <strong>{trans.__('Examples')}</strong>
             <span>
               {trans.__('Copies the notebooks that come with TPULab; existing files stay unchanged.')}
             </span>

@@ -33,7 +33,7 @@ describe('the lessons', () => {
     await writeFile(file, '');
     await expect(copyLessons(file)).rejects.toMatchObject({
       code: 'lessons_not_written',
-      message: `The lessons could not be copied to ${file}: a file has its name. "tpulab examples FOLDER" copies them to another folder.`
+      message: `The examples could not be copied to ${file}: a file has its name. "tpulab examples FOLDER" copies them to another folder.`
     });
     expect(() => lessonsFolder(path.join(folder, 'a', 'b'))).toThrow(
       expect.objectContaining({ code: 'lessons_missing' })

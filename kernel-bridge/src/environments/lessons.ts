@@ -52,7 +52,7 @@ export async function copyLessons(folder: string, from: string = lessonsFolder()
     const { code = 'unknown error' } = error as NodeJS.ErrnoException;
     throw new EnvironmentError(
       'lessons_not_written',
-      `The lessons could not be copied to ${folder}: ${REASONS[code] ?? code}. "tpulab examples FOLDER" copies them to another folder.`,
+      `The examples could not be copied to ${folder}: ${REASONS[code] ?? code}. "tpulab examples FOLDER" copies them to another folder.`,
       { cause: error }
     );
   }
