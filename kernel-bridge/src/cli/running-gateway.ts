@@ -5,6 +5,7 @@ import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Health, HoldersPage } from '@tpulab/protocol';
 import { nameOf, processStart } from '../platform/process-identity.js';
+import { isWithin } from '../platform/paths.js';
 import { IDENTITY, isProof, newChallenge } from '../http/gateway-proof.js';
 import {
   presenceOfGateway,
@@ -284,7 +285,7 @@ export async function chosenStateFolder(
 }
 
 function isOfCheckout(stateDir: string): boolean {
-  return OF_CHECKOUT.some(folder => stateDir.startsWith(folder + path.sep));
+  return OF_CHECKOUT.some(folder => isWithin(folder, stateDir));
 }
 
 /** `--machine NAME`: the command reads the local copy of a machine's output instead of the output of this server's kernels. */

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { isWithin } from '../platform/paths.js';
 import { Type } from '@sinclair/typebox';
 import { Command } from 'commander';
 import { writeAtomically } from '../platform/write-atomically.js';
@@ -77,9 +78,8 @@ function requireNotebook(notebook: string): string {
 /** As the page names it. */
 function belowRoot(file: string | undefined, rootDir: string | undefined): string | null {
   if (file === undefined) return null;
-  const relative = rootDir === undefined ? '..' : path.relative(rootDir, file);
-  if (relative !== '' && !relative.startsWith('..') && !path.isAbsolute(relative))
-    return relative.split(path.sep).join('/');
+  if (rootDir !== undefined && file !== rootDir && isWithin(rootDir, file))
+    return path.relative(rootDir, file).split(path.sep).join('/');
   const root = rootDir ?? 'an unknown folder';
   throw new CommandError(
     'notebook_unusable',

@@ -12,6 +12,7 @@ import {
   writeFile,
   chmod
 } from 'node:fs/promises';
+import { realpathSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { execFileSync } from 'node:child_process';
@@ -342,6 +343,12 @@ describe('emptying the trash', () => {
     expect(await files.emptyTrash()).toBe(0);
     expect((await readdir(around)).sort()).toEqual(['root', 'secret']);
   });
+});
+
+it('serves the whole file system where the root folder is `/`', async () => {
+  const everything = new RootFolder('/');
+  const name = path.join(realpathSync(root), 'a.ipynb').slice(1);
+  expect((await everything.read(name)).bytes.toString()).toBe('one');
 });
 
 it('whatever is asked for, nothing outside is read, written or moved', async () => {

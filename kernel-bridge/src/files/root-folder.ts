@@ -46,6 +46,7 @@ import {
 } from './trash.js';
 import { InTurn } from '../platform/waiting.js';
 import { ifMissing } from '../platform/missing-files.js';
+import { isWithin } from '../platform/paths.js';
 
 const MAX_LISTED = 2_000;
 const LOOKED_AT_ONCE = 16;
@@ -164,8 +165,7 @@ export class RootFolder {
         const from = await this.#folder(folder, asked);
         await this.#resolve([...folder, name], asked);
         const target = await this.#folder(newFolder, to);
-        if (path.join(target, newName).startsWith(path.join(from, name) + path.sep))
-          throw bridgeError('file_wrong_kind', to, 'folder');
+        if (isWithin(path.join(from, name), target)) throw bridgeError('file_wrong_kind', to, 'folder');
         return this.#in(from, asked, there =>
           this.#in(target, to, async at => {
             const moved = path.join(at, newName);
@@ -247,7 +247,7 @@ export class RootFolder {
     const root = await realpath(this.rootDir);
     const real = await realpath(path.join(root, ...names));
     // Outside is as if it were not: nothing can be learned about it.
-    if (real !== root && !real.startsWith(root + path.sep)) throw bridgeError('file_not_found', asked);
+    if (!isWithin(root, real)) throw bridgeError('file_not_found', asked);
     const below = path.relative(root, real);
     if (below.split(path.sep).some(name => name.startsWith('.'))) throw bridgeError('file_not_found', asked);
     return real;

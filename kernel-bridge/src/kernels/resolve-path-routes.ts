@@ -2,6 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { isWithin } from '../platform/paths.js';
 import { Type } from '@sinclair/typebox';
 import type { App } from '../http/app.js';
 import type { KernelRegistry } from './kernel-registry.js';
@@ -46,12 +47,11 @@ export async function resolveBelowRoot(rootDir: string, asked: string): Promise<
   const root = path.resolve(rootDir);
   const expanded = expandHome(asked);
   const wasExpanded = expanded !== asked;
-  const isInside = path.isAbsolute(expanded) && (wasExpanded || expanded.startsWith(root + path.sep));
+  const isInside = path.isAbsolute(expanded) && (wasExpanded || isWithin(root, expanded));
   // An absolute path of a client begins at the root folder, as everywhere in Jupyter's API.
   const file = isInside ? path.resolve(expanded) : path.resolve(root, expanded.replace(/^\/+/, ''));
-  const relative = path.relative(root, file);
-  if (relative === '..' || relative.startsWith(`..${path.sep}`)) return null;
-  return (await exists(file)) ? relative.split(path.sep).join('/') : null;
+  if (!isWithin(root, file) || !(await exists(file))) return null;
+  return path.relative(root, file).split(path.sep).join('/');
 }
 
 /** The absolute path of a file that the kernel names relative to the folder in which it was started, or null. */

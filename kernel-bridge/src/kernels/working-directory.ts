@@ -1,6 +1,7 @@
 /** The folder in which a kernel starts, from the path that a client names. */
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { isWithin } from '../platform/paths.js';
 
 /** With which Jupyter's own gateway client names the folder on the client's machine; ours too, when it is the same machine. */
 export const WORKING_DIR = 'KERNEL_WORKING_DIR';
@@ -20,8 +21,8 @@ export async function workingDirectory(
   // A leading slash of the client means the root folder, unless it names the root itself, as a page does that knows where a folder of
   // this machine is. `..` cannot lead out of it.
   const below = path.posix.normalize(`/${asked}`);
-  const isWhole = asked.startsWith('/') && `${below}/`.startsWith(`${root}/`);
-  let folder = isWhole ? below.replace(/\/$/, '') : path.resolve(root, `.${below}`);
+  const isWhole = asked.startsWith('/') && isWithin(root, below);
+  let folder = isWhole ? path.resolve(below) : path.resolve(root, `.${below}`);
   while (folder !== root && !(await isFolder(folder))) folder = path.dirname(folder);
   return folder;
 }
