@@ -2,10 +2,10 @@
 /**
  * `npm run test:aot`: makes an environment with the TPU compiler (684 MB) and compiles training steps ahead of time for
  * v4, v5e, v5p, v6e and 7x: those of `tpulab check`, the diffusion recipe's, and those of PyTorch recipes, which the
- * environment with torch_tpu exports. No TPU is needed, and nothing runs on one. A whole run of the PyTorch half writes the table in docs/recipe-notes.md.
+ * environment with torch_tpu exports. No TPU is needed, and nothing runs on one. The PyTorch half writes the table in docs/recipe-notes.md.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build } from './setup/build.mjs';
@@ -26,6 +26,9 @@ Compiles training steps for v4, v5e, v5p, v6e and 7x without a TPU, in three par
   --only jax     the diffusion recipe; needs the TPU compiler (684 MB)
   --only torch   the PyTorch recipes; also needs the environment torch-tpu (7 GB)
   --help         this text
+
+A run that was stopped goes on: a step of PyTorch that this compiler has compiled for a chip is not compiled again
+(.tpulab/test/aot-results.jsonl; remove it to begin anew).
 
   npm run test:aot -- --only jax -- -k v5e`;
 
@@ -57,28 +60,30 @@ const environment = {
   make: context => makePythonEnvironment({ name: 'test-aot', place }, context)
 };
 
-/** One JSON object a line, of each step and chip; written by the tests. */
+/** One JSON object a line, of each step and chip; written by the tests, which read in it what is done. */
 const results = path.join(checkout.testEnvs, 'aot-results.jsonl');
 const [BEGIN, END] = ['<!-- table: npm run test:aot -->', '<!-- end of the table -->'];
 
-/** Puts what the compiler said of each step into the table of docs/recipe-notes.md. */
+/** Puts what the compiler said last of the newest program of each step into the table of docs/recipe-notes.md. */
 function writeTable() {
   const document = path.join(checkout.root, 'docs', 'recipe-notes.md');
-  const found = readFileSync(results, 'utf8')
-    .trim()
-    .split('\n')
-    .map(line => JSON.parse(line));
+  const lines = readFileSync(results, 'utf8').trim().split('\n');
+  const newestFirst = lines.map(line => JSON.parse(line)).reverse();
   const chips = ['v4', 'v5e', 'v5p', 'v6e', '7x'];
-  const rows = [...new Set(found.map(({ recipe }) => recipe))].map(recipe => {
-    const of = (/** @type {string} */ chip) =>
-      found.find(each => each.recipe === recipe && each.chip === chip)?.memory_gib;
-    return [`\`${recipe}\``, ...chips.map(chip => of(chip)?.toFixed(3) ?? '')];
+  const rows = [...new Set(newestFirst.map(({ step }) => step))].sort().map(step => {
+    const { program, compiler } = newestFirst.find(each => each.step === step);
+    const cells = chips.map(chip => {
+      const row = { step, program, compiler, chip };
+      const same = Object.entries(row);
+      const found = newestFirst.find(each => same.every(([key, value]) => each[key] === value))?.found;
+      return found?.note || (found?.memory_gib.toFixed(3) ?? '');
+    });
+    return [`\`${step}\``, ...cells];
   });
-  const table = [['step', ...chips], chips.map(() => '---').concat('---'), ...rows];
-  const text = readFileSync(document, 'utf8');
-  const [before, rest = ''] = text.split(BEGIN);
-  const lines = table.map(row => `| ${row.join(' | ')} |`).join('\n');
-  writeFileSync(document, `${before}${BEGIN}\n\n${lines}\n\n${END}${rest.split(END)[1]}`);
+  const table = [['step', ...chips], ['---', ...chips.map(() => '---:')], ...rows];
+  const [before, rest = ''] = readFileSync(document, 'utf8').split(BEGIN);
+  const shown = table.map(row => `| ${row.join(' | ')} |`).join('\n');
+  writeFileSync(document, `${before}${BEGIN}\n\n${shown}\n\n${END}${rest.split(END)[1]}`);
 }
 
 const controller = new AbortController();
@@ -88,7 +93,6 @@ try {
   // The bridge, which is built of npm packages, makes the environment with torch_tpu.
   const torch = withTorch ? [npmPackages, build, ...TORCH_TPU_STAGES] : [];
   await setUp({ stages: [uvTool, ...torch, environment], signal: controller.signal });
-  rmSync(results, { force: true });
   const recipes = path.join(checkout.root, 'recipes');
   const { status } = spawnSync(
     python,
@@ -108,7 +112,7 @@ try {
     }
   );
   process.exitCode = status ?? 1;
-  if (status === 0 && withTorch && positionals.length === 0) writeTable();
+  if (withTorch && existsSync(results)) writeTable();
 } catch (error) {
   if (!(error instanceof SetupProblem)) throw error;
   process.stderr.write(`${[error.message, ...error.details].join('\n')}\n`);
