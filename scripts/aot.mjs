@@ -67,20 +67,21 @@ const [BEGIN, END] = ['<!-- table: npm run test:aot -->', '<!-- end of the table
 /** Puts what the compiler said last of the newest program of each step into the table of docs/recipe-notes.md. */
 function writeTable() {
   const document = path.join(checkout.root, 'docs', 'recipe-notes.md');
-  const lines = readFileSync(results, 'utf8').trim().split('\n');
-  const newestFirst = lines.map(line => JSON.parse(line)).reverse();
+  const found = readFileSync(results, 'utf8')
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line));
   const chips = ['v4', 'v5e', 'v5p', 'v6e', '7x'];
-  const rows = [...new Set(newestFirst.map(({ step }) => step))].sort().map(step => {
-    const { program, compiler } = newestFirst.find(each => each.step === step);
+  const rows = [...new Set(found.map(({ step }) => step))].map(step => {
+    const { program, compiler } = found.findLast(each => each.step === step);
     const cells = chips.map(chip => {
-      const row = { step, program, compiler, chip };
-      const same = Object.entries(row);
-      const found = newestFirst.find(each => same.every(([key, value]) => each[key] === value))?.found;
-      return found?.note || (found?.memory_gib.toFixed(3) ?? '');
+      const asked = Object.entries({ step, program, compiler, chip });
+      const said = found.findLast(each => asked.every(([key, value]) => each[key] === value))?.found;
+      return said?.note || (said?.memory_gib.toFixed(3) ?? '');
     });
     return [`\`${step}\``, ...cells];
   });
-  const table = [['step', ...chips], ['---', ...chips.map(() => '---:')], ...rows];
+  const table = [[`GiB by ${found.at(-1).compiler}`, ...chips], ['---', ...chips.map(() => '---:')], ...rows];
   const [before, rest = ''] = readFileSync(document, 'utf8').split(BEGIN);
   const shown = table.map(row => `| ${row.join(' | ')} |`).join('\n');
   writeFileSync(document, `${before}${BEGIN}\n\n${shown}\n\n${END}${rest.split(END)[1]}`);

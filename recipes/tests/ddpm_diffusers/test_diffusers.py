@@ -19,6 +19,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the environment torch-xla has torch and diffusers")
 diffusers = pytest.importorskip("diffusers", reason="the environment torch-xla has torch and diffusers")
 
+from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
+
 CHECKOUT = Path(__file__).parents[3]
 GUIDANCE = 2.5
 PRESETS = ["small", "laion256", "laion512_large", "cifar10", "imagenet256"]
@@ -103,9 +105,11 @@ def test_an_exported_pipeline_samples_the_same_images(reference: Path, name: str
     np.testing.assert_allclose(made, arrays["made"], atol=2e-3 * scale)
 
 
+@LONG_ON_TORCH_XLA
 def test_an_exported_pipeline_runs_where_its_network_is(reference: Path) -> None:
     """Noise, masks and what the network is told follow it to another device."""
-    torch_xla = pytest.importorskip("torch_xla")
+    import torch_xla
+
     pipeline = _pipeline(reference / "small")
     pipeline.set_progress_bar_config(disable=True)
     latents = _first(_arrays(reference / "small" / "reference.npz")["z"])[:1]

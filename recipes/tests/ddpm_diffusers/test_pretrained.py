@@ -31,6 +31,7 @@ from tpulab_recipes.images.frechet import frechet_distance
 from tpulab_recipes.images.messages import decode_example, decode_tensor
 from tpulab_recipes.images.shards import read_images
 from tpulab_recipes.images.tfrecord import read_records
+from whole_torch import LONG_ON_TORCH_XLA
 
 SOURCES = str(Path(__file__).parents[2] / "src")
 
@@ -123,11 +124,13 @@ def test_latents_are_scaled_as_the_vae_says_and_decode_to_what_it_decodes(
     np.testing.assert_allclose(shown, decoded.movedim(1, -1).clamp(-1, 1), atol=1e-5)
 
 
+@LONG_ON_TORCH_XLA
 def test_an_accelerator_has_one_program_for_any_number_of_rows(
     models: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On XLA:CPU, in bfloat16, as on a TPU."""
-    metrics = pytest.importorskip("torch_xla.debug.metrics")
+    from torch_xla.debug import metrics
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch_models, "count_chips", lambda: 0)
     images = np.concatenate([pictures] * 4)[:11]

@@ -26,6 +26,7 @@ from tpulab_recipes.dia.generation import (  # noqa: E402
     speak,
 )
 from tpulab_recipes.runtime.selection import make  # noqa: E402
+from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 CPU = make("cpu", "cpu")
 #: As the arrays were made; the original's table of known cells is one row short.
@@ -147,8 +148,8 @@ def test_cached_steps_equal_the_full_forward_pass(rule: str, texts: list[torch.T
     torch.testing.assert_close(steps, by_channel(full), atol=1e-5, rtol=1e-5)
 
 
+@LONG_ON_TORCH_XLA
 def test_one_decode_program_serves_all_texts_and_lengths_on_xla(texts: list[torch.Tensor]) -> None:
-    pytest.importorskip("torch_xla")
     xla = make("torch_xla", "cpu")
     own = xla.prepare(reference_model(ends_sooner=True))
     before = xla.compilations().count

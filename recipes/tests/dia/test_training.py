@@ -28,6 +28,7 @@ from tpulab_recipes.dia.model import export_model, load_model, make_static, rule
 from tpulab_recipes.dia.trainer import Trainer, loss_sum  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.torch_training import core_of, load_checkpoint, save_checkpoint  # noqa: E402
+from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 from .reference import golden, reference_model  # noqa: E402
 
@@ -152,6 +153,7 @@ def test_the_memory_plan_counts_what_a_step_keeps(precision: Any) -> None:
     assert plan(model.config, config, clips=2, count=1).activations == kept
 
 
+@LONG_ON_TORCH_XLA
 def test_one_program_for_training_and_one_for_evaluation() -> None:
     backend = make("torch_xla", platform="cpu")
     clips = _clips(12, lambda n: 5 + 9 * n)
@@ -169,6 +171,7 @@ def test_one_program_for_training_and_one_for_evaluation() -> None:
     assert losses[0] == pytest.approx(np.log(1028), rel=0.02)
 
 
+@LONG_ON_TORCH_XLA
 def test_a_step_is_one_exported_program_for_the_tpu_compiler() -> None:
     """recipes/tests/torch_aot compiles it; here PyTorch/XLA gives the program."""
     backend = make("torch_xla", platform="cpu")

@@ -13,8 +13,8 @@ from tpulab_recipes.audio.vocoders import load_vocoder
 from tpulab_recipes.common.errors import ConfigError, DataError
 from tpulab_recipes.english_tts.generation import SLACK, speak
 from tpulab_recipes.english_tts.model import KokoroModel
-from tpulab_recipes.runtime import installed_backends
 from tpulab_recipes.runtime.selection import make
+from whole_torch import LONG_ON_TORCH_XLA
 
 
 def _model(stop_bias: float = -9.0) -> KokoroModel:
@@ -26,7 +26,7 @@ def _model(stop_bias: float = -9.0) -> KokoroModel:
     return model
 
 
-@pytest.mark.parametrize("name", [each for each in ("cpu", "torch_xla") if each in installed_backends()])
+@pytest.mark.parametrize("name", ["cpu", pytest.param("torch_xla", marks=LONG_ON_TORCH_XLA)])
 def test_cached_decoding_is_the_whole_decoder_over_what_it_said(name: str) -> None:
     backend: Any = make(name, "cpu")
     said_by = backend.prepare(_model())

@@ -23,13 +23,10 @@ from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
 from tpulab_recipes.english_tts.data import batch_of
 from tpulab_recipes.english_tts.device_type import DeviceType
 from tpulab_recipes.english_tts.trainer import OutOfMemory, rate_at
-from tpulab_recipes.runtime import installed_backends
 from tpulab_recipes.runtime.selection import make
+from whole_torch import LONG_ON_TORCH_XLA
 
 New = Callable[..., Any]
-WITH_XLA = pytest.mark.skipif(
-    "torch_xla" not in installed_backends(), reason="torch_xla is not installed here"
-)
 
 
 def test_the_rate_is_that_of_torchs_schedulers() -> None:
@@ -210,7 +207,7 @@ def test_other_settings_are_refused_by_name_and_more_epochs_are_none(new_trainer
         new_trainer(weight_decay=0.5).setup_checkpoint_resumption()
 
 
-@WITH_XLA
+@LONG_ON_TORCH_XLA
 def test_xla_compiles_a_program_for_each_bucket_and_trains_like_the_host(new_trainer: New) -> None:
     xla: Any = make("torch_xla", "cpu")
     options: dict[str, Any] = {"frame_dropout": 0.0, "log_interval": 1000, "validate_every": 0}

@@ -21,6 +21,7 @@ from tpulab_recipes.gpt_sovits.s1 import (  # noqa: E402
     probabilities,
 )
 from tpulab_recipes.runtime.selection import make  # noqa: E402
+from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 from .reference import golden, loaded, meta, near, published_keys, recipe_value, tensor  # noqa: E402
 
@@ -176,6 +177,7 @@ def test_without_an_end_it_stops_at_the_limit() -> None:
     )
 
 
+@LONG_ON_TORCH_XLA
 def test_two_programs_write_any_text_on_xla() -> None:
     backend = make("torch_xla", "cpu")
     model = backend.prepare(_model())

@@ -23,8 +23,8 @@ from tpulab_recipes.gpt_sovits.s1_training import (  # noqa: E402
     start_first_stage,
     train_batches,
 )
-from tpulab_recipes.runtime import installed_backends  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
+from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 from .reference import golden, loaded, meta, near, published_keys, tensor  # noqa: E402
 
@@ -128,7 +128,7 @@ def test_the_full_size_has_the_published_keys() -> None:
     assert sorted(found) == sorted(published_keys("s1longer-v2"))
 
 
-@pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
+@LONG_ON_TORCH_XLA
 def test_one_program_for_all_updates_which_trains_like_the_host() -> None:
     xla, host = make("torch_xla", "cpu"), make("cpu", "cpu")
     losses, counts = [], []

@@ -30,16 +30,12 @@ from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
 from tpulab_recipes.gpt_sovits.discriminator import MultiPeriodDiscriminator  # noqa: E402
 from tpulab_recipes.gpt_sovits.models import SynthesizerTrn  # noqa: E402
 from tpulab_recipes.gpt_sovits.trainer import Trainer  # noqa: E402
-from tpulab_recipes.runtime import installed_backends  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint  # noqa: E402
 from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
 from .reference import golden, meta, near, tensor, tiny_synthesizer, weights  # noqa: E402
 
-WITH_XLA = pytest.mark.skipif(
-    "torch_xla" not in installed_backends(), reason="torch_xla is not installed here"
-)
 #: As small as every part still is.
 TINY = Config(
     epochs=50,
@@ -359,7 +355,7 @@ def test_eight_devices_train_like_one(plain: list[dict[str, float]]) -> None:
             assert ours[key] == pytest.approx(reference[key], rel=3e-4)
 
 
-@WITH_XLA
+@LONG_ON_TORCH_XLA
 def test_two_programs_a_bucket_in_bfloat16_and_one_for_the_tpu_compiler(
     plain: list[dict[str, float]],
 ) -> None:

@@ -39,11 +39,10 @@ def side_by_side(sounds: Mapping[str, np.ndarray], sample_rate: int, width: int 
         sound = BytesIO()
         soundfile.write(sound, np.clip(wave, -1, 1), sample_rate, format="FLAC", subtype="PCM_16")
         figures.append(
-            f'<figure style="margin: 4px; width: {width}px"><figcaption>{escape(title)}</figcaption>'
-            f'<img src="{_data_url("image/png", _spectrogram(wave, sample_rate))}" alt="spectrogram"'
-            f' style="width: 100%; height: 120px; image-rendering: pixelated">'
-            f'<audio controls style="width: 100%" src="{_data_url("audio/flac", sound.getvalue())}"></audio>'
-            "</figure>"
+            f'<figure style="margin: 4px; width: {width}px"><figcaption>{escape(title)}</figcaption><img '
+            f'src="{_data_url("image/png", _spectrogram(wave, sample_rate))}" alt="spectrogram" '
+            'style="width: 100%; height: 120px; image-rendering: pixelated"><audio controls style="width: '
+            f'100%" src="{_data_url("audio/flac", sound.getvalue())}"></audio></figure>'
         )
     return HTML(f'<div style="display: flex; flex-wrap: wrap">{"".join(figures)}</div>')
 

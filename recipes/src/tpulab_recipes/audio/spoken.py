@@ -34,13 +34,12 @@ _WORDS = {
         "sketched|weighed|guarded|enjoyed|polished"
     ),
     "thing": (
-        "a broken chair|the yellow envelope|three fresh apples|an empty bottle|the heavy luggage|"
-        "some warm bread|a leather jacket|the silver watch|an orange umbrella|thirty small stones|"
-        "the wooden bridge|a measure of oil|the garage door|a bowl of soup|the first page|"
-        "an unusual picture|the blue curtain|nine sharp knives|a piece of cheese|the machine|"
-        "a box of matches|the thin thread|both mirrors|a huge statue|the television|"
-        "an old azure vase|the church clock|a jug of juice|the youngest horse|four white feathers|"
-        "the treasure|a good book"
+        "a broken chair|the yellow envelope|three fresh apples|an empty bottle|the heavy luggage|some warm "
+        "bread|a leather jacket|the silver watch|an orange umbrella|thirty small stones|the wooden bridge|a "
+        "measure of oil|the garage door|a bowl of soup|the first page|an unusual picture|the blue "
+        "curtain|nine sharp knives|a piece of cheese|the machine|a box of matches|the thin thread|both "
+        "mirrors|a huge statue|the television|an old azure vase|the church clock|a jug of juice|the youngest "
+        "horse|four white feathers|the treasure|a good book"
     ),
     "place": (
         "in the kitchen|near the harbor|behind the school|under the stairs|at the station|"

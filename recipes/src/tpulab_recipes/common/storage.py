@@ -226,9 +226,8 @@ def store_fault(what: str, error: Exception) -> StorageError | None:
     module = type(error).__module__
     if module.startswith("google.auth"):
         return StorageError(
-            f"{what}: Google refuses to say who you are ({reason}); run "
-            "`gcloud auth application-default login`, or give the machine a service account that may use the "
-            "bucket."
+            f"{what}: Google refuses to say who you are ({reason}); run `gcloud auth application-default "
+            "login`, or give the machine a service account that may use the bucket."
         )
     if module.startswith("gcsfs"):
         code = str(getattr(error, "code", "") or "")

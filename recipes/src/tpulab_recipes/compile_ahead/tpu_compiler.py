@@ -133,9 +133,25 @@ def as_function(program: StepProgram, platform: str) -> Callable[..., tuple[Any,
     shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in program.inputs]
     # JAX makes the frame (types and calling convention); the module in it is replaced by ours.
     frame = jax.export.export(jax.jit(like, keep_unused=True), platforms=(platform,))(*shapes)
-    exported = dataclasses.replace(frame, mlir_module_serialized=program.module)
+    exported = dataclasses.replace(frame, mlir_module_serialized=_without_composites(program.module))
     called: Callable[..., tuple[Any, ...]] = exported.call
     return called
+
+
+def _without_composites(module: bytes) -> bytes:
+    """Each composite of a StableHLO artifact as a call of its parts. torch_tpu writes a running sum as one,
+    which libtpu 0.0.50 does not take (`vhlo.composite_v2`)."""
+    from jaxlib.mlir import ir, passmanager
+    from jaxlib.mlir.dialects import stablehlo
+
+    stablehlo.register_stablehlo_passes()
+    with ir.Context() as context:
+        stablehlo.register_dialect(context)
+        parsed = stablehlo.deserialize_portable_artifact(context, module)
+        to_calls = "builtin.module(func.func(stablehlo-legalize-composite-to-call))"
+        passmanager.PassManager.parse(to_calls).run(parsed.operation)
+        artifact: bytes = stablehlo.serialize_portable_artifact(parsed, stablehlo.get_current_version())
+        return artifact
 
 
 def main(argv: Sequence[str]) -> int:

@@ -23,6 +23,5 @@ def compile_budget(at_most: int, backend: runtime.Backend | None = None) -> Iter
     if made.count > at_most:
         raise TooManyCompilations(
             f"{made.count} programs were compiled ({made.seconds:.1f} s) where {at_most} were planned; look "
-            f"for shapes, "
-            "dtypes or Python numbers that change from step to step."
+            "for shapes, dtypes or Python numbers that change from step to step."
         )

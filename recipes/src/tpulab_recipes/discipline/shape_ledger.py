@@ -45,8 +45,7 @@ class ShapeLedger:
             known = "; ".join(_text(one) for one in list(self.signatures)[: self.at_most])
             raise TooManyShapes(
                 f"A step planned for {self.at_most} set(s) of shapes was called with another: "
-                f"{_text(signature)}. "
-                f"So far: {known}. Pad or drop what does not fit."
+                f"{_text(signature)}. So far: {known}. Pad or drop what does not fit."
             )
 
 

@@ -59,8 +59,7 @@ def load_utterances(source: str = "") -> Utterances:
             raise DataError(
                 f'"{source}" is no folder here, and the hub did not give a data set of that name '
                 f"({type(error).__name__}). Without a network put banking77's train.csv and test.csv into a "
-                f"folder and "
-                "name it; leave the setting empty for the small set that comes with the lesson."
+                "folder and name it; leave the setting empty for the small set that comes with the lesson."
             ) from error
     return _with_labels(loaded, source or str(folder))
 

@@ -215,8 +215,7 @@ class Backend(ABC):
                 raise DeviceRuntimeError(
                     "bad_batch",
                     f"A batch of {shape[0]} rows cannot be divided among {chosen} parts; drop the last "
-                    f"ragged batch, "
-                    f"or pad it to a multiple of {chosen} and mask the rows that were added.",
+                    f"ragged batch, or pad it to a multiple of {chosen} and mask the rows that were added.",
                 )
         return chosen
 

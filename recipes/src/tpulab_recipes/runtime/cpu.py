@@ -35,8 +35,7 @@ class CpuBackend(TorchProcessesBackend):
             raise DeviceRuntimeError(
                 "framework_missing",
                 'The backend "cpu" is plain PyTorch, which is not installed in this environment; run with '
-                "the kernel "
-                'of the environment "torch-xla", or use the backend "jax".',
+                'the kernel of the environment "torch-xla", or use the backend "jax".',
             ) from error
         self.platform: Platform = "cpu"
         self.join()

@@ -40,8 +40,7 @@ class JaxBackend(Backend):
             raise DeviceRuntimeError(
                 "framework_missing",
                 "JAX is not installed in this environment; run the notebook with the kernel of the "
-                'environment "jax" '
-                "(`tpulab env create jax` makes it).",
+                'environment "jax" (`tpulab env create jax` makes it).',
             ) from error
         self._jax = jax
         self._counter = _CompileCounter.of_process(jax)
@@ -54,9 +53,8 @@ class JaxBackend(Backend):
             raise DeviceRuntimeError(
                 "wrong_platform",
                 f"This machine has {count_chips()} TPU chips and JAX runs on the processor: another process "
-                f"may hold "
-                "them, or libtpu is missing here. Set JAX_PLATFORMS=tpu to see JAX's own error, or ask for "
-                '"cpu".',
+                "may hold them, or libtpu is missing here. Set JAX_PLATFORMS=tpu to see JAX's own error, or "
+                'ask for "cpu".',
             )
 
     def _start(self, platform: Platform | None) -> str:
@@ -77,8 +75,7 @@ class JaxBackend(Backend):
             return DeviceRuntimeError(
                 "no_chip",
                 f"A TPU was requested and JAX has only the platform {found!r} ({count_chips()} chips are "
-                f"visible "
-                'here); connect to a TPU VM, or ask for the platform "cpu".',
+                'visible here); connect to a TPU VM, or ask for the platform "cpu".',
             )
         return DeviceRuntimeError(
             "too_late",

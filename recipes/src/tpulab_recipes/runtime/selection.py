@@ -88,8 +88,7 @@ def _first_installed() -> str:
     raise DeviceRuntimeError(
         "framework_missing",
         "Neither PyTorch nor JAX is installed in this environment; run with the kernel of one of TPULab's "
-        "environments "
-        "(`tpulab env list` shows them).",
+        "environments (`tpulab env list` shows them).",
     )
 
 
@@ -101,6 +100,5 @@ def _check_same(running: Backend, name: str, platform: str | None, options: dict
         raise DeviceRuntimeError(
             "too_late",
             f"This process already runs on {running.describe()}, and {changed} was requested; restart the "
-            f"kernel and "
-            "choose it before the first tensor is made.",
+            "kernel and choose it before the first tensor is made.",
         )

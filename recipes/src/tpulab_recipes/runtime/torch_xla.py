@@ -53,8 +53,7 @@ class TorchXlaBackend(TorchBackend):
             raise DeviceRuntimeError(
                 "no_chip" if self.platform == "tpu" else "unsupported",
                 f"torch_xla could not start on PJRT_DEVICE={os.environ['PJRT_DEVICE']}: another process may "
-                f"hold the "
-                f"chips (`tpulab devices` shows who). Its error: {str(error).splitlines()[0]}",
+                f"hold the chips (`tpulab devices` shows who). Its error: {str(error).splitlines()[0]}",
             ) from error
 
     def _start_spmd(self) -> None:
@@ -62,8 +61,7 @@ class TorchXlaBackend(TorchBackend):
             raise DeviceRuntimeError(
                 "too_late",
                 "Tensors were made on the device before `spmd=True` was requested; restart the kernel and "
-                "call "
-                '`runtime.use("torch_xla", spmd=True)` first.',
+                'call `runtime.use("torch_xla", spmd=True)` first.',
             )
         self._xr.use_spmd()
 
@@ -261,16 +259,13 @@ class TorchXlaBackend(TorchBackend):
         for number in range(count):
             try:
                 info = xm.get_memory_info(f"xla:{number}")
-            except (
-                RuntimeError,
-                IndexError,
-            ):  # XLA:CPU does not report it; one program knows its first device only
+            # XLA:CPU does not report it; one program knows its first device only.
+            except (RuntimeError, IndexError):
                 info = {}
-            found.append(
-                DeviceMemory(
-                    number, info.get("bytes_used"), info.get("peak_bytes_used"), info.get("bytes_limit")
-                )
+            used, peak, limit = (
+                info.get(which) for which in ("bytes_used", "peak_bytes_used", "bytes_limit")
             )
+            found.append(DeviceMemory(number, used, peak, limit))
         return found
 
     def compilations(self) -> Compilations:
@@ -371,8 +366,7 @@ def _choose_platform(requested: Platform | None) -> Platform:
         raise DeviceRuntimeError(
             "no_chip",
             "A TPU was requested and this machine shows no chip (no /dev/accel*, no Google device behind "
-            "/dev/vfio); "
-            'connect to a TPU VM, or ask for the platform "cpu".',
+            '/dev/vfio); connect to a TPU VM, or ask for the platform "cpu".',
         )
     chosen = (
         requested
