@@ -121,8 +121,8 @@ it('reports a run, and not its cell as well', () => {
   vi.advanceTimersByTime(5_000);
   expect(texts()).toEqual([
     'Run lm failed after 230 steps.',
-    'Run lm finished after 230 steps in 90 min.',
-    'Cell [2] failed after 90 min: OSError: full'
+    'Run lm finished after 230 steps in 1 h 30 min.',
+    'Cell [2] failed after 1 h 30 min: OSError: full'
   ]);
   notices.runEnded(runOf({ state: 'finished', lastAt: 5_000 }), null);
   expect(sent).toHaveLength(3);

@@ -1,5 +1,5 @@
 /** What a user who has no page open is told of: runs and long cells that end, alerts of runs, kernels that end by themselves. */
-import type { AdviceMessage, KeptRunSummary } from '@tpulab/protocol';
+import { type AdviceMessage, type KeptRunSummary, secondsText } from '@tpulab/protocol';
 import { decodeV1, parentOf, contentOf, ifMessage, parseHeader, PART, v1Part } from '../jupyter/index.js';
 import { type JournalRecord, RecordChannel } from '../journal/index.js';
 import type { Kernel } from '../kernels/kernel.js';
@@ -72,7 +72,11 @@ export class Notices implements Disposable {
         );
     } else if (run.state === 'failed') this.#ofRun('run_failed', run, `failed after ${steps}.`);
     else if (run.lastAt - run.startedAt >= this.options.longMs)
-      this.#ofRun('run_finished', run, `finished after ${steps} in ${lasted(run.lastAt - run.startedAt)}.`);
+      this.#ofRun(
+        'run_finished',
+        run,
+        `finished after ${steps} in ${secondsText(run.lastAt - run.startedAt)}.`
+      );
   }
 
   runAlert(run: KeptRunSummary, { message }: AdviceMessage): void {
@@ -144,7 +148,7 @@ export class Notices implements Disposable {
     this.#cells.delete(kernelId);
     const { status, execution_count: count, ename, evalue } = told;
     if ((status !== 'ok' && status !== 'error') || ename === 'KeyboardInterrupt') return;
-    const after = Number.isFinite(cell.since) ? ` after ${lasted(performance.now() - cell.since)}` : '';
+    const after = Number.isFinite(cell.since) ? ` after ${secondsText(performance.now() - cell.since)}` : '';
     const isOk = status === 'ok';
     const how = isOk ? `finished${after}.` : `failed${after}: ${String(ename)}: ${String(evalue)}`;
     const text = `Cell [${Number(count)}] ${how}`;
@@ -169,11 +173,4 @@ export class Notices implements Disposable {
 function isOver(kernel: Kernel): boolean {
   const { executionState } = kernel.snapshot;
   return executionState === 'dead' || executionState === 'restarting';
-}
-
-/** For example `4 min` or `12 h 5 min`. */
-function lasted(ms: number): string {
-  const minutes = Math.round(ms / 60_000);
-  if (minutes < 2) return `${Math.round(ms / 1000)} s`;
-  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
