@@ -15,15 +15,27 @@ import pytest
 
 from keeper_double import wait_until
 from tpulab.measure import xla_profile
-from tpulab.measure.xla_profile import Operation, ProfileError, capture, summary
+from tpulab.measure.read_trace import Event, self_times, summary
+from tpulab.measure.xla_profile import ProfileError, capture
 
 
-def test_operations_are_summed_by_name_and_program() -> None:
-    found = summary([Operation("dot", "a", 2e6), Operation("add", "a", 5e6), Operation("dot", "a", 4e6)])
-    assert [(one["name"], one["count"], one["totalMs"]) for one in found] == [
-        ("dot", 2, 6.0),
-        ("add", 1, 5.0),
+def test_an_operation_is_counted_without_the_operations_inside_it() -> None:
+    """F21: a `while` stood first, and the operations of a device added up to more than its time."""
+    events = [
+        Event(0, 10e6, "while", "a"),
+        Event(1e6, 4e6, "dot", "a"),
+        Event(2e6, 1e6, "add", "a"),
+        Event(5e6, 4e6, "dot", "a"),
+        Event(20e6, 5e6, "add", "b"),
     ]
+    found, busy_ms = summary(self_times(reversed(events)))
+    assert [(one["name"], one["module"], one["count"], one["totalMs"]) for one in found] == [
+        ("dot", "a", 2, 7.0),
+        ("add", "b", 1, 5.0),
+        ("while", "a", 1, 2.0),
+        ("add", "a", 1, 1.0),
+    ]
+    assert busy_ms == 15
 
 
 def test_without_jax_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +52,7 @@ def test_the_operations_of_a_running_loop_are_found_with_their_program(
 
     @jax.jit
     def train_step(x: jax.Array) -> jax.Array:
-        return jnp.tanh(x @ x).sum()
+        return jax.lax.scan(lambda x, _: (jnp.tanh(x @ x), None), x, None, length=20)[0].sum()
 
     x = jnp.ones((256, 256))
     train_step(x).block_until_ready()
@@ -60,6 +72,8 @@ def test_the_operations_of_a_running_loop_are_found_with_their_program(
 
     clock = SimpleNamespace(sleep=sleep, monotonic=time.monotonic)
     monkeypatch.setattr(xla_profile, "time", clock)
+    # The training's own process reads no trace (F21).
+    monkeypatch.setattr(jax.profiler.ProfileData, "from_file", None, raising=False)
     thread = threading.Thread(target=loop)
     thread.start()
     try:
@@ -70,6 +84,7 @@ def test_the_operations_of_a_running_loop_are_found_with_their_program(
     assert profile["durationMs"] >= 300
     assert {one["module"] for one in profile["operations"]} == {"jit_train_step"}
     assert 0 < sum(one["totalMs"] for one in profile["operations"]) <= profile["busyMs"] + 1e-6
+    assert not profile["operations"][0]["name"].startswith("while")
     assert list(Path(profile["folder"]).rglob("*.xplane.pb"))
 
 

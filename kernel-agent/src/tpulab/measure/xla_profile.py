@@ -1,29 +1,28 @@
-"""What the devices did for some seconds, by XLA operation: a trace of jax's profiler, read at once.
+"""What the devices did for some seconds, by XLA operation: a trace of jax's profiler, read by `read_trace`.
 
-The whole trace stays in its folder, for XProf or TensorBoard, until the next one or the kernel's end. On
-a TPU the operations are the events of each device's line `XLA Ops`; on the CPU those of the runtime's
-threads that name the operation they are. The folder's name has the number of the process: the next trace of
-any kernel of this user removes what a killed one has left.
+The whole trace stays in its folder, for XProf or TensorBoard, until the next one or the kernel's end. The
+folder's name has the number of the process: the next trace of any kernel of this user removes what a killed
+one has left.
 """
 
 from __future__ import annotations
 
 import atexit
 import functools
+import json
 import os
-import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tpulab.runtimes.jax_internals import backends_ready
 from tpulab.telemetry.clocks import unix_now_ms
-from tpulab.telemetry.messages import ProfileMessage, ProfileOperation
+from tpulab.telemetry.messages import ProfileMessage
 
 _PREFIX = "tpulab-profile-"
 _mine: list[Path] = []
@@ -63,21 +62,14 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-#: Operations that are told; the trace has all.
-SHOWN = 12
-NAME_LENGTH = 120
+#: For the process that reads the trace.
+READ_TIMEOUT_S = 300.0
 
 
 class ProfileError(RuntimeError):
     """A trace cannot be taken; its text says why and what to do."""
 
     code = "PROFILE_FAILED"
-
-
-class Operation(NamedTuple):
-    name: str
-    module: str
-    duration_ns: float
 
 
 def capture(seconds: float) -> ProfileMessage:
@@ -114,26 +106,36 @@ def _captured(profiler: Any, folder: Path, seconds: float) -> ProfileMessage:
     traces = sorted(folder.rglob("*.xplane.pb"))
     if not traces:
         raise ProfileError("The profiler left no trace.")
-    operations: list[Operation] = []
-    devices = 0
-    for trace in traces:
-        planes = list(profiler.ProfileData.from_file(str(trace)).planes)
-        on_devices = [plane for plane in planes if plane.name.startswith("/device:TPU")]
-        devices += len(on_devices)
-        for plane in on_devices:
-            operations += _of_device(plane)
-        if not on_devices:
-            for plane in planes:
-                operations += _of_host(plane)
     return {
         "type": "profile",
         "time": unix_now_ms(),
         "durationMs": duration_ms,
         "folder": str(folder),
-        "devices": devices,
-        "busyMs": sum(operation.duration_ns for operation in operations) / 1e6,
-        "operations": summary(operations),
+        **_read(traces),
     }
+
+
+def _read(traces: list[Path]) -> Any:
+    """In another process, which yields to the training."""
+    program = [sys.executable, "-P", str(Path(__file__).with_name("read_trace.py"))]
+    # It reads files: the devices are the training's.
+    env = os.environ | {"JAX_PLATFORMS": "cpu"}
+    try:
+        done = subprocess.run(
+            ["nice", *program, *map(str, traces)] if shutil.which("nice") else [*program, *map(str, traces)],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=READ_TIMEOUT_S,
+            check=True,
+        )
+        return json.loads(done.stdout)
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ProfileError(f"The trace could not be read: {last}") from error
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise ProfileError(f"The trace could not be read: {error}") from error
 
 
 class _Trace:
@@ -166,16 +168,6 @@ class _Trace:
             self._stop()
 
 
-def summary(operations: Iterable[Operation]) -> list[ProfileOperation]:
-    """Those that took most, by name and program, first."""
-    found: dict[tuple[str, str], ProfileOperation] = {}
-    for name, module, duration_ns in operations:
-        entry = found.setdefault((name, module), {"name": name, "module": module, "count": 0, "totalMs": 0.0})
-        entry["count"] += 1
-        entry["totalMs"] += duration_ns / 1e6
-    return sorted(found.values(), key=lambda entry: -entry["totalMs"])[:SHOWN]
-
-
 def _options(profiler: Any) -> dict[str, Any]:
     """Without the Python tracer, which slows the loop that is looked at."""
     kind = getattr(profiler, "ProfileOptions", None)
@@ -184,29 +176,3 @@ def _options(profiler: Any) -> dict[str, Any]:
     options = kind()
     options.python_tracer_level = 0
     return {"profiler_options": options}
-
-
-def _of_device(plane: Any) -> Iterable[Operation]:
-    for line in plane.lines:
-        if line.name == "XLA Ops":
-            for event in line.events:
-                # The name is the whole instruction: `%fusion.3 = f32[8]{0} fusion(…)`.
-                name = event.name.split(" = ")[0].lstrip("%")
-                yield Operation(_short(name), _module(dict(event.stats)), event.duration_ns)
-
-
-def _of_host(plane: Any) -> Iterable[Operation]:
-    for line in plane.lines:
-        for event in line.events:
-            stats = dict(event.stats)
-            if "hlo_op" in stats:
-                yield Operation(_short(str(stats["hlo_op"])), _module(stats), event.duration_ns)
-
-
-def _module(stats: dict[Any, Any]) -> str:
-    # `jit_train_step(1234)`: the function, and a fingerprint of the program.
-    return _short(re.sub(r"\(\d+\)$", "", str(stats.get("hlo_module", ""))))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 1] + "…"
