@@ -101,7 +101,8 @@ function RunLine({
   useSignals(control?.changed);
   const summary = summarize(run.steps, WINDOW);
   const isLive = page.status.connection.kind === 'live' || page.status.connection.kind === 'at-risk';
-  const [lossName, loss] = [...run.series].find(([name]) => /loss/i.test(name)) ?? [];
+  const series = [...run.series];
+  const [lossName, loss] = series.find(([name]) => /loss/i.test(name)) ?? series[0] ?? [];
   return (
     <>
       {summary ? <Progress run={run} summary={summary} /> : null}

@@ -33,11 +33,12 @@ export interface MemoryViewProps {
   readonly memory: MemoryMessage | null;
   readonly onAsk: () => void;
   readonly isAsking: boolean;
+  readonly failure: string | null;
   readonly trans: TranslationBundle;
 }
 
 /** Who holds memory now; asked for when it is opened, because looking costs the kernel some time. */
-export function MemoryView({ memory, onAsk, isAsking, trans }: MemoryViewProps): JSX.Element {
+export function MemoryView({ memory, onAsk, isAsking, failure, trans }: MemoryViewProps): JSX.Element {
   const held = memory ? memory.heldBytes.traceback + memory.heldBytes.outputs : 0;
   return (
     <details
@@ -58,6 +59,11 @@ export function MemoryView({ memory, onAsk, isAsking, trans }: MemoryViewProps):
           {trans.__('The last traceback and Out[] hold %1 that nothing else does.', sizeText(held))}
         </p>
       ) : null}
+      {failure === null ? null : (
+        <p className="jp-TPULab-failure" role="alert">
+          {failure}
+        </p>
+      )}
       <button type="button" className="jp-TPULab-option" disabled={isAsking} onClick={onAsk}>
         {isAsking ? trans.__('Looking…') : trans.__('Refresh')}
       </button>

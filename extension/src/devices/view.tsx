@@ -34,6 +34,8 @@ export interface DevicesViewProps {
   /** Null where the kernel cannot be asked, or has no arrays. */
   readonly onAskMemory: (() => void) | null;
   readonly isAskingMemory: boolean;
+  /** Why the newest request had no answer. */
+  readonly memoryFailure: string | null;
   readonly onRemoveLock: () => void;
   readonly trans: TranslationBundle;
 }
@@ -65,6 +67,7 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
           memory={props.memory}
           onAsk={props.onAskMemory}
           isAsking={props.isAskingMemory}
+          failure={props.memoryFailure}
           trans={trans}
         />
       ) : null}

@@ -103,6 +103,7 @@ const DevicesSection = memo(function DevicesSection({
   }, [machineSource, isLooking]);
   const devices = kernel?.devices ?? null;
   const control = kernel && actions.controlOf(kernel);
+  useChanges(control, !isLooking, 0);
   return (
     <Section
       title={trans.__('Devices')}
@@ -126,6 +127,7 @@ const DevicesSection = memo(function DevicesSection({
           memory={kernel?.memory ?? null}
           onAskMemory={control && (() => void control.request({ action: 'memory', run: null }))}
           isAskingMemory={control !== null && control.pendingOf('memory') !== null}
+          memoryFailure={control?.failed.find(({ action }) => action === 'memory')?.text ?? null}
           onRemoveLock={() => machineSource && actions.removeLock(machineSource)}
           trans={trans}
         />

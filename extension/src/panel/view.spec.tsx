@@ -195,6 +195,49 @@ describe('PanelView', () => {
     expect(text()).toContain('Nothing compiled yet');
   });
 
+  it('shows why a request for the memory by array had no answer (N20)', async () => {
+    const failed = new ControlModel(scene.kernel, () =>
+      Promise.reject(new Error('The kernel did not answer within 8000 ms.'))
+    );
+    scene.actions.controlOf = () => failed;
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), devices()));
+    await act(async () => failed.request({ action: 'memory', run: null }));
+    change(() => undefined);
+    expect(sectionText('Devices')).toContain('The kernel did not answer within 8000 ms.');
+    failed.dispose();
+  });
+
+  it('says of a loop that hangs for how long it has been silent, not how long it has left (N7)', () => {
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), run({ totalSteps: 150 }), steps(0, 22)));
+    expect(text()).toContain('left');
+    change(() => undefined, 40_000);
+    expect(text()).toMatch(/no step for 4\d s/);
+    expect(text()).toMatch(/train4\d s/);
+    expect(text()).not.toMatch(/\d left/);
+  });
+
+  it('advises on the recompilations of the run that is shown, not on those of the kernel (F16)', () => {
+    const of = (id: number, runId: string, advice: string) =>
+      compile(id, { run: runId, variant: 2, reason: { ...compile(0).reason, advice } });
+    change(() => scene.onBridge());
+    const slow = steps(0, 20);
+    for (const [at, one] of slow.steps.entries())
+      if (at % 4 === 0) Object.assign(one, { compileMs: 900, wallMs: 950 });
+    change(() =>
+      scene.receive(
+        hello(),
+        run(),
+        slow,
+        of(1, 'r1', 'Pad the last batch.'),
+        of(2, 'r2', 'Make n an argument.')
+      )
+    );
+    expect(sectionText('Where the time goes')).toContain('Pad the last batch.');
+    expect(sectionText('Where the time goes')).not.toContain('Make n an argument.');
+  });
+
   it('shows devices, steps and compilations as they come', () => {
     change(() => scene.onBridge());
     change(() =>

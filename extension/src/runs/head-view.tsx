@@ -8,6 +8,7 @@ import { ProgressLine } from '../steps/progress-line.js';
 import { summarize } from '../steps/summary.js';
 import { metricText } from '../text/value.js';
 import { Sparkline } from '../ui/charts/sparkline.js';
+import { useSeconds } from '../ui/use-changes.js';
 import { Glyph, isGlyph } from '../ui/glyph.js';
 import { metricNames } from './metric-data.js';
 import type { ControlModel } from './model.js';
@@ -38,7 +39,7 @@ export function HeadView(props: HeadViewProps): JSX.Element {
         </span>
         <RunName {...props} />
         <span className="jp-TPULab-number jp-TPULab-quiet" title={trans.__('Since the run began')}>
-          {elapsedText(run)}
+          <Elapsed run={run} />
         </span>
       </div>
       {summary ? <ProgressLine run={run} summary={summary} trans={trans} /> : null}
@@ -101,10 +102,13 @@ function RunName({ run, runs, onSelect, trans }: HeadViewProps): JSX.Element {
 }
 
 /** By the clock of the page while it goes on: a run that hangs grows older too. */
-function elapsedText({ begunAt, firstMessageAt, lastMessageAt, heardAt, state }: Run): string {
+function Elapsed({ run }: { readonly run: Run }): JSX.Element | null {
+  const { begunAt, firstMessageAt, lastMessageAt, heardAt, state } = run;
+  useSeconds(state === 'running');
   const from = begunAt || firstMessageAt;
   const sinceMs = state === 'running' && heardAt > 0 ? Date.now() - heardAt : 0;
-  return from > 0 && lastMessageAt + sinceMs > from ? secondsText(lastMessageAt - from + sinceMs) : '';
+  const isKnown = from > 0 && lastMessageAt + sinceMs > from;
+  return isKnown ? <>{secondsText(lastMessageAt - from + sinceMs)}</> : null;
 }
 
 /** What people want low, by its name; of everything else the highest is named. */

@@ -33,7 +33,7 @@ export function FiguresView({ pace, trans }: FiguresViewProps): JSX.Element {
       <Productive pace={pace} trans={trans} />
       {throughput ? (
         <Figure name={trans.__('Throughput')} value={throughput.value} unit={throughput.unit}>
-          <p>{trans.__('Mean of the steps so far, at the rate that the run reported.')}</p>
+          <p>{trans.__('Mean of the last ten seconds, without evaluations and pauses.')}</p>
         </Figure>
       ) : null}
     </div>
