@@ -30,7 +30,7 @@ from tpulab.agent.process_agent import current_agent
 warnings.simplefilter("ignore")
 agent, seen = current_agent(), []
 agent.recorder.taps.append(seen.extend)
-turns, waited, evaluated = [], [], []
+turns, waited, evaluated, worked, looks = [], [], [], [], []
 
 
 def slowly(items, seconds=0.004):
@@ -49,7 +49,16 @@ class Evaluation:
         evaluated.append(time.perf_counter() - self.began)
 
 
-def clocked(steps):
+class Work:
+    # A program from its call to its result: what the device is busy with, where each turn waits for it.
+    def __enter__(self):
+        self.began = time.perf_counter()
+
+    def __exit__(self, *_):
+        worked.append(time.perf_counter() - self.began)
+
+
+def clocked(steps, total=None):
     # A turn as the loop lives it: from one request for an item to the next.
     began = time.perf_counter()
     for item in steps:
@@ -57,14 +66,23 @@ def clocked(steps):
         now = time.perf_counter()
         turns.append(now - began)
         began = now
+        if total is not None and len(turns) == total // 2:
+            looks.append((now, agent.tracker.last_run))
+            agent.settle(5)
+            looks[0] += (agent.tracker.last_run.pace.message(agent.tracker.last_run.figures()),)
+    if looks:
+        looks.append(time.perf_counter())
 
 
 def report(run, loss=None, flops=None):
     run.finish()
     agent.settle(5)
-    tracked = run._tracked.run
+    report_of(run._tracked.run, loss, flops)
+
+
+def report_of(tracked, loss=None, flops=None):
     steps = [one for m in seen if m["type"] == "steps" and m["run"] == tracked.id for one in m["steps"]]
-    pace = tracked.pace.message(tracked.figures())
+    pace = tracked.pace.message(tracked.figures()) if tracked.pace else None
     spans = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
     steady = slice(UNSTEADY, None)
     mean = lambda values: 1e3 * float(np.mean(values))
@@ -73,7 +91,11 @@ def report(run, loss=None, flops=None):
         "ms": float(np.mean([one["wallMs"] for one in steps[steady]])),
         "input": float(np.mean([one["inputMs"] for one in steps[steady]])) if waited else None,
         "device": float(np.mean([one["deviceMs"] for one in steps[steady]])),
-        "evaluations": pace["goodput"]["badputMs"].get("CUSTOM_BADPUT_EVENTS") if evaluated else None,
+        "evaluations": pace["goodput"]["badputMs"].get("CUSTOM_BADPUT_EVENTS")
+        if evaluated and pace
+        else None,
+        "goodput": pace["goodput"]["productiveMs"] if worked else None,
+        "left": looks[0][2]["etaSeconds"] if looks else None,
         "flops": pace["mfu"]["flopsPerStep"] if flops and pace["mfu"] else None,
         "loss": tracked.metrics.get("loss") if loss is not None else None,
         "spans": sum(one[name] for one in steps for name in spans)
@@ -86,6 +108,8 @@ def report(run, loss=None, flops=None):
         "ms": mean(turns[steady]),
         "input": mean(waited[UNSTEADY : len(turns)]) if waited else None,
         "evaluations": 1e3 * sum(evaluated) if evaluated else None,
+        "goodput": 1e3 * sum(worked[1:]) if worked else None,
+        "left": looks[1] - looks[0][0] if looks else None,
         "flops": flops,
         "loss": float(loss) if loss is not None else None,
     }
@@ -123,7 +147,7 @@ LOOPS = {
         step = jax.pmap(lambda x: x @ x)
         x = step(jnp.ones((2, 64, 64)) / 64)
         run = start()
-        for _ in clocked(run.steps(slowly(range(60)), total=60)):
+        for _ in clocked(run.steps(slowly(range(60)), total=60), 60):
             x = step(x)
             run.log(loss=x[0, 0, 0])
         report(run, x[0, 0, 0], flops=2 * 2 * 64**3)
@@ -135,7 +159,7 @@ LOOPS = {
         step = jax.jit(jax.shard_map(lambda x: x @ (x.T @ x), **split))
         x = jax.device_put(np.ones((64, 32), np.float32) / 32, place)
         run = start()
-        for _ in clocked(run.steps(slowly(range(60)), total=60)):
+        for _ in clocked(run.steps(slowly(range(60)), total=60), 60):
             x = step(x)
             jax.block_until_ready(x)
             run.log(loss=7)
@@ -148,7 +172,7 @@ LOOPS = {
 
         w = jnp.eye(32)
         run = start(updates_per_step=100)
-        for _ in clocked(run.steps(slowly(range(60)), total=60)):
+        for _ in clocked(run.steps(slowly(range(60)), total=60), 60):
             w = many(w)
             run.log(loss=w[0, 0])
         report(run, w[0, 0], flops=100 * 2 * 32**3)
@@ -159,7 +183,7 @@ LOOPS = {
         update = jax.jit(lambda w, g: w - 0.1 * g)
         w, x = jnp.ones((16, 4)), jnp.ones((8, 16))
         run = start()
-        for _ in clocked(run.steps(slowly(range(50)), total=50)):
+        for _ in clocked(run.steps(slowly(range(50)), total=50), 50):
             sums = gradient(w, x)
             for _ in range(3):
                 sums = add(sums, gradient(w, x))
@@ -171,7 +195,7 @@ LOOPS = {
         step, evaluate = jax.jit(lambda x: x @ x), jax.jit(lambda x: x.sum())
         x = jnp.eye(64)
         run = start()
-        for number in clocked(run.steps(slowly(range(80)), total=80)):
+        for number in clocked(run.steps(slowly(range(80)), total=80), 80):
             x = step(x)
             run.log(loss=x[0, 0])
             if number % 20 == 19:
@@ -182,14 +206,36 @@ LOOPS = {
     """,
     "block_until_ready in each step": """
         step = jax.jit(lambda x: x @ x)
-        x = jnp.eye(256)
+        x = jnp.eye(1024)
         run = start()
-        for _ in clocked(run.steps(range(60))):
-            x = step(x)
-            x.block_until_ready()
+        for _ in clocked(run.steps(range(20))):
+            with Work():
+                x = step(x)
+                x.block_until_ready()
             time.sleep(0.003)
             run.log(loss=x[0, 0])
-        report(run, x[0, 0], flops=2 * 256**3)
+        report(run, x[0, 0], flops=2 * 1024**3)
+    """,
+    "a train and an eval call a turn, no annotation": """
+        from IPython.core.interactiveshell import InteractiveShell
+
+        step, evaluate = jax.jit(lambda x: x @ x), jax.jit(lambda x: x.sum())
+        x = jnp.eye(256)
+        shell = InteractiveShell.instance(user_ns=globals())
+        agent.tracker.is_shown = True
+        agent.cells.attach(shell)
+        jax.block_until_ready((step(x), evaluate(x)))
+        cell = (
+            "for _ in clocked(range(60)):\\n"
+            "    x = step(x)\\n"
+            "    score = float(evaluate(x))\\n"
+            "    time.sleep(0.004)"
+        )
+        shell.run_cell(cell).raise_error()
+        found = agent.tracker.last_run
+        agent.tracker.end_run(found, "finished")
+        agent.settle(5)
+        report_of(found)
     """,
     "the last of a sweep of 20 runs": """
         for number in range(20):
@@ -336,6 +382,7 @@ def measure(name: str) -> dict[str, dict[str, Any]]:
 
 
 COLUMNS = {"steps": "steps", "ms": "ms per step", "input": "ms of input", "evaluations": "ms of evaluations"}
+COLUMNS |= {"goodput": "ms of goodput", "left": "s left at half"}
 COLUMNS |= {"flops": "operations a step", "loss": "last value"}
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
@@ -349,14 +396,18 @@ def table(before: str) -> str:
 
     head = ["loop", *COLUMNS.values()]
     rows = [head, ["---"] * len(head)]
-    known = {row[1:].split("|")[0].strip(): row for row in before.splitlines() if row.startswith("|")}
+    cells = [
+        [text.strip() for text in row.strip("|").split("|")] for row in before.splitlines() if row[:1] == "|"
+    ]
+    columns = next((row for row in cells if row[1] == head[1]), head)
+    known = {row[0]: dict(zip(columns, row, strict=False)) for row in cells}
     for names, package in ((LOOPS, "flax"), (TORCH_LOOPS, "torch")):
         for name in names:
             if importlib.util.find_spec(package) is not None:
                 found = measure(name)
                 rows.append([name, *(cell(found, column) for column in COLUMNS)])
             elif name in known:
-                rows.append([text.strip() for text in known[name].strip("|").split("|")])
+                rows.append([known[name].get(column, "") for column in head])
     widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
     rows[1] = ["-" * width for width in widths]
     padded = [[text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in rows]

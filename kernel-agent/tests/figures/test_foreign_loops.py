@@ -15,13 +15,15 @@ from foreign_loops import LOOPS, measure
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_what_is_reported_is_what_was_measured_outside(name: str) -> None:
-    is_true(measure(name))
+    is_true(measure(name), unseen=10 if "no annotation" in name else 0)
 
 
-def is_true(found: dict[str, dict[str, Any]], lost_ms: float = 1) -> None:
+def is_true(found: dict[str, dict[str, Any]], lost_ms: float = 1, unseen: int = 0) -> None:
     """`lost_ms`: what a step may lose between both looks, in the mean, to other threads."""
     told, true = found["told"], found["true"]
-    assert told["steps"] == true["steps"]
+    # A loop without annotation is seen after some turns.
+    assert true["steps"] - unseen <= told["steps"] <= true["steps"]
+    assert unseen or told["steps"] == true["steps"]
     # Both clocks look at the same loop: what lies between their looks is microseconds, or a lost core.
     assert told["ms"] == pytest.approx(true["ms"], rel=0.1, abs=lost_ms)
     assert told["spans"] == pytest.approx(told["walls"], rel=1e-3)
@@ -32,6 +34,13 @@ def is_true(found: dict[str, dict[str, Any]], lost_ms: float = 1) -> None:
         assert overlapped >= 0.9 * true["input"] - 1
     if true["evaluations"] is not None:
         assert told["evaluations"] == pytest.approx(true["evaluations"], rel=0.1)
+    if true["goodput"] is not None:
+        # From outside it is the call to the result: dispatch, and the wait for a core of the machine, too.
+        assert 0.4 * true["goodput"] <= told["goodput"] <= 1.25 * true["goodput"]
+    if true["left"] is not None:
+        # The machine may be faster or slower in the half that is estimated; a compilation in the rate is not.
+        assert told["left"] <= 3 * true["left"] + 1
+        assert true["left"] <= 3 * told["left"] + 1
     if true["flops"] is not None:
         assert told["exact"] is True
         assert told["flops"] == pytest.approx(true["flops"], rel=1e-6)
