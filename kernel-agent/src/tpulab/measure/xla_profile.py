@@ -106,16 +106,19 @@ def _captured(profiler: Any, folder: Path, seconds: float) -> ProfileMessage:
     traces = sorted(folder.rglob("*.xplane.pb"))
     if not traces:
         raise ProfileError("The profiler left no trace.")
+    found = _read(traces)
     return {
         "type": "profile",
         "time": unix_now_ms(),
         "durationMs": duration_ms,
         "folder": str(folder),
-        **_read(traces),
+        "devices": found["devices"],
+        "busyMs": found["busyMs"],
+        "operations": found["operations"],
     }
 
 
-def _read(traces: list[Path]) -> Any:
+def _read(traces: list[Path]) -> dict[str, Any]:
     """In another process, which yields to the training."""
     program = [sys.executable, "-P", str(Path(__file__).with_name("read_trace.py"))]
     # It reads files: the devices are the training's.
@@ -130,7 +133,8 @@ def _read(traces: list[Path]) -> Any:
             timeout=READ_TIMEOUT_S,
             check=True,
         )
-        return json.loads(done.stdout)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip().splitlines() or ["no message"])[-1]
         raise ProfileError(f"The trace could not be read: {last}") from error
