@@ -34,6 +34,18 @@ WHOLE = os.environ.get("TPULAB_WHOLE_LESSONS") == "1"
 #: `npm run test:torch`: also what only torch_xla needs, and takes long (docs/decisions/0022).
 WHOLE_TORCH = os.environ.get("TPULAB_WHOLE_TORCH") == "1"
 
+#: The voices are trained by plain PyTorch in `npm test`, and by torch_xla in `test:torch` and `test:lessons`.
+VOICES_ON_XLA = WHOLE or WHOLE_TORCH
+#: One thread: two notebooks run side by side on two cores, and PyTorch's threads wait by computing.
+ON_THE_PROCESSOR = """
+import os
+os.environ |= {"TPULAB_BACKEND": "cpu", "OMP_NUM_THREADS": "1"}
+"""
+VOICES_BEFORE = "" if VOICES_ON_XLA else ON_THE_PROCESSOR
+compiles = pytest.mark.skipif(
+    not VOICES_ON_XLA, reason="plain PyTorch compiles nothing: `npm run test:torch`"
+)
+
 Execute = Callable[..., Executed]
 
 COUNT_COMPILATIONS = (PROBES / "compilations_of_steps.py").read_text()
