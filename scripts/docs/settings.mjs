@@ -4,7 +4,7 @@ import path from 'node:path';
 import { checkout } from '../setup/checkout.mjs';
 
 /** @typedef {{ expected: string, toFile(value: unknown): unknown }} Kind */
-/** @typedef {{ name: string, flag?: string, variable: string, kind: Kind, fallback: unknown, fallbackWords?: string, help: string, aliases: readonly string[] }} Setting */
+/** @typedef {{ name: string, flag?: string, variable: string, kind: Kind, fallback: unknown, fallbackText?: string, help: string, aliases: readonly string[] }} Setting */
 
 /** @returns {Promise<{ settings: string, 'settings-of-jupyter': string }>} */
 export async function settingsTables() {
@@ -17,12 +17,12 @@ export async function settingsTables() {
     settings: table(
       ['setting', 'flag', 'variable', 'accepted values', 'default', 'description', 'also called'],
       settings.map(
-        (/** @type {Setting} */ { name, flag, variable, kind, fallback, fallbackWords, help, aliases }) => [
+        (/** @type {Setting} */ { name, flag, variable, kind, fallback, fallbackText, help, aliases }) => [
           code(name),
           code(flag?.split(' ')[0]),
           code(variable),
           kind.expected,
-          fallbackWords ?? code(JSON.stringify(kind.toFile(fallback))),
+          fallbackText ?? code(JSON.stringify(kind.toFile(fallback))),
           help,
           aliases.map(code).join(', ')
         ]

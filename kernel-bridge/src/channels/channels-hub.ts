@@ -8,7 +8,7 @@ import { FEED_LIMITS, type FeedLimits } from './client-feed.js';
 import { LEASE_TIMES, type LeaseTimes } from './client-leases.js';
 import { CLOSE, type UpgradeRequest } from '../http/upgrades.js';
 import { CONFIRMATION_DEFAULTS, type ConfirmationOptions } from './confirmations.js';
-import { HELD_LIMITS, type HeldLimits } from './held-requests.js';
+import { QUEUE_LIMITS, type QueueLimits } from './start-queue.js';
 import { type AttachRequest, type ClientChange, KernelChannels, LEASES_FILE } from './kernel-channels.js';
 import { UNSENT_LIMIT_BYTES, UnsentBudget } from './unsent-budget.js';
 import { kernelIn, type RouteAccess } from '../http/access-hooks.js';
@@ -24,7 +24,7 @@ export interface ChannelsTuning {
   readonly confirmation?: Partial<ConfirmationOptions> | undefined;
   readonly limits?: Partial<FeedLimits> | undefined;
   readonly leases?: Partial<LeaseTimes> | undefined;
-  readonly held?: Partial<HeldLimits> | undefined;
+  readonly queueLimits?: Partial<QueueLimits> | undefined;
   /** What all slow clients together may have waiting in memory. */
   readonly unsentLimitBytes?: number | undefined;
 }
@@ -75,13 +75,13 @@ export class ChannelsHub implements Disposable {
   #of(kernel: Kernel): KernelChannels {
     const existing = this.#kernels.get(kernel.id);
     if (existing) return existing;
-    const { confirmation, limits, leases, held, log } = this.options;
+    const { confirmation, limits, leases, queueLimits, log } = this.options;
     const channels = new KernelChannels({
       kernel,
       confirmation: { ...CONFIRMATION_DEFAULTS, ...confirmation },
       limits: { ...FEED_LIMITS, ...limits },
       leaseTimes: { ...LEASE_TIMES, ...leases },
-      heldLimits: { ...HELD_LIMITS, ...held },
+      queueLimits: { ...QUEUE_LIMITS, ...queueLimits },
       unsent: this.#unsent,
       log,
       clientChanged: change => {

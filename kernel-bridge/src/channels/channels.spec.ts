@@ -148,9 +148,9 @@ describe('addressees', () => {
     using client = await attached();
     const id = client.execute('input("wait ")', { allow_stdin: true });
     await client.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
-    const asked = client.send('control', 'kernel_info_request', {});
+    const request = client.send('control', 'kernel_info_request', {});
     const reply = await client.first(
-      ({ parent, channel }) => channel === 'control' && parent.msg_id === asked
+      ({ parent, channel }) => channel === 'control' && parent.msg_id === request
     );
     expect(reply.header.msg_type).toBe('kernel_info_reply');
     client.send('stdin', 'input_reply', { value: '', status: 'ok' });

@@ -40,7 +40,7 @@ export interface ClientOptions {
   readonly log: Logger;
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
   /** Whether another attached client has this session id. */
-  isTaken(session: string): boolean;
+  isClaimed(session: string): boolean;
   /** Why the kernel does not get this; null when it does. */
   refuse(request: ClientRequest, owns: (session: string) => boolean): Refusal | null;
   /** Whether it has been sent in another way. */
@@ -48,7 +48,7 @@ export interface ClientOptions {
   confirmed(client: ClientConnection, seq: number): void;
   congested(): void;
   /** It has been let go, though its socket may still be closing. */
-  left(client: ClientConnection): void;
+  detached(client: ClientConnection): void;
   stateChanged(client: ClientConnection, state: FeedState): void;
 }
 
@@ -60,7 +60,7 @@ export class ClientConnection {
   readonly #confirmations: Confirmations;
   readonly #furtherSessions = new Set<string>();
   readonly #framing: Framing;
-  readonly #paced: BoundClient;
+  readonly #boundClient: BoundClient;
   #isStarted = false;
   #closedAt: number | null = null;
 
@@ -69,13 +69,13 @@ export class ClientConnection {
     this.sessionId = options.sessionId;
     this.isReader = options.view !== null;
     this.#framing = framingOf(socket.protocol);
-    this.#paced = {
+    this.#boundClient = {
       send: (seq, v1) => socket.gather(Opcode.binary, numberOf(seq), v1),
       unsent: () => socket.unsentBytes
     };
-    options.bound?.attach(this.#paced);
+    options.bound?.attach(this.#boundClient);
     for (const session of options.predecessors)
-      if (!options.isTaken(session)) this.#furtherSessions.add(session);
+      if (!options.isClaimed(session)) this.#furtherSessions.add(session);
     this.feed = new ClientFeed({
       socket,
       stream,
@@ -90,7 +90,7 @@ export class ClientConnection {
       moved: bytes => this.#confirmations.moved(bytes),
       stateChanged: state => this.#stateChanged(state),
       congested: () => options.congested(),
-      missing: (gap, parent) => this.#tellOf(gap, parent),
+      missing: (gap, parent) => this.#sendGapNotice(gap, parent),
       failed: error => this.fail(error)
     });
     this.#confirmations = new Confirmations(
@@ -109,7 +109,7 @@ export class ClientConnection {
     socket.on('error', error => options.log.debug({ err: error }, 'error on a channels socket'));
     // A client that has said goodbye is gone, though it may take long until its connection ends.
     socket.on(CLOSING, () => {
-      if (this.#closedAt === null) this.#saidGoodbye();
+      if (this.#closedAt === null) this.#peerClosed();
     });
     socket.on('close', code => this.#closed(code));
   }
@@ -173,7 +173,7 @@ export class ClientConnection {
     this.options.socket.send(madeFrame(this.#framing, frame));
   }
 
-  #tellOf(gap: GapRecord, parent: Buffer | null): void {
+  #sendGapNotice(gap: GapRecord, parent: Buffer | null): void {
     const { kernel, log } = this.options;
     log.warn({ ...gap, type: undefined }, 'messages are missing for a client');
     const notice = gapNotice(kernel.snapshot, gap, parent?.toString('utf8') ?? (this.isReader ? '{}' : null));
@@ -193,14 +193,14 @@ export class ClientConnection {
     this.close(CLOSE.tooSlow);
     const timer = setTimeout(() => socket.terminate(), confirmation.farewellMs);
     socket.on('close', () => clearTimeout(timer));
-    this.options.left(this);
+    this.options.detached(this);
   }
 
   /** Ends what this object does; the socket is closed or about to be. */
   stop(): void {
     this.#confirmations.stop();
     this.feed.stop();
-    this.options.bound?.detach(this.#paced);
+    this.options.bound?.detach(this.#boundClient);
   }
 
   /** Nothing was heard for long: the network is gone, or what was sent is not being read. */
@@ -209,9 +209,9 @@ export class ClientConnection {
     else this.options.socket.terminate();
   }
 
-  #saidGoodbye(): void {
+  #peerClosed(): void {
     this.stop();
-    this.options.left(this);
+    this.options.detached(this);
   }
 
   /** A client that answers our close frame has read everything before it. */
@@ -220,7 +220,7 @@ export class ClientConnection {
       this.#confirmations.acknowledged(this.#closedAt);
     }
     this.stop();
-    this.options.left(this);
+    this.options.detached(this);
   }
 
   #stateChanged(state: FeedState): void {
@@ -281,7 +281,7 @@ export class ClientConnection {
 
   #learnSession(session: string): void {
     if (this.isReader || this.owns(session)) return;
-    if (this.#furtherSessions.size < MAX_FURTHER_SESSIONS && !this.options.isTaken(session)) {
+    if (this.#furtherSessions.size < MAX_FURTHER_SESSIONS && !this.options.isClaimed(session)) {
       this.#furtherSessions.add(session);
     }
   }

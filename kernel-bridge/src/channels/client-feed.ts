@@ -65,7 +65,7 @@ export class ClientFeed {
   #has: ReadonlyMap<number, number> = new Map();
   #state: FeedState = 'detached';
   /** Gaps that wait for the next output, beside which they are shown. */
-  readonly #untold: GapRecord[] = [];
+  readonly #unreportedGaps: GapRecord[] = [];
 
   constructor(private readonly options: FeedOptions) {
     this.#limits = options.limits ?? FEED_LIMITS;
@@ -165,10 +165,11 @@ export class ClientFeed {
   #deliver(message: OutgoingMessage): void {
     // A gap record stands for all the records that it names.
     this.#position = Math.max(message.seq, message.gap?.toSeq ?? 0);
-    if (message.gap) this.#untold.push(message.gap);
+    if (message.gap) this.#unreportedGaps.push(message.gap);
     const { view = null } = this.options;
     const isAddressed = view === null ? this.#isAddressed(message) : view.shows(message.record);
-    if (this.#untold.length > 0) this.#tell(view !== null && !isAddressed ? null : message.outputOf);
+    if (this.#unreportedGaps.length > 0)
+      this.#reportGaps(view !== null && !isAddressed ? null : message.outputOf);
     let bytes = 0;
     if (isAddressed) {
       const { bound } = this.options;
@@ -180,10 +181,10 @@ export class ClientFeed {
   }
 
   /** A live client learns of a gap at once; one that catches up, beside the output that follows it. */
-  #tell(parent: Buffer | null): void {
+  #reportGaps(parent: Buffer | null): void {
     if (!parent && this.#state !== 'live') return;
-    if (this.#untold.length > 0) this.options.bound?.flush();
-    for (const gap of this.#untold.splice(0)) this.options.missing(gap, parent);
+    if (this.#unreportedGaps.length > 0) this.options.bound?.flush();
+    for (const gap of this.#unreportedGaps.splice(0)) this.options.missing(gap, parent);
   }
 
   #isAddressed({ addressee, seq, channel }: OutgoingMessage): boolean {
@@ -208,6 +209,6 @@ export class ClientFeed {
   #enter(state: FeedState): void {
     this.#state = state;
     this.options.stateChanged(state);
-    this.#tell(null);
+    this.#reportGaps(null);
   }
 }

@@ -55,10 +55,10 @@ export class Confirmations {
   /** Positions in the pings without a pong. One pong may answer several (RFC 6455, 5.5.3). */
   #onTheWay: number[] = [];
   /** Position in the newest ping. */
-  #asked = 0;
+  #newestPing = 0;
   #last = 0;
   #stopped = false;
-  #heard = performance.now();
+  #lastReceivedAt = performance.now();
   #beatAt = performance.now();
 
   constructor(
@@ -72,7 +72,7 @@ export class Confirmations {
       options.heartbeatMs
     );
     socket.on('pong', payload => this.#pong(payload));
-    socket.on('message', () => (this.#heard = performance.now()));
+    socket.on('message', () => (this.#lastReceivedAt = performance.now()));
   }
 
   /** The feed has passed a record of so many bytes. */
@@ -80,7 +80,7 @@ export class Confirmations {
     if (!this.byPong) return;
     this.#bytes += bytes;
     if (this.#bytes >= this.options.bytes) this.#ping();
-    else if (this.#onTheWay.length < MAX_ON_THE_WAY) this.#askSoon();
+    else if (this.#onTheWay.length < MAX_ON_THE_WAY) this.#pingSoon();
   }
 
   /** The client itself says what it has. */
@@ -98,7 +98,7 @@ export class Confirmations {
     this.#delay = null;
   }
 
-  #askSoon(): void {
+  #pingSoon(): void {
     if (!this.#stopped)
       this.#delay ??= setTimeout(
         guarded(this.events.failed, () => this.#ping()),
@@ -111,21 +111,21 @@ export class Confirmations {
     this.#delay = null;
     this.#bytes = 0;
     if (this.socket.readyState !== this.socket.OPEN) return;
-    this.#asked = this.events.position();
-    if (this.byPong) this.#onTheWay.push(this.#asked);
-    this.socket.ping(String(this.#asked));
+    this.#newestPing = this.events.position();
+    if (this.byPong) this.#onTheWay.push(this.#newestPing);
+    this.socket.ping(String(this.#newestPing));
   }
 
   #pong(payload: Buffer): void {
-    this.#heard = performance.now();
+    this.#lastReceivedAt = performance.now();
     if (!this.byPong) return;
     const text = payload.toString('latin1');
     if (!/^\d{1,16}$/.test(text)) return;
     const seq = Number(text);
-    this.#onTheWay = this.#onTheWay.filter(asked => asked > seq);
+    this.#onTheWay = this.#onTheWay.filter(sent => sent > seq);
     this.acknowledged(seq);
     // What was sent while too many were on their way has to be asked about too.
-    if (this.#onTheWay.length < MAX_ON_THE_WAY && this.#asked < this.events.position()) this.#askSoon();
+    if (this.#onTheWay.length < MAX_ON_THE_WAY && this.#newestPing < this.events.position()) this.#pingSoon();
   }
 
   #beat(): void {
@@ -133,7 +133,7 @@ export class Confirmations {
     // After a sleep of this machine, or a long turn of the event loop, what the client has said is still to be read.
     const wasAsleep = now - this.#beatAt > 2 * this.options.heartbeatMs;
     this.#beatAt = now;
-    if (!wasAsleep && now - this.#heard > this.options.silenceMs) this.events.silent();
+    if (!wasAsleep && now - this.#lastReceivedAt > this.options.silenceMs) this.events.silent();
     else this.#ping();
   }
 }

@@ -95,10 +95,10 @@ describe('the debugger of a real kernel', () => {
     const refused = await debug(second, 'initialize');
     expect(refused).toMatchObject({ success: false, command: 'initialize', request_seq: seq });
     expect(refused.message).toMatch(/^Another client is debugging/);
-    const told = second.messages.find(({ header }) => header.msg_type === 'debug_reply');
+    const reported = second.messages.find(({ header }) => header.msg_type === 'debug_reply');
     await second.until(() =>
       second
-        .answers(told?.parent.msg_id ?? '')
+        .answers(reported?.parent.msg_id ?? '')
         .some(({ header, content }) => header.msg_type === 'status' && content['execution_state'] === 'idle')
     );
     expect(await debug(second, 'setBreakpoints')).toMatchObject({ success: false });
@@ -110,12 +110,12 @@ describe('the debugger of a real kernel', () => {
   });
 
   it('[19] is given back when the lease of its client ends: the cell goes on, and another may debug', async () => {
-    const gone = await bridge.connect(kernelId);
+    const ended = await bridge.connect(kernelId);
     using other = await bridge.connect(kernelId);
     await other.run('pass');
-    await begin(gone);
-    const { id } = await runToBreakpoint(gone);
-    await gone.abort();
+    await begin(ended);
+    const { id } = await runToBreakpoint(ended);
+    await ended.abort();
     await other.until(() => other.printed(id) === 'went on with 2\n');
     await begin(other);
   });

@@ -13,7 +13,7 @@ import type { ConfirmationOptions } from './confirmations.js';
 import type { GatheringWebSocket } from '../http/gathering-websocket.js';
 import { LiveBound } from './live-bound.js';
 import { attachStatus, busyRequestOf, deadStatus } from './made-messages.js';
-import type { HeldLimits } from './held-requests.js';
+import type { QueueLimits } from './start-queue.js';
 import type { LeaseTimes } from './client-leases.js';
 import { guarded } from '../platform/guard.js';
 import { KernelRules } from './kernel-rules.js';
@@ -49,7 +49,7 @@ export interface KernelChannelsOptions {
   readonly confirmation: ConfirmationOptions;
   readonly limits: FeedLimits;
   readonly leaseTimes: LeaseTimes;
-  readonly heldLimits: HeldLimits;
+  readonly queueLimits: QueueLimits;
   readonly unsent: UnsentBudget;
   readonly log: Logger;
   clientChanged(change: ClientChange): void;
@@ -85,7 +85,7 @@ export class KernelChannels {
   readonly #rules: KernelRules;
   /** By session, the one that was attached last at the end. */
   readonly #bounds = new Map<string, LiveBound>();
-  #saidUnreachable = false;
+  #reportedUnreachable = false;
   #isClosing = false;
 
   constructor(private readonly options: KernelChannelsOptions) {
@@ -98,7 +98,7 @@ export class KernelChannels {
     this.#rules = new KernelRules({
       leasesFile: path.join(kernel.directory, LEASES_FILE),
       leaseTimes: options.leaseTimes,
-      heldLimits: options.heldLimits,
+      queueLimits: options.queueLimits,
       snapshot: () => kernel.snapshot,
       actions: {
         // The gateway's own subshell serves all clients. A reader answers no question and holds no debugger, whatever session it names.
@@ -115,7 +115,7 @@ export class KernelChannels {
         isBusy: () => kernel.snapshot.executionState === 'busy',
         createSubshell: () => own.createSubshell(),
         send: (msgId, frame) => void kernel.send(msgId, frame),
-        answered: () => void this.#sayBusy(),
+        answered: () => void this.#sendBusy(),
         failed: error =>
           options.log.warn({ kernelId: kernel.id, err: error }, 'requests that were held back are dropped')
       }
@@ -142,12 +142,12 @@ export class KernelChannels {
     );
   }
 
-  attach({ socket, stream, resume, last, view, maySteer, ...asked }: AttachRequest): void {
+  attach({ socket, stream, resume, last, view, maySteer, ...requested }: AttachRequest): void {
     const { kernel, confirmation, limits, log, unsent } = this.options;
     // A reader sees the sessions of others in their messages. It must neither take the place of one nor get its answers.
     const isReader = view !== null;
-    const sessionId = isReader ? null : asked.sessionId;
-    const predecessors = isReader ? [] : asked.predecessors;
+    const sessionId = isReader ? null : requested.sessionId;
+    const predecessors = isReader ? [] : requested.predecessors;
     const stale = sessionId === null ? undefined : this.#bySession.get(sessionId);
     if (stale) {
       this.#forget(stale);
@@ -168,10 +168,11 @@ export class KernelChannels {
       findStart: isReader ? null : this.#finderOf(resume, last),
       confirmation,
       limits,
-      bound: asked.isBounded && socket.protocol === NUMBERED_SUBPROTOCOL ? this.#boundOf(sessionId) : null,
+      bound:
+        requested.isBounded && socket.protocol === NUMBERED_SUBPROTOCOL ? this.#boundOf(sessionId) : null,
       log: log.child({ kernelId: kernel.id, clientId: sessionId }),
       read: fromSeq => this.#journal.readAcross(fromSeq, { newest: () => kernel.lastSeq }),
-      isTaken: session => this.#bySession.has(session),
+      isClaimed: session => this.#bySession.has(session),
       refuse,
       detour: request => (isReader ? this.#answerReader(client, request) : this.#rules.detour(request)),
       confirmed: (confirming, seq) => {
@@ -181,7 +182,7 @@ export class KernelChannels {
         if (current === confirming) this.#positions.set(sessionId, seq);
       },
       congested: () => unsent.check(),
-      left: leaving => this.#forget(leaving),
+      detached: leaving => this.#forget(leaving),
       stateChanged: (changed, state) => this.#clientChanged(changed, state)
     });
     // Kept at once: a client that is cut off before its first pong must not start at live when it returns.
@@ -221,8 +222,8 @@ export class KernelChannels {
   }
 
   #boundOf(sessionId: string | null): LiveBound {
-    const known = sessionId === null ? undefined : this.#bounds.get(sessionId);
-    const bound = known ?? new LiveBound(this.options.kernel.id);
+    const cached = sessionId === null ? undefined : this.#bounds.get(sessionId);
+    const bound = cached ?? new LiveBound(this.options.kernel.id);
     if (sessionId === null) return bound;
     this.#bounds.delete(sessionId);
     this.#bounds.set(sessionId, bound);
@@ -234,11 +235,11 @@ export class KernelChannels {
   /** A position past the journal's end (of another journal, say) would silence the client for long. */
   #startOf(sessionId: string | null, resume: number | null, acknowledges: boolean): number {
     const newest = this.options.kernel.lastSeq;
-    const known = sessionId === null ? undefined : this.#positions.get(sessionId);
-    if (resume === null && known !== undefined && !acknowledges) {
-      return Math.max(0, Math.min(known, newest) - this.options.confirmation.backStep);
+    const stored = sessionId === null ? undefined : this.#positions.get(sessionId);
+    if (resume === null && stored !== undefined && !acknowledges) {
+      return Math.max(0, Math.min(stored, newest) - this.options.confirmation.backStep);
     }
-    return Math.min(resume ?? known ?? newest, newest);
+    return Math.min(resume ?? stored ?? newest, newest);
   }
 
   /** Null where a number says all. */
@@ -270,7 +271,7 @@ export class KernelChannels {
   }
 
   /** A client takes the newest status for the kernel's; where the last one was not the cell's, it is told what the kernel does. */
-  async #sayBusy(): Promise<void> {
+  async #sendBusy(): Promise<void> {
     const { kernel, log } = this.options;
     try {
       const snapshot = await kernel.currentSnapshot();
@@ -290,11 +291,11 @@ export class KernelChannels {
   #kernelChanged(): void {
     const { kernel } = this.options;
     this.#rules.kernelChanged();
-    if (kernel.isUnreachable && !this.#saidUnreachable) {
+    if (kernel.isUnreachable && !this.#reportedUnreachable) {
       const frame = deadStatus(kernel.snapshot);
       if (frame) this.#each(client => client.sendMade(frame));
     }
-    this.#saidUnreachable = kernel.isUnreachable;
+    this.#reportedUnreachable = kernel.isUnreachable;
     this.#each(client => client.wake());
   }
 

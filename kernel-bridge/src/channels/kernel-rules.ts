@@ -5,7 +5,7 @@
 import type { JournalRecord } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { ClientLeases, type LeaseActions, type LeaseTimes } from './client-leases.js';
-import { type HeldLimits, HeldRequests } from './held-requests.js';
+import { type QueueLimits, StartQueue } from './start-queue.js';
 import { watchedMessage, type WatchedMessage } from './message-watch.js';
 import { type ClientRequest, debugCommand, type Refusal } from './refusal.js';
 import { type StateRequestActions, StateRequests } from './state-requests.js';
@@ -13,7 +13,7 @@ import { type StateRequestActions, StateRequests } from './state-requests.js';
 export interface KernelRulesOptions {
   readonly leasesFile: string;
   readonly leaseTimes: LeaseTimes;
-  readonly heldLimits: HeldLimits;
+  readonly queueLimits: QueueLimits;
   readonly actions: LeaseActions;
   readonly state: StateRequestActions;
   snapshot(): KernelSnapshot;
@@ -24,14 +24,14 @@ export class KernelRules implements Disposable {
   readonly #debug: DebugTurns;
   readonly #subshells: SubshellWatch;
   readonly #input = new PendingInput();
-  readonly #held: HeldRequests;
+  readonly #startQueue: StartQueue;
   readonly #state: StateRequests;
 
   constructor(private readonly options: KernelRulesOptions) {
     this.#leases = new ClientLeases(options.leasesFile, options.leaseTimes, options.actions);
     this.#debug = new DebugTurns(this.#leases);
     this.#subshells = new SubshellWatch(this.#leases);
-    this.#held = new HeldRequests(options.heldLimits);
+    this.#startQueue = new StartQueue(options.queueLimits);
     this.#state = new StateRequests(options.state);
     this.kernelChanged();
     this.#leases.clientsChanged();
@@ -58,7 +58,7 @@ export class KernelRules implements Disposable {
     const isAttached = (session: string): boolean => this.options.actions.isAttached(session);
     const refusal = this.#debug.refuse(request, owns) ?? this.#input.refuse(request, owns, isAttached);
     if (refusal) return refusal;
-    if (this.#held.take(request.bytes, this.#isStarting)) return null;
+    if (this.#startQueue.take(request.bytes, this.#isStarting)) return null;
     return {
       code: 'requests_held',
       message:
@@ -76,7 +76,7 @@ export class KernelRules implements Disposable {
       this.#input.forget();
       this.#state.restarted();
     }
-    if (!this.#isStarting) this.#held.release();
+    if (!this.#isStarting) this.#startQueue.release();
   }
 
   [Symbol.dispose](): void {
@@ -187,7 +187,7 @@ class SubshellWatch {
     const id = content['subshell_id'];
     if (fromClient) {
       if (header.msg_type === 'delete_subshell_request' && typeof id === 'string')
-        this.#asked(header.msg_id, id);
+        this.#deletionRequested(header.msg_id, id);
     } else if (parent && content['status'] === 'ok') {
       if (header.msg_type === 'create_subshell_reply' && typeof id === 'string') {
         this.leases.subshellCreated(parent.session, id);
@@ -199,7 +199,7 @@ class SubshellWatch {
     if (!fromClient && parent) this.#deleting.delete(parent.msg_id);
   }
 
-  #asked(msgId: string, subshellId: string): void {
+  #deletionRequested(msgId: string, subshellId: string): void {
     this.#deleting.set(msgId, subshellId);
     const [oldest] = this.#deleting.keys();
     if (this.#deleting.size > MAX_PENDING && oldest !== undefined) this.#deleting.delete(oldest);

@@ -442,8 +442,8 @@ function cutContent(content: Json, limit: number): boolean {
     if (text.length <= limit) return text;
     isCut = true;
     const half = limit / 8;
-    const left = text.length - 2 * half;
-    const note = `[tpulab: ${left} characters left out here; "tpulab outputs" prints all]`;
+    const hidden = text.length - 2 * half;
+    const note = `[tpulab: ${hidden} characters left out here; "tpulab outputs" prints all]`;
     return wellFormed(`${text.slice(0, half)}\n${note}\n${text.slice(-half)}`);
   };
   if (typeof evalue === 'string') content['evalue'] = cut(evalue);

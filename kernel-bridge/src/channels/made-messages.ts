@@ -18,8 +18,8 @@ export function attachStatus(snapshot: KernelSnapshot): Buffer | null {
   if (executionState === 'busy' && busyParent !== null) return statusFrame(kernelSession, 'busy', busyParent);
   if (executionState !== 'idle') return null;
   const session = randomUUID();
-  const asked = newHeader({ msgType: 'kernel_info_request', session, msgId: `${session}_0` });
-  return statusFrame(kernelSession, 'idle', asked);
+  const header = newHeader({ msgType: 'kernel_info_request', session, msgId: `${session}_0` });
+  return statusFrame(kernelSession, 'idle', header);
 }
 
 /** `msg_id` of the request that a kernel is busy with; null when there is none, or none that can be read. */

@@ -66,9 +66,11 @@ describe('a client that comes back to what its kernel no longer keeps', () => {
     const notices = again.messages.filter(isNotice);
     expect(notices).toHaveLength(1);
     const [notice] = notices as [Message];
-    const kept = numbers(again.messages);
-    expect(kept).toEqual(Array.from({ length: kept.length }, (_, index) => LINES - kept.length + index));
-    expect(kept.length).toBeLessThan(LINES / 2);
+    const retained = numbers(again.messages);
+    expect(retained).toEqual(
+      Array.from({ length: retained.length }, (_, index) => LINES - retained.length + index)
+    );
+    expect(retained.length).toBeLessThan(LINES / 2);
     // Before the first output that is left, as output of the same request, in the kernel's own session.
     const first = again.messages.find(({ header }) => header.msg_type === 'display_data')!;
     expect(again.messages.indexOf(notice)).toBeLessThan(again.messages.indexOf(first));

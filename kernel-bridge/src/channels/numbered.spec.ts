@@ -78,13 +78,13 @@ describe('numbered channels', () => {
     const id = client.execute(COUNT, { allow_stdin: true });
     for (let question = 1; question <= 4; question++) {
       // What one socket has brought is not brought again by the next: the question may lie among older messages.
-      const asked = await client.until(() =>
+      const requested = await client.until(() =>
         [...messages, ...client.messages].find(
           ({ header, parent }) =>
             header.msg_type === 'input_request' && parent.msg_id === id && !answered.has(header.msg_id)
         )
       );
-      answered.add(asked.header.msg_id);
+      answered.add(requested.header.msg_id);
       client.send('stdin', 'input_reply', { value: '', status: 'ok' });
       // Cut while output is on its way; what the page has is what counts, nothing was acknowledged.
       const before = client.messages.length;
@@ -182,7 +182,7 @@ describe('a page that was loaded again, with another session id', () => {
   it('[11] [22] gets replies and questions of the page before it, when it names that', async () => {
     const before = await bridge.connect(kernelId, { sessionId });
     const id = before.execute('print(input("who? "))', { allow_stdin: true });
-    const asked = await before.first(
+    const requested = await before.first(
       ({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id
     );
     const first = await seqBefore(id);
@@ -197,7 +197,7 @@ describe('a page that was loaded again, with another session id', () => {
       resume: first
     });
     const again = await after.first(({ header }) => header.msg_type === 'input_request');
-    expect(again.header.msg_id).toBe(asked.header.msg_id);
+    expect(again.header.msg_id).toBe(requested.header.msg_id);
     after.send('stdin', 'input_reply', { value: 'the same person', status: 'ok' });
     await after.done(id);
     expect(after.printed(id)).toBe('the same person\n');

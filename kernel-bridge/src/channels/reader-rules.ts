@@ -30,11 +30,11 @@ const NO_STEERING: Refusal = {
  * reader gets to the kernel.
  */
 export function readerRefusals(): (request: ClientRequest) => Refusal | null {
-  let hasAsked = false;
+  let isRequested = false;
   return ({ header, message }) => {
-    if (header.msg_type !== 'kernel_info_request' || message.channel !== 'shell' || hasAsked)
+    if (header.msg_type !== 'kernel_info_request' || message.channel !== 'shell' || isRequested)
       return READ_ONLY;
-    hasAsked = true;
+    isRequested = true;
     return null;
   };
 }

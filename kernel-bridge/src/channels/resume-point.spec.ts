@@ -7,8 +7,8 @@ import { type LastMessages, type ResumePoint, resumePoint } from './resume-point
 class Journal {
   readonly #records: JournalRecord[];
 
-  constructor(...said: readonly string[]) {
-    this.#records = said.map((words, index) => {
+  constructor(...output: readonly string[]) {
+    this.#records = output.map((words, index) => {
       const [channel, id] = words.split(':') as [ChannelName, string];
       const header = { msg_id: id, msg_type: 'stream', session: 'kernel' };
       const parts = [header, {}, {}, {}].map(part => Buffer.from(JSON.stringify(part)));

@@ -68,7 +68,7 @@ describe('a client that comes back with its session_id', () => {
     const id = asking.execute(counting(50), { allow_stdin: true });
     await asking.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
     await asking.abort();
-    await gone();
+    await ended();
     // Somebody who speaks for the same session ends the cell, and leaves without having read the rest.
     using helper = await bridge.connect(kernelId, { sessionId: null });
     Object.defineProperty(helper, 'sessionId', { value: sessionId });
@@ -176,7 +176,7 @@ for n in range(${lines}): display({'text/plain': str(n), 'text/html': 'x' * 4000
 });
 
 /** When the gateway knows that nobody is attached any more. */
-async function gone(): Promise<void> {
+async function ended(): Promise<void> {
   const { registry } = bridge.gateway;
   await vi.waitUntil(() => registry.get(kernelId).connections === 0, { timeout: 60_000 });
 }

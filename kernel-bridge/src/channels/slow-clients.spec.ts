@@ -72,9 +72,9 @@ describe('a client that does not read what it is sent', () => {
     await connectionsAre(kernelId, 2);
     first.resume();
     second.resume();
-    const [shed, kept] = await quickest(first, second, id);
+    const [shed, retained] = await quickest(first, second, id);
     expect((await shed.untilClosed()).code).toBe(1013);
-    expect(numbers(kept.messages, id)).toHaveLength(LINES);
+    expect(numbers(retained.messages, id)).toHaveLength(LINES);
     await quick.done(id);
     using again = await bridge.connect(kernelId, { sessionId: shed.sessionId });
     await untilIdle(again, id);

@@ -53,7 +53,7 @@ export class StateRequests implements Disposable {
   /** Requests whose idle has not come. */
   readonly #open = new Set<string>();
   #waiting: Waiting[] = [];
-  #asked: string | null = null;
+  #requestId: string | null = null;
   #timer: NodeJS.Timeout | null = null;
   #subshell: string | null = null;
   #isUnsupported = false;
@@ -80,9 +80,9 @@ export class StateRequests implements Disposable {
   watched({ channel, fromClient, header, parent, content }: WatchedMessage): void {
     if (channel !== 'control') return;
     if (fromClient) {
-      const gone = header.msg_type === 'delete_subshell_request' ? content['subshell_id'] : null;
-      if (gone !== null && gone === this.#subshell) this.#subshell = null;
-    } else if (parent !== null && parent.msg_id === this.#asked) {
+      const deleted = header.msg_type === 'delete_subshell_request' ? content['subshell_id'] : null;
+      if (deleted !== null && deleted === this.#subshell) this.#subshell = null;
+    } else if (parent !== null && parent.msg_id === this.#requestId) {
       const id = content['subshell_id'];
       this.#settle(content['status'] === 'ok' && typeof id === 'string' ? id : null);
     }
@@ -101,7 +101,7 @@ export class StateRequests implements Disposable {
     this.#comms.clear();
     this.#open.clear();
     this.#waiting = [];
-    this.#asked = this.#subshell = null;
+    this.#requestId = this.#subshell = null;
     this.#isUnsupported = false;
   }
 
@@ -121,24 +121,24 @@ export class StateRequests implements Disposable {
   }
 
   #ensureSubshell(): void {
-    if (this.#asked !== null) return;
+    if (this.#requestId !== null) return;
     this.#timer = setTimeout(
       guarded(this.actions.failed, () => this.#giveUp()),
       SUBSHELL_TIMEOUT_MS
     );
-    this.#asked = this.actions.createSubshell();
+    this.#requestId = this.actions.createSubshell();
   }
 
   /** A kernel that only stood still answers later, and can be asked beside its cells from then on. */
   #giveUp(): void {
-    const asked = this.#asked;
+    const requestId = this.#requestId;
     this.#settle(null);
-    this.#asked = asked;
+    this.#requestId = requestId;
   }
 
   #settle(subshell: string | null): void {
     this.#stopTimer();
-    this.#asked = null;
+    this.#requestId = null;
     this.#subshell = subshell;
     this.#isUnsupported = subshell === null;
     if (this.#isUnsupported) {

@@ -13,7 +13,7 @@ beforeAll(async () => {
   kernelId = await bridge.startKernel();
 });
 
-function asked(client: ChannelsClient, id: string): Promise<Message> {
+function requested(client: ChannelsClient, id: string): Promise<Message> {
   return client.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
 }
 
@@ -43,14 +43,14 @@ describe('a question of a real kernel', () => {
     const id = client.execute('import getpass; print(len(getpass.getpass("secret: ")))', {
       allow_stdin: true
     });
-    expect((await asked(client, id)).content).toMatchObject({ password: true });
+    expect((await requested(client, id)).content).toMatchObject({ password: true });
     answer(client, 'correct horse battery staple');
     await client.done(id);
     expect(client.printed(id)).toBe('28\n');
     expect(journal().includes('secret: ')).toBe(true);
     expect(journal().includes('correct horse')).toBe(false);
     const plain = client.execute('print(input("name: "))', { allow_stdin: true });
-    await asked(client, plain);
+    await requested(client, plain);
     answer(client, 'an ordinary answer');
     await client.done(plain);
     expect(journal().includes('"value":"an ordinary answer"')).toBe(true);
@@ -60,7 +60,7 @@ describe('a question of a real kernel', () => {
     using owner = await bridge.connect(kernelId);
     using other = await bridge.connect(kernelId);
     const id = owner.execute('print(input("who? "))', { allow_stdin: true });
-    await asked(owner, id);
+    await requested(owner, id);
     answer(other, 'the wrong one');
     // Behind its answer on the same socket: when this is answered, the gateway has seen both.
     await other.ask('control', 'kernel_info_request');
@@ -75,7 +75,7 @@ describe('a question of a real kernel', () => {
     using other = await bridge.connect(kernelId);
     await other.run('pass');
     const id = owner.execute('print(input("anybody? "))', { allow_stdin: true });
-    await asked(owner, id);
+    await requested(owner, id);
     await owner.abort();
     const { registry } = bridge.gateway;
     await vi.waitUntil(() => registry.get(kernelId).connections === 1, { timeout: 60_000 });

@@ -95,8 +95,8 @@ describe('a stock client', () => {
     using before = await connect();
     const id = before.execute(counting(gate));
     await before.until(() => before.printed(id).endsWith(`\n${LINES / 3}\n`));
-    const said = await newest();
-    await vi.waitUntil(() => positionOf() >= said, { timeout: 60_000 });
+    const output = await newest();
+    await vi.waitUntil(() => positionOf() >= output, { timeout: 60_000 });
     await gateway.end('SIGKILL');
     await before.untilClosed();
     await writeFile(gate, '');
@@ -111,8 +111,8 @@ describe('a stock client', () => {
     using before = await connect();
     const id = before.execute(`${counting(gate)}\nopen(${JSON.stringify(ended)}, "w").close()`);
     await before.until(() => before.printed(id).endsWith(`\n${LINES / 3}\n`));
-    const said = await newest();
-    await vi.waitUntil(() => positionOf() >= said, { timeout: 60_000 });
+    const output = await newest();
+    await vi.waitUntil(() => positionOf() >= output, { timeout: 60_000 });
     await gateway.end('SIGKILL');
     await before.untilClosed();
     await losePower();
@@ -120,7 +120,7 @@ describe('a stock client', () => {
     await vi.waitUntil(() => existsSync(ended), { timeout: 60_000 });
     gateway = await GatewayProcess.start(stateDir, gateway.port);
     // It comes back so late that the numbers beyond the end are taken.
-    await vi.waitUntil(async () => (await newest()) > said + 100, { timeout: 60_000 });
+    await vi.waitUntil(async () => (await newest()) > output + 100, { timeout: 60_000 });
     using again = await connect();
     await again.done(id);
     const printed = again.printed(id);

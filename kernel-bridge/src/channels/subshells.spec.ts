@@ -68,12 +68,12 @@ describe('subshells of a real kernel', () => {
 
   it('[19] are deleted when the lease of their client ends, and others stay', async () => {
     using staying = await connected();
-    const kept = await created(staying);
+    const retained = await created(staying);
     const leaving = await connected();
     const lost = await created(leaving);
-    expect((await listed(staying)).sort()).toEqual([kept, lost].sort());
+    expect((await listed(staying)).sort()).toEqual([retained, lost].sort());
     await leaving.abort();
-    await untilListed(staying, [kept]);
+    await untilListed(staying, [retained]);
   });
 
   it('[19] stay while their client is attached, and when it comes back in time', async () => {

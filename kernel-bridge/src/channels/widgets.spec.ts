@@ -140,7 +140,7 @@ for n in range(20):
     const control = { comm_id: 'control-of-page', target_name: 'jupyter.widget.control', data: {} };
     page.send('shell', 'comm_open', control, [], { version: '1.0.0' });
     const request = { comm_id: control.comm_id, data: { method: 'request_states' } };
-    const asked = page.send('shell', 'comm_msg', request);
+    const sent = page.send('shell', 'comm_msg', request);
     const answer = await page.first(
       message => message.header.msg_type === 'comm_msg' && commId(message) === control.comm_id
     );
@@ -157,7 +157,7 @@ for n in range(20):
 
     // Both answers end with an idle of their own; the newest status is the cell's all the same.
     const statuses = (): Message[] => page.messages.filter(({ header }) => header.msg_type === 'status');
-    await page.until(() => statuses().some(({ parent }) => parent.msg_id === asked));
+    await page.until(() => statuses().some(({ parent }) => parent.msg_id === sent));
     await page.until(() => statuses().at(-1)?.parent.msg_id === cell);
     expect(statuses().at(-1)?.content).toEqual({ execution_state: 'busy' });
     expect(runs.answers(cell).some(({ channel }) => channel === 'shell')).toBe(false);

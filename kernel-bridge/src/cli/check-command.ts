@@ -65,7 +65,7 @@ export function checkCommand(streams: Streams): Command {
           const runs =
             options.python ?? (env === undefined ? python : await pythonOfEnvironment(catalog, env));
           const values = options as Readonly<Record<string, string | true | undefined>>;
-          const words = forwarded.flatMap(option => {
+          const args = forwarded.flatMap(option => {
             const value = values[option.attributeName()];
             return value === undefined
               ? []
@@ -80,7 +80,7 @@ export function checkCommand(streams: Streams): Command {
             [
               '-m',
               'tpulab.check',
-              ...words,
+              ...args,
               ...report,
               '--python',
               runs,
@@ -104,8 +104,8 @@ async function compilerPython(
 ): Promise<string> {
   const progress = new ProgressLines(streams.stderr);
   try {
-    const say = (text: string): void => void streams.stderr.write(`${text}\n`);
-    return await aotPython(catalog, { say, progress, signal });
+    const print = (text: string): void => void streams.stderr.write(`${text}\n`);
+    return await aotPython(catalog, { print, progress, signal });
   } finally {
     progress.abandon();
   }

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { Command } from 'commander';
 import { copyLessons } from '../environments/index.js';
-import { type OutputOptions, say, type Streams } from './output.js';
+import { type OutputOptions, print, type Streams } from './output.js';
 
 export function lessonsCommand(streams: Streams): Command {
   return new Command('examples')
@@ -11,9 +11,9 @@ export function lessonsCommand(streams: Streams): Command {
     .option('--json', 'print JSON')
     .action(async (folder: string, options: OutputOptions) => {
       const done = await copyLessons(path.resolve(folder));
-      const kept =
+      const unchanged =
         done.kept.length === 0 ? '' : ` ${done.kept.length} existed already and were left unchanged.`;
-      const text = `${done.copied.length} examples are now in ${done.folder}.${kept}`;
-      say(streams, options, done, text);
+      const text = `${done.copied.length} examples are now in ${done.folder}.${unchanged}`;
+      print(streams, options, done, text);
     });
 }

@@ -27,8 +27,8 @@ describe('--machine', () => {
     const shown = await runCommand(outputsCommand, KERNEL, '--machine', 'my-tpu', '--state-dir', stateDir);
     expect(shown.stdout).toContain('far away');
     await new KernelDocuments(folder, pino({ level: 'silent' })).note('deep/far.ipynb');
-    const asked = ['deep/far.ipynb', '--machine', 'my-tpu', '--state-dir', stateDir];
-    expect((await runCommand(outputsCommand, ...asked)).stdout).toContain('far away');
+    const requested = ['deep/far.ipynb', '--machine', 'my-tpu', '--state-dir', stateDir];
+    expect((await runCommand(outputsCommand, ...requested)).stdout).toContain('far away');
     const listed = await runCommand(journalCommand, 'list', '--machine', 'my-tpu', '--state-dir', stateDir);
     expect(listed.stdout).toContain(KERNEL.slice(0, 8));
   });

@@ -12,7 +12,7 @@ export interface Streams {
   readonly stderr: { write(text: string): unknown };
 }
 
-export function say(streams: Streams, { json }: OutputOptions, value: object, text: string): void {
+export function print(streams: Streams, { json }: OutputOptions, value: object, text: string): void {
   // Much of it may be what a kernel, or a machine far away, has said.
   streams.stdout.write(`${json === true ? forTerminalAsJson(value) : forTerminal(text)}\n`);
 }
@@ -26,8 +26,8 @@ export function codeOf(error: unknown): string | null {
 export function complain(streams: Streams, { json }: OutputOptions, error: unknown): void {
   const code = codeOf(error);
   const detail = error instanceof Error ? error.message : String(error);
-  const said = redact(code === null ? `Unexpected failure: ${detail}` : detail);
-  const message = forTerminal(said);
+  const text = redact(code === null ? `Unexpected failure: ${detail}` : detail);
+  const message = forTerminal(text);
   if (json === true)
     streams.stdout.write(`${forTerminalAsJson({ error: { code: code ?? 'internal', message } })}\n`);
   streams.stderr.write(`${message}\n`);

@@ -42,10 +42,11 @@ const FORMER: Readonly<Record<string, string>> = {
 const OF_PROGRAM = /^(-h|--help|-V|--version)$/;
 
 /** Runs a command line (without `node` and the script); the result is the exit code. */
-export async function run(words: readonly string[], streams: Streams): Promise<number> {
-  const [first = '--', ...rest] = words;
-  const known = (Object.hasOwn(FORMER, first) ? FORMER[first] : undefined) ?? first;
-  const argv = known.startsWith('-') && !OF_PROGRAM.test(known) ? ['session', ...words] : [known, ...rest];
+export async function run(args: readonly string[], streams: Streams): Promise<number> {
+  const [first = '--', ...rest] = args;
+  const current = (Object.hasOwn(FORMER, first) ? FORMER[first] : undefined) ?? first;
+  const argv =
+    current.startsWith('-') && !OF_PROGRAM.test(current) ? ['session', ...args] : [current, ...rest];
   const json = argv.includes('--json') ? true : undefined;
   const program = await programOf(streams, argv[0]);
   quiet(program, streams);
@@ -69,8 +70,8 @@ export async function programOf(streams: Streams, name?: string): Promise<Comman
       '\nWithout a command: "tpulab session", which opens the notebooks of this folder in a browser.'
     )
     .showHelpAfterError('Run "tpulab COMMAND --help" for options.');
-  const asked = name !== undefined && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  for (const make of asked ? [asked] : Object.values(COMMANDS)) program.addCommand(await make(streams));
+  const command = name !== undefined && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  for (const make of command ? [command] : Object.values(COMMANDS)) program.addCommand(await make(streams));
   return program;
 }
 

@@ -34,7 +34,7 @@ const RESTART_MS = 180_000;
 const Kernels = Type.Array(Type.Object({ ...KernelModel.properties, last_activity: Type.String() }));
 const Sessions = Type.Array(Type.Object({ path: Type.String(), kernel: Type.Object({ id: Type.String() }) }));
 
-export interface Ask {
+export interface RequestOptions {
   /** Sent as JSON. */
   readonly json?: unknown;
   /** Default 30 s. */
@@ -77,14 +77,19 @@ export class RunningGateway {
     if (presence !== 'here') throw noGateway(stateDir);
     // Another program may have got the port of a gateway that was killed; it is not to have the token.
     if (!(await answerOf(record, stateDir, provesItself(record)))) throw noGateway(stateDir);
-    const asked = send(record.url, token, 'GET', 'bridge/v1/health', { timeoutMs: FIRST_ANSWER_MS });
-    const health = await answerOf(record, stateDir, asked);
+    const answer = send(record.url, token, 'GET', 'bridge/v1/health', { timeoutMs: FIRST_ANSWER_MS });
+    const health = await answerOf(record, stateDir, answer);
     if (!isHealth(health) || health.gatewayId !== record.gatewayId) throw noGateway(stateDir);
     return new RunningGateway(record, health, token);
   }
 
   /** @throws GatewayRefusal; CommandError where the answer is not what was asked for */
-  async ask<T extends TSchema>(schema: T, method: string, path: string, how?: Ask): Promise<Static<T>> {
+  async ask<T extends TSchema>(
+    schema: T,
+    method: string,
+    path: string,
+    how?: RequestOptions
+  ): Promise<Static<T>> {
     const answer = await this.send(method, path, how);
     if (Value.Check(schema, answer)) return answer;
     throw new CommandError(
@@ -94,7 +99,7 @@ export class RunningGateway {
   }
 
   /** As `ask`, with whatever is answered. What is refused because the gateway has just started is asked again. */
-  async send(method: string, path: string, how: Ask = {}): Promise<unknown> {
+  async send(method: string, path: string, how: RequestOptions = {}): Promise<unknown> {
     const deadline = performance.now() + READY_MS;
     for (;;) {
       try {
@@ -175,9 +180,9 @@ function noGateway(stateDir: string): CommandError {
   );
 }
 
-async function answerOf<T>({ pid, url }: GatewayRecord, stateDir: string, asked: Promise<T>): Promise<T> {
+async function answerOf<T>({ pid, url }: GatewayRecord, stateDir: string, answer: Promise<T>): Promise<T> {
   try {
-    return await asked;
+    return await answer;
   } catch (cause) {
     throw new CommandError(
       'gateway_unresponsive',
@@ -220,7 +225,7 @@ async function send(
   token: string,
   method: string,
   path: string,
-  { json, timeoutMs = ANSWER_MS }: Ask
+  { json, timeoutMs = ANSWER_MS }: RequestOptions
 ): Promise<unknown> {
   const { status, body } = await requestGateway({ url, token, method, path, timeoutMs, json });
   const answer: unknown = body === '' ? null : JSON.parse(body);
@@ -265,11 +270,11 @@ const OF_CHECKOUT = ['../.tpulab', '..']
  * @throws CommandError `several_gateways`
  */
 export async function chosenStateFolder(
-  asked: string | undefined,
+  requested: string | undefined,
   env: NodeJS.ProcessEnv = process.env,
   running: () => Promise<readonly RunningGatewayFolder[]> = runningGateways
 ): Promise<string> {
-  if (asked !== undefined || (env['TPULAB_STATE_DIR'] ?? '') !== '') return stateFolder(asked, env);
+  if (requested !== undefined || (env['TPULAB_STATE_DIR'] ?? '') !== '') return stateFolder(requested, env);
   const found = await running();
   const own = found.filter(({ stateDir }) => isOfCheckout(stateDir));
   const [chosen, ...others] = own.length > 0 ? own : found;
@@ -301,11 +306,11 @@ export function withMirrorOption(command: Command): Command {
 
 async function mirrorFolder(stateDir: string, remote: string): Promise<string> {
   const mirrors = path.join(stateDir, 'mirrors');
-  const known = await readdir(mirrors).catch((): string[] => []);
+  const mirrored = await readdir(mirrors).catch((): string[] => []);
   const folder = path.join(mirrors, remote);
-  const found = known.includes(remote) ? await stat(folder).catch(() => null) : null;
+  const found = mirrored.includes(remote) ? await stat(folder).catch(() => null) : null;
   if (found?.isDirectory() === true) return folder;
-  const names = known.length === 0 ? 'there are none' : `saved: ${known.join(', ')}`;
+  const names = mirrored.length === 0 ? 'there are none' : `saved: ${mirrored.join(', ')}`;
   throw new CommandError(
     'mirror_unknown',
     `No output of a machine named "${remote}" is saved on this computer (${names}).`

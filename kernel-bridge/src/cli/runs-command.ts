@@ -22,7 +22,7 @@ import {
   type RunningGateway,
   type StateOptions
 } from './running-gateway.js';
-import { CommandError, say, type Streams } from './output.js';
+import { CommandError, print, type Streams } from './output.js';
 
 const SPANS = { device: 'device', input: 'input', host: 'host', gap: 'idle' } as const;
 
@@ -34,13 +34,13 @@ export function runsCommand(streams: Streams): Command {
   ).action(async (options: StateOptions) => {
     const found = await (await chosenGateway(options)).ask(KeptRuns, 'GET', 'bridge/v1/runs');
     const text = found.runs.map(line).join('\n');
-    say(streams, options, found, text === '' ? 'No training run is stored.' : text);
+    print(streams, options, found, text === '' ? 'No training run is stored.' : text);
   });
   ofState(runs.command('show').description('show one run: its state, metrics, time split and settings'))
     .argument('<run>', which)
-    .action(async (asked: string, options: StateOptions) => {
-      const run = await read(await chosenGateway(options), asked);
-      say(streams, options, run, runText(run));
+    .action(async (requested: string, options: StateOptions) => {
+      const run = await read(await chosenGateway(options), requested);
+      print(streams, options, run, runText(run));
     });
   ofState(runs.command('compare').description('show why one run takes longer per step than another'))
     .argument('<run>', which)
@@ -49,7 +49,7 @@ export function runsCommand(streams: Streams): Command {
       const gateway = await chosenGateway(options);
       const found = compareRuns(await read(gateway, one), await read(gateway, other));
       const { a, b, ...rest } = found;
-      say(streams, options, { a: a.key, b: b.key, ...rest }, comparisonText(found));
+      print(streams, options, { a: a.key, b: b.key, ...rest }, comparisonText(found));
     });
   ofState(
     runs
@@ -58,10 +58,10 @@ export function runsCommand(streams: Streams): Command {
   )
     .argument('<run>', which)
     .argument('<action>', `${STEERED.join(', ')}, or the name that the notebook gave to run.action`)
-    .action(async (asked: string, action: string, options: StateOptions) => {
+    .action(async (requested: string, action: string, options: StateOptions) => {
       const gateway = await chosenGateway(options);
-      const told = await steer(gateway, await find(gateway, asked), action);
-      say(streams, options, told, toldText(told, action));
+      const answer = await steer(gateway, await find(gateway, requested), action);
+      print(streams, options, answer, answerText(answer, action));
     });
   return runs;
 }
@@ -73,38 +73,45 @@ const ASK_AGAIN_MS = 500;
 async function steer(
   gateway: RunningGateway,
   { kernelId, run }: KeptRunSummary,
-  asked: string
+  requested: string
 ): Promise<ControlMessage> {
-  const known = STEERED.find(action => action === asked);
-  const command = { id: randomUUID(), run, ...(known ? { action: known } : { action: 'call', name: asked }) };
+  const match = STEERED.find(action => action === requested);
+  const command = {
+    id: randomUUID(),
+    run,
+    ...(match ? { action: match } : { action: 'call', name: requested })
+  };
   for (;;) {
     // The same command again is asked after, and not applied twice.
-    const told = await gateway.ask(ControlMessage, 'POST', `bridge/v1/kernels/${kernelId}/control`, {
+    const answer = await gateway.ask(ControlMessage, 'POST', `bridge/v1/kernels/${kernelId}/control`, {
       json: command
     });
-    if (told.phase === 'applied') return told;
-    if (told.phase !== 'accepted')
-      throw new CommandError('control_refused', plainText(told.reason ?? `The run has ${told.phase} it.`));
+    if (answer.phase === 'applied') return answer;
+    if (answer.phase !== 'accepted')
+      throw new CommandError(
+        'control_refused',
+        plainText(answer.reason ?? `The run has ${answer.phase} it.`)
+      );
     await delay(ASK_AGAIN_MS);
   }
 }
 
-function toldText({ step, durationMs, reason }: ControlMessage, asked: string): string {
+function answerText({ step, durationMs, reason }: ControlMessage, requested: string): string {
   const lasted = durationMs === null ? '' : ` in ${durationText(durationMs)}`;
-  return plainText(`${asked}: done at step ${step ?? 0}${lasted}${reason === null ? '' : `: ${reason}`}`);
+  return plainText(`${requested}: done at step ${step ?? 0}${lasted}${reason === null ? '' : `: ${reason}`}`);
 }
 
-async function read(gateway: RunningGateway, asked: string): Promise<KeptRun> {
-  return gateway.ask(KeptRun, 'GET', `bridge/v1/runs/${(await find(gateway, asked)).key}`);
+async function read(gateway: RunningGateway, requested: string): Promise<KeptRun> {
+  return gateway.ask(KeptRun, 'GET', `bridge/v1/runs/${(await find(gateway, requested)).key}`);
 }
 
-async function find(gateway: RunningGateway, asked: string): Promise<KeptRunSummary> {
+async function find(gateway: RunningGateway, requested: string): Promise<KeptRunSummary> {
   const { runs } = await gateway.ask(KeptRuns, 'GET', 'bridge/v1/runs');
-  const found = runs.find(({ key }) => key === asked) ?? runs.find(({ name }) => name === asked);
+  const found = runs.find(({ key }) => key === requested) ?? runs.find(({ name }) => name === requested);
   if (found !== undefined) return found;
   throw new GatewayRefusal(
     'run_not_found',
-    `No training run has the key or name ${JSON.stringify(asked)}; "tpulab runs" lists the stored runs.`
+    `No training run has the key or name ${JSON.stringify(requested)}; "tpulab runs" lists the stored runs.`
   );
 }
 

@@ -76,9 +76,9 @@ async function serve(
 
 /** The flag of a setting; its text is checked where it is read, so that the message names the flag. */
 function optionOf(key: SettingKey): Option | null {
-  const { flag, kind, help, fallback, fallbackWords } = SETTINGS[key];
+  const { flag, kind, help, fallback, fallbackText } = SETTINGS[key];
   if (flag === undefined) return null;
-  const shown = fallbackWords ?? (Array.isArray(fallback) ? null : String(fallback));
+  const shown = fallbackText ?? (Array.isArray(fallback) ? null : String(fallback));
   const option = new Option(flag, shown === null ? help : `${help} (default: ${shown})`);
   if (!flag.includes(' ')) return option;
   return option.argParser((text: string, previous: unknown) => {

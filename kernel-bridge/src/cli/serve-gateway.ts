@@ -23,16 +23,16 @@ export async function serveUntilStopped(
   await prepareStateFolder(stateDir);
   const log = openLog(stateDir, settings.logLevel as Level);
   using _guard = guardProcess(stateDir, log, () => process.exit(1));
-  const heldBack = isCrashLoop(stateDir)
+  const pausedBecause = isCrashLoop(stateDir)
     ? 'The server ended unexpectedly three times within a minute, so it started without its remotes. gateway.log in the state folder says why; connect again when that is settled.'
     : null;
-  if (heldBack !== null) log.error(heldBack);
+  if (pausedBecause !== null) log.error(pausedBecause);
   const stopping = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stopping.abort(signal));
   let gateway: Gateway | null = null;
   let entry: AsyncDisposable | null = null;
   try {
-    gateway = await startGateway({ ...options, log, ...(heldBack !== null && { heldBack }) });
+    gateway = await startGateway({ ...options, log, ...(pausedBecause !== null && { pausedBecause }) });
     await gateway.ready;
     entry = await enterGateway(stateDir, gateway.gatewayId).catch((error: unknown) => {
       log.warn({ err: error }, 'commands find this server by --state-dir only');

@@ -8,7 +8,7 @@ import { Command } from 'commander';
 import { writeAtomically } from '../platform/write-atomically.js';
 import { resolveSettings } from '../config/resolve-settings.js';
 import { chosenStateFolder, RunningGateway, type StateOptions } from './running-gateway.js';
-import { CommandError, say, type Streams } from './output.js';
+import { CommandError, print, type Streams } from './output.js';
 
 interface SessionOptions extends StateOptions {
   readonly rootDir?: string;
@@ -35,24 +35,26 @@ export function sessionCommand(streams: Streams): Command {
     .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
     .action(async (notebook: string | undefined, options: SessionOptions) => {
-      const asked = notebook === undefined ? undefined : requireNotebook(notebook);
+      const requested = notebook === undefined ? undefined : requireNotebook(notebook);
       const stateDir = await chosenStateFolder(options.stateDir);
       const running = await RunningGateway.find(stateDir).catch((error: unknown) => {
         if (error instanceof CommandError && error.code === 'no_gateway') return null;
         throw error;
       });
       const open = async (gateway: RunningGateway, rootDir: string | undefined): Promise<void> => {
-        const notebook = belowRoot(asked, rootDir);
+        const notebook = belowRoot(requested, rootDir);
         const { code } = await gateway.ask(PageCode, 'POST', 'bridge/v1/page-code');
         const link = sessionLink(gateway.record.url, code, notebook);
-        say(streams, options, { url: link }, link);
+        print(streams, options, { url: link }, link);
         if (options.browser) await openBrowser(stateDir, link);
       };
       if (running !== null) {
         await open(running, running.record.rootDir);
         return;
       }
-      const rootDir = path.resolve(options.rootDir ?? (asked === undefined ? '.' : path.dirname(asked)));
+      const rootDir = path.resolve(
+        options.rootDir ?? (requested === undefined ? '.' : path.dirname(requested))
+      );
       const { envDir, port } = options;
       const flags = { stateDir, rootDir, ...(envDir && { envDir }), ...(port && { port: Number(port) }) };
       const settings = resolveSettings({ flags, env: process.env, file: new Map() });

@@ -1,7 +1,7 @@
 /** `tpulab status`: whether a server runs, and its kernels; `tpulab stop`: ends it, and with `--kernels` its kernels first. */
 import { Command } from 'commander';
 import { chosenGateway, type StateOptions } from './running-gateway.js';
-import { say, type Streams } from './output.js';
+import { print, type Streams } from './output.js';
 import { isLingering } from '../keeper-client/user-scope.js';
 
 interface StopOptions extends StateOptions {
@@ -25,7 +25,7 @@ export function statusCommand(streams: Streams): Command {
       const head = `${url} (pid ${pid}, version ${version}, since ${startedAt}): ${status}, ${kernels.length} kernels`;
       const lingering = await isLingering();
       const text = [head, ...lines, ...lingerAdvice(lingering)].join('\n');
-      say(streams, options, { url, pid, status, version, startedAt, lingering, kernels }, text);
+      print(streams, options, { url, pid, status, version, startedAt, lingering, kernels }, text);
     });
 }
 
@@ -50,9 +50,9 @@ export function stopCommand(streams: Streams): Command {
       if (options.kernels === true) await Promise.all(kernels.map(({ id }) => gateway.removeKernel(id)));
       await gateway.stop();
       const ended = options.kernels === true ? kernels.length : 0;
-      const left = kernels.length - ended;
+      const remaining = kernels.length - ended;
       const { pid } = gateway.record;
-      const text = `The server (pid ${pid}) has ended; ${ended} kernels were shut down, ${left} are still running.`;
-      say(streams, options, { pid, kernelsShutDown: ended, kernelsLeft: left }, text);
+      const text = `The server (pid ${pid}) has ended; ${ended} kernels were shut down, ${remaining} are still running.`;
+      print(streams, options, { pid, kernelsShutDown: ended, kernelsLeft: remaining }, text);
     });
 }

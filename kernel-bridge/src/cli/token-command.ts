@@ -5,7 +5,7 @@ import { prepareStateFolder } from '../gateway/state-folder.js';
 import { type Level, LEVELS, type Rights, Rights as RightsSchema } from '../http/rights.js';
 import { hasExpired, TokenError, type TokenRecord, TokenStore } from '../http/token-store.js';
 import { chosenStateFolder, ofState, type StateOptions } from './running-gateway.js';
-import { say, type Streams } from './output.js';
+import { print, type Streams } from './output.js';
 
 export function tokenCommand(streams: Streams): Command {
   const command = new Command('token').description(
@@ -39,7 +39,7 @@ export function tokenCommand(streams: Streams): Command {
           expiresAt,
           rights === null ? {} : { rights }
         );
-        say(streams, options, { ...shown(record), token }, token);
+        print(streams, options, { ...shown(record), token }, token);
       })
   );
   command.addCommand(
@@ -53,7 +53,7 @@ export function tokenCommand(streams: Streams): Command {
           const what = reads === undefined ? describe(rights) : `  reads ${reads} only`;
           return `${name}  created ${createdAt}  ${end}${what}`;
         });
-        say(
+        print(
           streams,
           options,
           { tokens },
@@ -67,7 +67,7 @@ export function tokenCommand(streams: Streams): Command {
       .argument('<name>', 'name of the token')
       .action(async (name: string, options: StateOptions) => {
         await new TokenStore(await chosenStateFolder(options.stateDir)).revoke(name);
-        say(streams, options, { revoked: name }, `The token "${name}" is revoked.`);
+        print(streams, options, { revoked: name }, `The token "${name}" is revoked.`);
       })
   );
   return command;

@@ -118,16 +118,16 @@ describe('a configuration file', () => {
     '%s of Jupyter is answered with what to do instead',
     (name, { why, isRefused }) => {
       const [section = '', trait = ''] = name.split('.');
-      const said: (string | null)[] = [];
+      const output: (string | null)[] = [];
       const read = (): unknown =>
-        settingsOf({ [section]: { [trait]: true } }, 'f', (_, reason) => said.push(reason));
+        settingsOf({ [section]: { [trait]: true } }, 'f', (_, reason) => output.push(reason));
       if (isRefused) {
         const { code, message } = failure(read);
         expect(code).toBe('config_unknown_setting');
         expect(message).toContain(why);
       } else {
         expect(read()).toEqual(new Map());
-        expect(said).toEqual([why]);
+        expect(output).toEqual([why]);
       }
     }
   );

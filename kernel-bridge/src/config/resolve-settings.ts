@@ -99,11 +99,11 @@ export function printSettings({ values, sources }: ResolvedSettings): string {
 }
 
 function line(key: SettingKey, value: unknown, source: string): string {
-  const { name, help, fallbackWords, isSecret } = SETTINGS[key];
+  const { name, help, fallbackText, isSecret } = SETTINGS[key];
   const trait = name.slice(name.indexOf('.') + 1);
   const comment = `# ${help} (${source})\n`;
   // TOML has no null, and a secret is not printed.
-  if (value === null) return `${comment}# ${trait} = # ${fallbackWords ?? 'not set'}\n`;
+  if (value === null) return `${comment}# ${trait} = # ${fallbackText ?? 'not set'}\n`;
   if (isSecret) return `${comment}# ${trait} = # given, not shown\n`;
   return `${comment}${stringify({ [trait]: value }).trimEnd()}\n`;
 }

@@ -4,7 +4,7 @@
  */
 import { LEASE_TIMES } from '../channels/client-leases.js';
 import { CONFIRMATION_DEFAULTS } from '../channels/confirmations.js';
-import { HELD_LIMITS } from '../channels/held-requests.js';
+import { QUEUE_LIMITS } from '../channels/start-queue.js';
 import { UNSENT_LIMIT_BYTES } from '../channels/unsent-budget.js';
 import { MAX_SAMPLE_HZ, SAMPLE_HZ } from '../devices/index.js';
 import { ATTEMPT_LIMITS } from '../http/failed-attempts.js';
@@ -24,7 +24,7 @@ export interface Setting<T = unknown> {
   readonly kind: kinds.Kind<T>;
   readonly fallback: T | null;
   /** Describes a default that is not one value. */
-  readonly fallbackWords?: string;
+  readonly fallbackText?: string;
   readonly help: string;
   readonly isSecret?: true;
 }
@@ -67,7 +67,7 @@ const TABLE = {
     variable: 'TPULAB_UNIX_SOCKET',
     kind: kinds.socket,
     fallback: null,
-    fallbackWords: 'none; the server listens on a port',
+    fallbackText: 'none; the server listens on a port',
     help: 'listen on a Unix socket instead of a port (for use over SSH); default path: run/gateway.sock in the state folder'
   },
   baseUrl: {
@@ -84,7 +84,7 @@ const TABLE = {
     variable: 'TPULAB_TOKEN',
     kind: kinds.text('a text'),
     fallback: null,
-    fallbackWords: 'the token in the state folder, else a random one',
+    fallbackText: 'the token in the state folder, else a random one',
     help: 'token of the server, at least 16 characters; a variable or a file is safer than a flag',
     isSecret: true
   },
@@ -94,7 +94,7 @@ const TABLE = {
     variable: 'TPULAB_TOKEN_FILE',
     kind: kinds.text('the path of a file'),
     fallback: null,
-    fallbackWords: 'none',
+    fallbackText: 'none',
     help: 'file with the token; only you may have read access'
   },
   allowedOrigins: {
@@ -127,7 +127,7 @@ const TABLE = {
     variable: 'TPULAB_ROOT_DIR',
     kind: kinds.text('a folder'),
     fallback: null,
-    fallbackWords: 'the current folder',
+    fallbackText: 'the current folder',
     help: "folder that clients' paths are relative to"
   },
   stateDir: {
@@ -136,7 +136,7 @@ const TABLE = {
     variable: 'TPULAB_STATE_DIR',
     kind: kinds.text('a folder'),
     fallback: null,
-    fallbackWords: 'tpulab in $XDG_STATE_HOME, else in ~/.local/state',
+    fallbackText: 'tpulab in $XDG_STATE_HOME, else in ~/.local/state',
     help: 'folder for state: kernels, journals, token, log'
   },
   envDir: {
@@ -145,7 +145,7 @@ const TABLE = {
     variable: 'TPULAB_ENV_DIR',
     kind: kinds.text('a folder'),
     fallback: null,
-    fallbackWords: '.tpulab/envs in a checkout, else tpulab/envs in $XDG_DATA_HOME, else in ~/.local/share',
+    fallbackText: '.tpulab/envs in a checkout, else tpulab/envs in $XDG_DATA_HOME, else in ~/.local/share',
     help: 'folder for kernel environments'
   },
   logLevel: {
@@ -164,7 +164,7 @@ const TABLE = {
     variable: 'TPULAB_DEFAULT_KERNEL',
     kind: kinds.text('the name of a kernelspec'),
     fallback: null,
-    fallbackWords: 'a TPULab environment, else python3',
+    fallbackText: 'a TPULab environment, else python3',
     help: 'kernelspec to start if the client names none'
   },
   clientEnvs: {
@@ -179,7 +179,7 @@ const TABLE = {
     variable: 'TPULAB_IOPUB_QUEUE',
     kind: kinds.text('unbounded or block', given => given === 'unbounded' || given === 'block'),
     fallback: null,
-    fallbackWords: 'what the kernelspec says, else unbounded',
+    fallbackText: 'what the kernelspec says, else unbounded',
     help: "what a kernel does when it prints faster than it is read: queue without limit, or wait (kernels started by TPULab's launcher)"
   },
   iopubAlarmBytes: {
@@ -279,7 +279,7 @@ const TABLE = {
     ...named(['Bridge'], 'held_bytes'),
     variable: 'TPULAB_HELD_BYTES',
     kind: kinds.bytes(MIB),
-    fallback: HELD_LIMITS.bytes,
+    fallback: QUEUE_LIMITS.bytes,
     help: 'memory in bytes for requests held while their kernel is unreachable'
   },
   subshellLeaseS: {
@@ -378,7 +378,7 @@ const TABLE = {
     variable: 'TPULAB_CHIP_TABLE',
     kind: kinds.text('the path of a file'),
     fallback: null,
-    fallbackWords: 'none',
+    fallbackText: 'none',
     help: 'JSON file that corrects or extends the table of chips (docs/devices.md)'
   }
 } satisfies Record<string, Setting>;

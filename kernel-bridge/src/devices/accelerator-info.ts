@@ -17,7 +17,7 @@ export interface MetadataOptions {
 
 /** The user's own words win over the cloud's. The metadata server is asked only when a field is still open. */
 export async function acceleratorInfo(env: Env, options: MetadataOptions = {}): Promise<AcceleratorInfo> {
-  const said = {
+  const fromEnv = {
     type: env['TPU_ACCELERATOR_TYPE'] ?? null,
     workerId: env['TPU_WORKER_ID'] ?? env['CLOUD_TPU_TASK_ID'] ?? null,
     processBounds: env['TPU_PROCESS_BOUNDS'] ?? env['TPU_HOST_BOUNDS'] ?? null,
@@ -25,18 +25,19 @@ export async function acceleratorInfo(env: Env, options: MetadataOptions = {}): 
   };
   if (
     /^(1|true)$/i.test(env['TPU_SKIP_MDS_QUERY'] ?? '') ||
-    Object.values(said).every(value => value !== null)
+    Object.values(fromEnv).every(value => value !== null)
   )
-    return said;
-  const told = await tpuEnv({ url: metadataUrl(env), ...options });
+    return fromEnv;
+  const fromCloud = await tpuEnv({ url: metadataUrl(env), ...options });
   return {
-    type: said.type ?? told.get('ACCELERATOR_TYPE') ?? null,
-    workerId: said.workerId ?? told.get('WORKER_ID') ?? null,
-    processBounds: said.processBounds ?? told.get('TPU_PROCESS_BOUNDS') ?? told.get('HOST_BOUNDS') ?? null,
+    type: fromEnv.type ?? fromCloud.get('ACCELERATOR_TYPE') ?? null,
+    workerId: fromEnv.workerId ?? fromCloud.get('WORKER_ID') ?? null,
+    processBounds:
+      fromEnv.processBounds ?? fromCloud.get('TPU_PROCESS_BOUNDS') ?? fromCloud.get('HOST_BOUNDS') ?? null,
     chipsPerProcessBounds:
-      said.chipsPerProcessBounds ??
-      told.get('TPU_CHIPS_PER_PROCESS_BOUNDS') ??
-      told.get('CHIPS_PER_HOST_BOUNDS') ??
+      fromEnv.chipsPerProcessBounds ??
+      fromCloud.get('TPU_CHIPS_PER_PROCESS_BOUNDS') ??
+      fromCloud.get('CHIPS_PER_HOST_BOUNDS') ??
       null
   };
 }

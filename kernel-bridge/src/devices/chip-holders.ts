@@ -41,7 +41,7 @@ export class ChipHolders {
       for (const { pid } of found) nodes.set(pid, [...(nodes.get(pid) ?? []), node]);
     }
     const holders = await Promise.all(
-      [...nodes].map(async ([pid, held]): Promise<FoundHolder> => {
+      [...nodes].map(async ([pid, openFiles]): Promise<FoundHolder> => {
         const command = await readFile(path.join(root, 'proc', String(pid), 'comm'), 'utf8').catch(
           () => null
         );
@@ -49,7 +49,7 @@ export class ChipHolders {
           pid,
           user: await userOfProcess(pid, root),
           command: command?.trim() ?? null,
-          nodes: held,
+          nodes: openFiles,
           holdsLock: lock.pids.includes(pid),
           kernelId: await kernelOfProcess(pid, root)
         };
@@ -95,9 +95,9 @@ async function lockHolders(inode: number, root: string): Promise<number[] | null
   const text = await readFile(path.join(root, 'proc/locks'), 'utf8').catch(() => null);
   if (text === null) return null;
   return text.split('\n').flatMap(line => {
-    const [, pid, held] =
+    const [, pid, openFiles] =
       /^\d+:\s+(?:POSIX|FLOCK|OFDLCK)\s+\S+\s+\S+\s+(-?\d+)\s+\S+:\S+:(\d+)\s/.exec(line) ?? [];
-    return Number(held) === inode && Number(pid) > 0 ? [Number(pid)] : [];
+    return Number(openFiles) === inode && Number(pid) > 0 ? [Number(pid)] : [];
   });
 }
 
@@ -157,19 +157,19 @@ export async function chipOwners(
   const proc = path.join(root, 'proc');
   const pids = (await readdir(proc).catch((): string[] => [])).filter(name => /^\d+$/.test(name));
   for (const pid of pids) {
-    const held = await openNodes(path.join(proc, pid, 'fd'), owners);
-    if (held.size === 0) continue;
+    const openFiles = await openNodes(path.join(proc, pid, 'fd'), owners);
+    if (openFiles.size === 0) continue;
     const command = (await readFile(path.join(proc, pid, 'comm'), 'utf8').catch(() => null))?.trim() ?? null;
-    for (const node of held) owners.get(node)?.push({ pid: Number(pid), command });
+    for (const node of openFiles) owners.get(node)?.push({ pid: Number(pid), command });
   }
   return owners;
 }
 
 async function openNodes(folder: string, nodes: ReadonlyMap<string, unknown>): Promise<Set<string>> {
-  const held = new Set<string>();
+  const openFiles = new Set<string>();
   for (const fd of await readdir(folder).catch((): string[] => [])) {
     const target = await readlink(path.join(folder, fd)).catch(() => null);
-    if (target !== null && nodes.has(target)) held.add(target);
+    if (target !== null && nodes.has(target)) openFiles.add(target);
   }
-  return held;
+  return openFiles;
 }

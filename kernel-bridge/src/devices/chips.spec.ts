@@ -149,9 +149,9 @@ describe('the accelerator', () => {
   const NONE = { type: null, workerId: null, processBounds: null, chipsPerProcessBounds: null };
 
   async function metadata(answer: { status?: number; flavor?: boolean; body?: string } | 'silence') {
-    const asked: (string | undefined)[] = [];
+    const requests: (string | undefined)[] = [];
     const server = createServer((request, response) => {
-      asked.push(request.url, request.headers['metadata-flavor'] as string | undefined);
+      requests.push(request.url, request.headers['metadata-flavor'] as string | undefined);
       if (answer === 'silence') return;
       const { status = 200, flavor = true, body = '' } = answer;
       response.writeHead(status, flavor ? { 'metadata-flavor': 'Google' } : {}).end(body);
@@ -160,7 +160,7 @@ describe('the accelerator', () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     return {
       url,
-      asked,
+      asked: requests,
       [Symbol.asyncDispose]: () =>
         new Promise<void>(resolve => {
           server.closeAllConnections();

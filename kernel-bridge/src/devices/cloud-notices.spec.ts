@@ -15,21 +15,21 @@ describe('notices of the cloud', () => {
   it('say at once that a spot machine is taken back, with the deadline, and only once', async () => {
     await using server = await MetadataServer.start(QUIET);
     await using notices = new CloudNotices({ env: { GCE_METADATA_HOST: server.host }, log, now: () => 1000 });
-    const told: (RemoteNotice | null)[] = [];
-    notices.listen(notice => told.push(notice));
+    const reported: (RemoteNotice | null)[] = [];
+    notices.listen(notice => reported.push(notice));
     await vi.waitFor(
       () => expect(server.requests.filter(each => each.includes('wait_for'))).toHaveLength(2),
       WAIT
     );
     expect(notices.notice).toBeNull();
     server.set('preempted', 'TRUE');
-    await vi.waitFor(() => expect(told).toHaveLength(1), WAIT);
-    expect(told[0]).toMatchObject({ kind: 'preemption', since: 1000, deadline: 1000 + PREEMPTION_MS });
+    await vi.waitFor(() => expect(reported).toHaveLength(1), WAIT);
+    expect(reported[0]).toMatchObject({ kind: 'preemption', since: 1000, deadline: 1000 + PREEMPTION_MS });
     server.set('preempted', 'TRUE');
     server.set('maintenance-event', 'TERMINATE_ON_HOST_MAINTENANCE');
     await vi.waitFor(() => expect(server.requests.some(each => each.includes('upcoming'))).toBe(true), WAIT);
     expect(notices.notice).toMatchObject({ kind: 'preemption' });
-    expect(told).toHaveLength(1);
+    expect(reported).toHaveLength(1);
   });
 
   it('say when maintenance begins, and that it is over', async () => {
@@ -48,11 +48,11 @@ describe('notices of the cloud', () => {
   it('are not asked for outside the cloud', async () => {
     await using machine = await FakeMachine.make();
     await machine.write('sys/class/dmi/id/product_name', 'Standard PC\n');
-    const asked = vi.spyOn(globalThis, 'fetch');
+    const requested = vi.spyOn(globalThis, 'fetch');
     const notices = new CloudNotices({ env: {}, root: machine.root, log });
     await notices[Symbol.asyncDispose]();
-    expect(asked).not.toHaveBeenCalled();
-    asked.mockRestore();
+    expect(requested).not.toHaveBeenCalled();
+    requested.mockRestore();
   });
 
   it('do not take another server for the metadata server, and end when the gateway ends', async () => {

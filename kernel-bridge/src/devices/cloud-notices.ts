@@ -68,7 +68,7 @@ export class CloudNotices implements AsyncDisposable {
     if (!(await this.#isInCloud())) return;
     await Promise.all([
       this.#watch('preempted', text => {
-        this.#preemption = text === 'TRUE' ? (this.#preemption ?? this.#taken()) : null;
+        this.#preemption = text === 'TRUE' ? (this.#preemption ?? this.#newPreemption()) : null;
       }),
       this.#watch('maintenance-event', async text => {
         this.#maintenance = text === 'NONE' || text === '' ? null : await this.#maintained(text);
@@ -90,7 +90,7 @@ export class CloudNotices implements AsyncDisposable {
     let retryMs = RETRY_MS.first;
     while (!this.#isStopping()) {
       try {
-        const value: Value = await this.#ask(name, last);
+        const value: Value = await this.#fetchValue(name, last);
         retryMs = RETRY_MS.first;
         if (value.text === last?.text) {
           last = value;
@@ -99,7 +99,7 @@ export class CloudNotices implements AsyncDisposable {
         last = value;
         const before = JSON.stringify(this.notice);
         await changed(value.text);
-        if (JSON.stringify(this.notice) !== before) this.#tell();
+        if (JSON.stringify(this.notice) !== before) this.#notify();
       } catch (error) {
         if (this.#isStopping()) return;
         this.options.log.debug({ err: error, name }, 'the metadata server does not answer');
@@ -114,7 +114,7 @@ export class CloudNotices implements AsyncDisposable {
   }
 
   /** The first time the value as it is; then waits for another one. */
-  async #ask(name: string, last: Value | null): Promise<Value> {
+  async #fetchValue(name: string, last: Value | null): Promise<Value> {
     const query =
       last === null
         ? ''
@@ -142,7 +142,7 @@ export class CloudNotices implements AsyncDisposable {
     throw new Error('what answers is not the metadata server');
   }
 
-  #taken(): RemoteNotice {
+  #newPreemption(): RemoteNotice {
     const since = this.#now();
     return {
       kind: 'preemption',
@@ -170,15 +170,15 @@ export class CloudNotices implements AsyncDisposable {
     try {
       const { status, text } = await this.#get('upcoming-maintenance?alt=json');
       if (status !== 200) return null;
-      const said = JSON.parse(text) as { window_start_time?: unknown; windowStartTime?: unknown };
-      const time = Date.parse(String(said.window_start_time ?? said.windowStartTime));
+      const window = JSON.parse(text) as { window_start_time?: unknown; windowStartTime?: unknown };
+      const time = Date.parse(String(window.window_start_time ?? window.windowStartTime));
       return Number.isNaN(time) ? null : time;
     } catch {
       return null;
     }
   }
 
-  #tell(): void {
+  #notify(): void {
     const { notice } = this;
     this.options.log.warn(
       { notice },

@@ -76,7 +76,7 @@ describe('readings of devices', () => {
         [2, 1],
         [3, 1]
       ]);
-      expect(server.asked.every(({ skip_node_aggregation }) => skip_node_aggregation)).toBe(true);
+      expect(server.requests.every(({ skip_node_aggregation }) => skip_node_aggregation)).toBe(true);
     }
   );
 
@@ -97,16 +97,17 @@ describe('readings of devices', () => {
     let now = 0;
     serve(server, generationOf('v2'));
     using readings = new DeviceReadings({ ports: [server.port], answerMs, now: () => now });
-    const asked = (metric: string) => server.asked.filter(({ metric_name }) => metric_name === metric).length;
+    const requested = (metric: string) =>
+      server.requests.filter(({ metric_name }) => metric_name === metric).length;
     await readings.read(2);
     await readings.read(2);
-    expect([asked(TOTAL), asked(BANDWIDTH)]).toEqual([1, 1]);
+    expect([requested(TOTAL), requested(BANDWIDTH)]).toEqual([1, 1]);
     now = SLOW_MS + 1;
     await readings.read(2);
-    expect([asked(TOTAL), asked(BANDWIDTH)]).toEqual([2, 1]);
+    expect([requested(TOTAL), requested(BANDWIDTH)]).toEqual([2, 1]);
     now = UNKNOWN_MS + 1;
     await readings.read(2);
-    expect([asked(TOTAL), asked(BANDWIDTH)]).toEqual([3, 2]);
+    expect([requested(TOTAL), requested(BANDWIDTH)]).toEqual([3, 2]);
   });
 
   it('are none when nobody serves, and begin anew with the next process', async () => {

@@ -80,10 +80,10 @@ export class DeviceReadings implements Disposable {
     return { state: 'serving', columns };
   }
 
-  async #column(client: MetricClient, { metric, pace }: MetricName): Promise<ColumnAnswer> {
+  async #column(client: MetricClient, { metric, interval }: MetricName): Promise<ColumnAnswer> {
     const key = `${client.port} ${metric}`;
-    const held = this.#remembered.get(key);
-    if (held && held.until > this.#now()) return { state: 'ok', column: held.column };
+    const cached = this.#remembered.get(key);
+    if (cached && cached.until > this.#now()) return { state: 'ok', column: cached.column };
     const answer = await client.metric(metric);
     if (answer.state === 'unknown') {
       this.#remembered.set(key, { column: null, until: this.#now() + UNKNOWN_MS });
@@ -91,7 +91,7 @@ export class DeviceReadings implements Disposable {
     }
     if (answer.state !== 'ok') return answer;
     const column = columnOf(answer);
-    if (pace === 'slow') this.#remembered.set(key, { column, until: this.#now() + SLOW_MS });
+    if (interval === 'slow') this.#remembered.set(key, { column, until: this.#now() + SLOW_MS });
     return { state: 'ok', column };
   }
 
@@ -124,8 +124,8 @@ function columnOf({ points }: Extract<MetricAnswer, { state: 'ok' }>): Column {
 /** A row for each device. Memory says which devices there are; it is always given for each. */
 function tableOf(columns: Columns, devicesPerChip: number): DeviceFigures[] {
   const memory = columns.hbmUsedBytes ?? columns.hbmTotalBytes;
-  const known = memory && memory.size > 0 ? [memory] : Object.values(columns);
-  const ordinals = [...new Set(known.flatMap(column => [...column.keys()]))].sort((a, b) => a - b);
+  const readings = memory && memory.size > 0 ? [memory] : Object.values(columns);
+  const ordinals = [...new Set(readings.flatMap(column => [...column.keys()]))].sort((a, b) => a - b);
   const figure = (field: DeviceField, ordinal: number): number | null => {
     const column = columns[field];
     if (!column) return null;
@@ -236,7 +236,7 @@ interface MetricName {
   /** As our figures name it. */
   readonly field: DeviceField;
   /** `slow`: changes rarely, or is a sum over the life of the process. */
-  readonly pace: 'each' | 'slow';
+  readonly interval: 'each' | 'slow';
 }
 
 /** Figures of one device. Names end with their unit. */
@@ -251,14 +251,14 @@ const DEVICE_FIELDS = [
 type DeviceField = (typeof DEVICE_FIELDS)[number];
 
 const DEVICE_METRICS: readonly MetricName[] = [
-  { metric: 'tpu.runtime.hbm.memory.usage.bytes', field: 'hbmUsedBytes', pace: 'each' },
-  { metric: 'tpu.runtime.hbm.memory.total.bytes', field: 'hbmTotalBytes', pace: 'slow' },
-  { metric: 'tpu.runtime.tensorcore.dutycycle.percent', field: 'dutyCyclePercent', pace: 'each' },
+  { metric: 'tpu.runtime.hbm.memory.usage.bytes', field: 'hbmUsedBytes', interval: 'each' },
+  { metric: 'tpu.runtime.hbm.memory.total.bytes', field: 'hbmTotalBytes', interval: 'slow' },
+  { metric: 'tpu.runtime.tensorcore.dutycycle.percent', field: 'dutyCyclePercent', interval: 'each' },
   // Since v4; older chips answer that they do not know it.
-  { metric: 'tpu.runtime.hbm.utilization.percent', field: 'hbmBandwidthPercent', pace: 'each' },
-  { metric: 'tpu.runtime.tensorcore.idle_duration.seconds', field: 'idleS', pace: 'slow' },
+  { metric: 'tpu.runtime.hbm.utilization.percent', field: 'hbmBandwidthPercent', interval: 'each' },
+  { metric: 'tpu.runtime.tensorcore.idle_duration.seconds', field: 'idleS', interval: 'slow' },
   // Programs come and go faster than any pace shows; now and then says whether there is a queue at all.
-  { metric: 'hlo.queue.size.gauge', field: 'hloQueueSize', pace: 'slow' }
+  { metric: 'hlo.queue.size.gauge', field: 'hloQueueSize', interval: 'slow' }
 ];
 
 /** One figure for the process that serves the metrics. Served only with `ENABLE_RUNTIME_UPTIME_TELEMETRY=1`, which jax sets. */

@@ -133,11 +133,11 @@ describe('a chip table', () => {
     const stateDir = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     const chipTable = path.join(stateDir, 'chips.json');
     await writeFile(chipTable, '{"chips": [{"name": "v6e", "tflops": {"bf16": 900}}]}');
-    await using told = await TemporaryGateway.start({ stateDir, chipTable });
-    await told.gateway.ready;
-    using client = await told.connect(await told.startKernel());
-    const asked = client.execute("import os; print(os.environ['TPULAB_PEAK_FLOPS'])");
-    await client.done(asked);
-    expect(JSON.parse(client.printed(asked))).toEqual({ 'TPU v6 lite': 900e12, 'TPU v6e': 900e12 });
+    await using reported = await TemporaryGateway.start({ stateDir, chipTable });
+    await reported.gateway.ready;
+    using client = await reported.connect(await reported.startKernel());
+    const request = client.execute("import os; print(os.environ['TPULAB_PEAK_FLOPS'])");
+    await client.done(request);
+    expect(JSON.parse(client.printed(request))).toEqual({ 'TPU v6 lite': 900e12, 'TPU v6e': 900e12 });
   });
 });

@@ -131,10 +131,10 @@ describe('history', () => {
       await file.append([point]);
       await small.append([point]);
     }
-    const kept = await new HistoryFile({ folder, stepS: 10, points: 50 }).load();
-    expect(kept.length).toBeGreaterThanOrEqual(50);
-    expect(kept.length).toBeLessThanOrEqual(100);
-    expect(kept.at(-1)?.time).toBe(399);
+    const retained = await new HistoryFile({ folder, stepS: 10, points: 50 }).load();
+    expect(retained.length).toBeGreaterThanOrEqual(50);
+    expect(retained.length).toBeLessThanOrEqual(100);
+    expect(retained.at(-1)?.time).toBe(399);
     for (const name of await readdir(folder)) {
       const { size, mode } = await stat(path.join(folder, name));
       expect([name, mode & 0o777]).toEqual([name, 0o600]);

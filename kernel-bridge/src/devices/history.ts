@@ -10,7 +10,7 @@ const WRITE_MS = 10_000;
 /** While the disk refuses, as many closed points of a tier wait. */
 const MAX_WAITING = 600;
 
-interface Kept {
+interface StoredTier {
   readonly tier: Tier;
   readonly memory: HistoryTier;
   readonly file: HistoryFile;
@@ -24,7 +24,7 @@ export interface HistoryOptions {
 }
 
 export class History implements AsyncDisposable {
-  readonly #kept: readonly Kept[];
+  readonly #stored: readonly StoredTier[];
   readonly #log: Logger;
   #lastWriteMs = performance.now();
   #writing: Promise<void> = Promise.resolve();
@@ -32,7 +32,7 @@ export class History implements AsyncDisposable {
 
   constructor({ folder, log, tiers = TIERS }: HistoryOptions) {
     this.#log = log;
-    this.#kept = tiers.map(tier => ({
+    this.#stored = tiers.map(tier => ({
       tier,
       memory: new HistoryTier(tier),
       file: new HistoryFile({ folder, ...tier }),
@@ -42,7 +42,7 @@ export class History implements AsyncDisposable {
 
   /** What an earlier gateway wrote. Not being able to read it is no reason to be without a sampler. */
   async load(): Promise<void> {
-    for (const { memory, file, tier } of this.#kept) {
+    for (const { memory, file, tier } of this.#stored) {
       try {
         for (const point of await file.load()) memory.restore(point);
       } catch (error) {
@@ -53,9 +53,9 @@ export class History implements AsyncDisposable {
 
   add(sample: MachineSample): void {
     const figures = figuresOf(sample);
-    for (const kept of this.#kept) {
-      const closed = kept.memory.add(sample.time, figures);
-      if (closed) kept.waiting = [...kept.waiting, closed].slice(-MAX_WAITING);
+    for (const stored of this.#stored) {
+      const closed = stored.memory.add(sample.time, figures);
+      if (closed) stored.waiting = [...stored.waiting, closed].slice(-MAX_WAITING);
     }
     if (performance.now() - this.#lastWriteMs >= WRITE_MS) void this.write();
   }
@@ -67,7 +67,7 @@ export class History implements AsyncDisposable {
   }
 
   read(tierS: number, fromMs = 0): DevicesHistory {
-    const points = this.#kept.find(({ tier }) => tier.stepS === tierS)?.memory.points(fromMs) ?? [];
+    const points = this.#stored.find(({ tier }) => tier.stepS === tierS)?.memory.points(fromMs) ?? [];
     const series: DevicesHistory['series'] = {};
     for (const [row, { names, values }] of points.entries()) {
       for (const [index, name] of names.entries()) {
@@ -82,22 +82,22 @@ export class History implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const kept of this.#kept) {
-      const closed = kept.memory.close();
-      if (closed) kept.waiting.push(closed);
+    for (const stored of this.#stored) {
+      const closed = stored.memory.close();
+      if (closed) stored.waiting.push(closed);
     }
     await this.write();
   }
 
   async #write(): Promise<void> {
-    for (const kept of this.#kept) {
-      const points = kept.waiting;
-      kept.waiting = [];
+    for (const stored of this.#stored) {
+      const points = stored.waiting;
+      stored.waiting = [];
       try {
-        await kept.file.append(points);
+        await stored.file.append(points);
         this.#isRefused = false;
       } catch (error) {
-        kept.waiting = [...points, ...kept.waiting].slice(-MAX_WAITING);
+        stored.waiting = [...points, ...stored.waiting].slice(-MAX_WAITING);
         if (!this.#isRefused) this.#log.warn({ err: error }, 'the history of the machine cannot be written');
         this.#isRefused = true;
       }

@@ -41,28 +41,28 @@ describe.skipIf(PYTHON === '')(
       async generation => {
         server = await MetricServer.start(PORT);
         serve(server, generation);
-        const told = await ask();
+        const reported = await ask();
         const devices = Array.from(
           { length: generation.chips * generation.devicesPerChip },
           (_, index) => index
         );
-        expect(told['hbm_capacity_total']?.map(Number)).toEqual(
+        expect(reported['hbm_capacity_total']?.map(Number)).toEqual(
           devices.map(() => generation.hbmBytesPerDevice)
         );
-        expect(told['hbm_capacity_usage']?.map(Number)).toEqual(
+        expect(reported['hbm_capacity_usage']?.map(Number)).toEqual(
           devices.map(index => usedBytes(generation, index))
         );
-        expect(told['duty_cycle_pct']?.map(Number)).toEqual(devices.map(index => dutyPercent(index)));
-        expect(server.asked.map(({ metric_name }) => metric_name)).toContain(
+        expect(reported['duty_cycle_pct']?.map(Number)).toEqual(devices.map(index => dutyPercent(index)));
+        expect(server.requests.map(({ metric_name }) => metric_name)).toContain(
           'tpu.runtime.hbm.memory.usage.bytes'
         );
       }
     );
 
     it('gives nothing, and no error, where nobody serves; and knows the metrics that only it can read', async () => {
-      const told = await ask();
-      expect(told['hbm_capacity_total']).toEqual([]);
-      expect(told['known']).toEqual(
+      const reported = await ask();
+      expect(reported['hbm_capacity_total']).toEqual([]);
+      expect(reported['known']).toEqual(
         expect.arrayContaining(['tensorcore_util', 'ici_link_health', 'tpu_throttle_score'])
       );
     });

@@ -75,7 +75,7 @@ describe('the sampler', () => {
       specs: [],
       sample: { devices: [], metrics: { state: 'no-chips' } }
     });
-    expect(server.asked).toEqual([]);
+    expect(server.requests).toEqual([]);
   });
 
   it('says that chips are idle when no process serves, and has no MFU figures for an unknown chip', async () => {
@@ -98,11 +98,11 @@ describe('the sampler', () => {
     await using one = sampler({ sampleHz: 10, backgroundMs: 3_600_000 });
     const events: MachineEvent[] = [];
     using _listening = one.listen(event => events.push(event));
-    const looks = [one.look(), one.look()];
+    const watches = [one.look(), one.look()];
     await vi.waitUntil(() => events.length >= 3, WAIT);
     expect([...Value.Errors(Event, events[0])]).toEqual([]);
     expect(events.slice(0, 3).map(({ machineSeq }) => machineSeq)).toEqual([1, 2, 3]);
-    for (const look of [...looks, ...looks]) look[Symbol.dispose]();
+    for (const look of [...watches, ...watches]) look[Symbol.dispose]();
     // One more may be under way; after that the long pause has begun, and asking shows the count at rest.
     const count = events.length;
     await one.history(1);
@@ -129,7 +129,7 @@ describe('the sampler', () => {
 
   it('takes no samples of its own when it is told not to', async () => {
     await using one = sampler({ sampleHz: 0, backgroundMs: 1 });
-    using _look = one.look();
+    using _watch = one.look();
     await one.page();
     expect(one.newest?.machineSeq).toBe(1);
   });

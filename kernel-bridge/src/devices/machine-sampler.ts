@@ -88,7 +88,7 @@ export class MachineSampler implements AsyncDisposable {
   async page(): Promise<DevicesPage> {
     await this.#ready;
     const { env, metadata = {}, table } = this.options;
-    const hasTpu = this.#chips.length > 0 || saysTpu(env);
+    const hasTpu = this.#chips.length > 0 || declaresTpu(env);
     const [sample, chips, runtime, accelerator] = await Promise.all([
       this.#fresh(),
       this.#chipsWithOwners(),
@@ -134,7 +134,7 @@ export class MachineSampler implements AsyncDisposable {
     this.#chips = chips;
     if (this.#stopping.signal.aborted) return;
     // A port is dialled only where somebody may answer.
-    if (chips.length > 0 || saysTpu(env)) {
+    if (chips.length > 0 || declaresTpu(env)) {
       // gRPC takes as much memory as all else that an idle gateway loads together, and most machines have no TPU.
       const { DeviceReadings } = await import('./device-readings.js');
       this.#readings = new DeviceReadings({ ports: metricPorts(env) });
@@ -223,7 +223,7 @@ export class MachineSampler implements AsyncDisposable {
 }
 
 /** Some hosts show no PCI devices to a container; then the environment tells. */
-function saysTpu(env: SamplerOptions['env']): boolean {
+function declaresTpu(env: SamplerOptions['env']): boolean {
   return [
     'TPU_RUNTIME_METRICS_PORTS',
     'TPU_ACCELERATOR_TYPE',

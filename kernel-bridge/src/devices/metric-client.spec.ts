@@ -41,7 +41,7 @@ describe('a metric client', () => {
     ]);
     using client = new MetricClient({ port: server.port, answerMs });
     const answer = await client.metric(HBM);
-    expect(server.asked).toEqual([{ metric_name: HBM, skip_node_aggregation: false }]);
+    expect(server.requests).toEqual([{ metric_name: HBM, skip_node_aggregation: false }]);
     expect(answer.state === 'ok' && answer.points).toMatchObject([
       { ordinal: 0, value: 17_179_869_184, labels: {} },
       { ordinal: 1, value: 0.5 },
@@ -53,7 +53,7 @@ describe('a metric client', () => {
   it('asks one process alone when told so', async () => {
     using client = new MetricClient({ port: server.port, answerMs, alone: true });
     await client.metric(HBM);
-    expect(server.asked).toEqual([{ metric_name: HBM, skip_node_aggregation: true }]);
+    expect(server.requests).toEqual([{ metric_name: HBM, skip_node_aggregation: true }]);
   });
 
   it('tells a metric that the runtime lacks from a runtime that fails', async () => {

@@ -13,7 +13,7 @@ const SILENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 600_000;
 /** Older figures are not shown. */
-const KEPT_MS = 30_000;
+const FRESH_MS = 30_000;
 
 const SCRIPT = `
 import json, sys, time
@@ -55,7 +55,7 @@ export class SdkHelper implements AsyncDisposable {
 
   /** Null before the first, and when the helper has been silent for half a minute. */
   get newest(): SdkFigures | null {
-    return this.#newest !== null && Date.now() - this.#newest.time < KEPT_MS ? this.#newest : null;
+    return this.#newest !== null && Date.now() - this.#newest.time < FRESH_MS ? this.#newest : null;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -110,15 +110,15 @@ type Link = SdkFigures['links'][number];
 
 /** A line of the helper as figures; null for any other line. The SDK's lists hold text: `12.5`, `tray1.chip3.ici0.int: 0`, `0-3`. */
 export function parseSdkLine(line: string, time: number): SdkFigures | null {
-  let told: unknown;
+  let parsed: unknown;
   try {
-    told = JSON.parse(line);
+    parsed = JSON.parse(line);
   } catch {
     return null;
   }
-  if (typeof told !== 'object' || told === null) return null;
+  if (typeof parsed !== 'object' || parsed === null) return null;
   const list = (name: string): string[] => {
-    const value = (told as Record<string, unknown>)[name];
+    const value = (parsed as Record<string, unknown>)[name];
     return Array.isArray(value) ? value.filter(item => typeof item === 'string') : [];
   };
   return {

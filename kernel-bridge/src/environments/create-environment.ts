@@ -253,9 +253,9 @@ export function agentMissing(): EnvironmentError {
   );
 }
 
-export function recipesMissing(asked: string): EnvironmentError {
+export function recipesMissing(requested: string): EnvironmentError {
   return new EnvironmentError(
     'env_recipes_missing',
-    `There are no recipes (the Python package \`tpulab_recipes\`) at ${asked}; name its folder or wheel with --recipes.`
+    `There are no recipes (the Python package \`tpulab_recipes\`) at ${requested}; name its folder or wheel with --recipes.`
   );
 }

@@ -9,7 +9,7 @@ import { UvProgress } from './uv-progress.js';
 type Creation = RunningJob<EnvironmentCreation>;
 
 export class EnvironmentCreations implements AsyncDisposable {
-  readonly #jobs = new NamedJobs<EnvironmentCreation>(told);
+  readonly #jobs = new NamedJobs<EnvironmentCreation>(jobErrorOf);
 
   constructor(private readonly catalog: EnvironmentCatalog) {}
 
@@ -76,7 +76,7 @@ function blank(name: string, state: EnvironmentCreation['state']): EnvironmentCr
   return { name, state, stages: [], detail: null, error: null, fraction: null, transfer: null };
 }
 
-function told(error: unknown): { code: string; message: string } {
+function jobErrorOf(error: unknown): { code: string; message: string } {
   return error instanceof EnvironmentError
     ? { code: error.code, message: error.message }
     : {

@@ -120,8 +120,8 @@ export function definitionNamed(definitions: readonly Definition[], name: string
   if (definition) return definition;
   const names = definitions.map(candidate => candidate.name);
   const near = nearestName(name, names);
-  const known = names.length === 0 ? 'none is described' : `known: ${names.join(', ')}`;
-  const hint = near === null ? `choose a known one (${known})` : `did you mean "${near}"? (${known})`;
+  const available = names.length === 0 ? 'none is described' : `known: ${names.join(', ')}`;
+  const hint = near === null ? `choose a known one (${available})` : `did you mean "${near}"? (${available})`;
   throw new EnvironmentError('env_unknown', `There is no environment "${name}"; ${hint}.`);
 }
 

@@ -13,7 +13,7 @@ const UNKNOWN = failure('There is no environment of this name.');
 const PATH = '/bridge/v1/environments/:name/creation';
 
 export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations): void {
-  const known = async (name: string): Promise<string> => {
+  const requireName = async (name: string): Promise<string> => {
     if ((await creations.list()).some(info => info.name === name)) return name;
     throw bridgeError('env_unknown', name);
   };
@@ -31,7 +31,7 @@ export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations)
       { 202: EnvironmentCreation, 404: UNKNOWN },
       { params: Params }
     ),
-    async (request, reply) => reply.code(202).send(creations.start(await known(request.params.name)))
+    async (request, reply) => reply.code(202).send(creations.start(await requireName(request.params.name)))
   );
 
   app.get(
@@ -41,7 +41,7 @@ export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations)
       { 200: EnvironmentCreation, 404: UNKNOWN },
       { params: Params }
     ),
-    async request => creations.status(await known(request.params.name))
+    async request => creations.status(await requireName(request.params.name))
   );
 
   app.delete(
@@ -52,7 +52,7 @@ export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations)
       { params: Params }
     ),
     async request => {
-      const name = await known(request.params.name);
+      const name = await requireName(request.params.name);
       await creations.cancel(name);
       return creations.status(name);
     }

@@ -13,17 +13,17 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 describe('the lessons', () => {
   it('are copied, all of them', async () => {
     const target = path.join(folder, 'new', 'lessons');
-    const { copied, kept } = await copyLessons(target);
+    const { copied, kept: retained } = await copyLessons(target);
     expect(copied).toContain('00-getting-started.ipynb');
-    expect(kept).toEqual([]);
+    expect(retained).toEqual([]);
     expect(await readdir(target)).toEqual(copied);
   });
 
   it('never replace a notebook that somebody has worked in', async () => {
     const mine = path.join(folder, '00-getting-started.ipynb');
     await writeFile(mine, 'my work');
-    const { copied, kept } = await copyLessons(folder);
-    expect(kept).toEqual(['00-getting-started.ipynb']);
+    const { copied, kept: retained } = await copyLessons(folder);
+    expect(retained).toEqual(['00-getting-started.ipynb']);
     expect(copied).not.toContain('00-getting-started.ipynb');
     expect(await readFile(mine, 'utf8')).toBe('my work');
   });

@@ -14,11 +14,11 @@ export const PACKAGE_FOLDER = fileURLToPath(new URL('../../', import.meta.url));
  * `npm start` uses, else the XDG data folder.
  */
 export function environmentsFolder(
-  asked: string | undefined,
+  requested: string | undefined,
   env: Env = process.env,
   packageFolder = PACKAGE_FOLDER
 ): string {
-  const named = asked ?? nonEmpty(env['TPULAB_ENV_DIR']);
+  const named = requested ?? nonEmpty(env['TPULAB_ENV_DIR']);
   if (named !== undefined) return path.resolve(named);
   // Seen from the sources' package and from the bundle below `.tpulab`.
   const checkout = [path.resolve(packageFolder, '..'), path.resolve(packageFolder, '..', '..')].find(folder =>
@@ -30,8 +30,8 @@ export function environmentsFolder(
 }
 
 /** Folder of descriptions: what is asked for, else the package's own, else the checkout around the package. */
-export function definitionsFolder(asked: string | undefined, env: Env = process.env): string {
-  const named = asked ?? nonEmpty(env['TPULAB_ENV_DEFINITIONS']);
+export function definitionsFolder(requested: string | undefined, env: Env = process.env): string {
+  const named = requested ?? nonEmpty(env['TPULAB_ENV_DEFINITIONS']);
   if (named !== undefined) return path.resolve(named);
   const own = path.join(PACKAGE_FOLDER, 'environments');
   return existsSync(own) ? own : path.resolve(PACKAGE_FOLDER, '..', 'environments');
@@ -45,22 +45,22 @@ export interface PackageSource {
 }
 
 /** The agent's sources: what is asked for (a folder or a wheel), else a checkout's; null when there are none. */
-export function agentSource(asked: string | undefined): PackageSource | null {
-  return packageSource(asked, 'kernel-agent', 'tpulab');
+export function agentSource(requested: string | undefined): PackageSource | null {
+  return packageSource(requested, 'kernel-agent', 'tpulab');
 }
 
 /** The sources of `tpulab_recipes`, found in the same way. */
-export function recipesSource(asked: string | undefined): PackageSource | null {
-  return packageSource(asked, 'recipes', 'tpulab_recipes');
+export function recipesSource(requested: string | undefined): PackageSource | null {
+  return packageSource(requested, 'recipes', 'tpulab_recipes');
 }
 
 function packageSource(
-  asked: string | undefined,
+  requested: string | undefined,
   folderOfCheckout: string,
   packageName: string
 ): PackageSource | null {
-  if (asked !== undefined) {
-    const resolved = path.resolve(asked);
+  if (requested !== undefined) {
+    const resolved = path.resolve(requested);
     if (!existsSync(resolved)) return null;
     return { path: resolved, editable: existsSync(path.join(resolved, 'pyproject.toml')) };
   }

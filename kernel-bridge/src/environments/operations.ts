@@ -154,8 +154,8 @@ async function checksOf(
     timeoutMs: SMOKE_TEST_TIMEOUT_MS,
     signal
   });
-  const anew = `Run \`tpulab env create ${name} --force\`.`;
-  return [upToDate, ...smoke.map(each => (each.ok ? each : { ...each, remedy: each.remedy ?? anew }))];
+  const recreate = `Run \`tpulab env create ${name} --force\`.`;
+  return [upToDate, ...smoke.map(each => (each.ok ? each : { ...each, remedy: each.remedy ?? recreate }))];
 }
 
 /** Of an environment of the user: whether a kernel can start there. */
@@ -205,8 +205,8 @@ export async function add(
     );
   }
   const name = options.name ?? nameFor(folder === python ? path.dirname(path.dirname(python)) : folder);
-  const known = await catalog.list();
-  const other = known.find(info => info.name === name);
+  const listed = await catalog.list();
+  const other = listed.find(info => info.name === name);
   const record = await readRecord(environmentFolder(catalog.environments, name));
   if (!NAME.test(name) || (other !== undefined && record?.python === undefined)) {
     const why = NAME.test(name)
@@ -426,10 +426,10 @@ const COMPILER = 'aot';
 export async function aotPython(
   catalog: EnvironmentCatalog,
   {
-    say,
+    print,
     progress,
     signal
-  }: Pick<CreateOptions, 'progress' | 'signal'> & { readonly say: (text: string) => void }
+  }: Pick<CreateOptions, 'progress' | 'signal'> & { readonly print: (text: string) => void }
 ): Promise<string> {
   const definition = definitionNamed(await readDefinitions(catalog.definitions), COMPILER);
   const info = await catalog.info(COMPILER, definition);
@@ -441,7 +441,7 @@ export async function aotPython(
       );
     }
     const size = ((definition.description.diskMiB ?? 0) / 1024).toFixed(1);
-    say(`The TPU compiler is installed once, as the environment "${COMPILER}": ${size} GiB on disk.`);
+    print(`The TPU compiler is installed once, as the environment "${COMPILER}": ${size} GiB on disk.`);
     await create(catalog, COMPILER, { force: false, progress, signal });
   }
   return pythonOf(environmentFolder(catalog.environments, COMPILER));

@@ -12,7 +12,7 @@ export interface ProgramRun {
   readonly timeoutMs?: number;
   readonly onLine?: (line: string) => void;
   /** Of each stream, from its end; enough to explain a failure unless the output itself is wanted. */
-  readonly keptLines?: number;
+  readonly maxLines?: number;
 }
 
 export interface ProgramResult {
@@ -24,7 +24,7 @@ export interface ProgramResult {
 }
 
 /** Kept of each stream, from its end: enough to explain a failure, however much a program prints. */
-const KEPT_LINES = 400;
+const MAX_LINES = 400;
 /** Between asking a program to end and killing it. */
 const END_WAIT_MS = 3000;
 
@@ -41,7 +41,7 @@ export async function runProgram(run: ProgramRun): Promise<ProgramResult> {
   const stderr: string[] = [];
   const keep = (lines: string[], line: string) => {
     lines.push(line);
-    if (lines.length > (run.keptLines ?? KEPT_LINES)) lines.shift();
+    if (lines.length > (run.maxLines ?? MAX_LINES)) lines.shift();
     run.onLine?.(line);
   };
   createInterface({ input: child.stdout }).on('line', line => {

@@ -31,7 +31,7 @@ export interface UvRun {
   readonly args: readonly string[];
   readonly signal: AbortSignal;
   readonly onLine?: (line: string) => void;
-  readonly keptLines?: number;
+  readonly maxLines?: number;
   /** Only where a Python is what is asked for. */
   readonly mayDownloadPython?: true;
 }
@@ -41,7 +41,7 @@ export async function runUv({
   args,
   signal,
   onLine,
-  keptLines,
+  maxLines,
   mayDownloadPython
 }: UvRun): Promise<ProgramResult> {
   return runProgram({
@@ -57,7 +57,7 @@ export async function runUv({
       NO_COLOR: '1'
     },
     ...(onLine ? { onLine } : {}),
-    ...(keptLines === undefined ? {} : { keptLines })
+    ...(maxLines === undefined ? {} : { maxLines })
   });
 }
 

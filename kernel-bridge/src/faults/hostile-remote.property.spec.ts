@@ -32,7 +32,7 @@ let folder: string;
 let liar: Server;
 let bridge: TemporaryGateway;
 const sockets = new Set<Socket>();
-let heard = '';
+let received = '';
 let count = 0;
 
 /** One of them, the same again with the same seed. */
@@ -121,8 +121,8 @@ beforeAll(async () => {
     let read = '';
     socket.on('data', (chunk: Buffer) => {
       const text = chunk.toString('latin1');
-      heard = (heard + text).slice(-MIB);
-      if (heard.includes(TOKEN) || heard.includes(SECRET))
+      received = (received + text).slice(-MIB);
+      if (received.includes(TOKEN) || received.includes(SECRET))
         throw new Error('a secret of this machine was sent');
       read = (read + text).slice(-65_536);
       for (let end = read.indexOf('\r\n\r\n'); end >= 0; end = read.indexOf('\r\n\r\n')) {

@@ -177,7 +177,7 @@ const OF_A_RUNNING_KERNEL: Readonly<Record<string, (journal: Damaged) => Promise
 async function fromPages(dir: string, lastSeq: number, isOver: boolean): Promise<Reading> {
   const reading: Reading = { seqs: [], gaps: [] };
   let from = 1;
-  for (let asked = 0; asked < MOST_STEPS; asked++) {
+  for (let requested = 0; requested < MOST_STEPS; requested++) {
     const page = await readJournalPage(dir, { from, limit: 7, lastSeq, isOver });
     for (const { seq, content } of page.entries) {
       const { type, fromSeq, toSeq } = content as { type?: string } & Partial<Gap>;
@@ -346,8 +346,8 @@ describe('every reader of a journal', { timeout: 300_000 + 2 * FUZZ_MS }, () => 
           const { executions } = await outputs.read({}, null, { isOver: true });
           const isWaiting =
             readable.includes(1) && !readable.includes(lastSeq - 1) && !readable.includes(lastSeq);
-          const told = executions.flatMap(each => each.gaps).filter(({ seq }) => seq > last);
-          expect(told.length).toBe(isWaiting ? lostEnd.length : 0);
+          const reported = executions.flatMap(each => each.gaps).filter(({ seq }) => seq > last);
+          expect(reported.length).toBe(isWaiting ? lostEnd.length : 0);
           // Asked again, it is said again, and the index has learnt nothing of it.
           const again = await outputs.read({}, null, { isOver: true });
           expect(again.executions).toEqual(executions);

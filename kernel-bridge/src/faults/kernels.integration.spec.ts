@@ -26,8 +26,8 @@ async function expectPrefixAndNewProcess(name: string, pair: Pair): Promise<void
     expect(row).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
   }
   for (const client of pair.all) {
-    const asked = client.execute('"still here"');
-    await client.until(() => client.replyStatus.has(asked), 'for an answer of the new process');
+    const request = client.execute('"still here"');
+    await client.until(() => client.replyStatus.has(request), 'for an answer of the new process');
   }
 }
 
@@ -76,8 +76,8 @@ describe('a kernel', () => {
     await scene.killKernel();
     for (const client of pair.all)
       await client.until(() => client.states.includes('restarting'), 'for the restart');
-    const asked = pair.stock.execute('1');
-    await pair.stock.until(() => pair.stock.replyStatus.has(asked), 'for an answer of the new process');
+    const request = pair.stock.execute('1');
+    await pair.stock.until(() => pair.stock.replyStatus.has(request), 'for an answer of the new process');
   });
 });
 
@@ -133,8 +133,8 @@ describe('a clock that is set', () => {
       expect(rows[1]).toMatchObject(WHOLE);
       expect(rows[0]).toMatchObject({ lost: 0, reordered: 0, replyFaults: 0 });
       // The cell may have ended before the keeper heard of the new clock; this one begins after it.
-      const asked = pair.ours.execute('1');
-      await pair.ours.until(() => pair.ours.replyStatus.has(asked), 'for the reply');
+      const request = pair.ours.execute('1');
+      await pair.ours.until(() => pair.ours.replyStatus.has(request), 'for the reply');
       const { lastActivityMs } = await scene.activity();
       // The new clock is the one that counts from then on.
       expect(Math.abs(lastActivityMs - (Date.now() + shiftMs))).toBeLessThan(3_600_000);

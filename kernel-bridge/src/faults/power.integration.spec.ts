@@ -162,7 +162,7 @@ describe.runIf(isLinux)('a machine that loses its power', () => {
         ...marksOf(synced.length, read),
         replyFaults: 0,
         gap: 0,
-        told: [],
+        reported: [],
         cutOff: scene.givenOut - synced.length,
         catchUpMs: 0,
         note: 'clients learn that the kernel ended'

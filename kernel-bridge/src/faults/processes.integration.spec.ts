@@ -91,7 +91,7 @@ describe('a machine that starts again', () => {
       ...marksOf(reached, numbers),
       replyFaults: 0,
       gap: 0,
-      told: [],
+      reported: [],
       cutOff: given - reached,
       catchUpMs: 0,
       note: 'clients learn that the kernel ended'

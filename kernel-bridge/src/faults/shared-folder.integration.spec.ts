@@ -222,8 +222,8 @@ describe.skipIf(!isPossible)('a state folder that several machines or containers
     expect(sessions).toContain('only-in-A.ipynb');
     expect(sessions).toContain('only-in-B.ipynb');
     // A notebook that asks for that kernel gets another one.
-    const asked = { path: 'c.ipynb', type: 'notebook', kernel: { name: 'lossless', id: kernelId } };
-    const { kernel } = (await rest(b, 'POST', 'api/sessions', asked)) as { kernel: { id: string } };
+    const requested = { path: 'c.ipynb', type: 'notebook', kernel: { name: 'lossless', id: kernelId } };
+    const { kernel } = (await rest(b, 'POST', 'api/sessions', requested)) as { kernel: { id: string } };
     expect(kernel.id).not.toBe(kernelId);
     // Its quota is far below what the other machine's journal has, and it has swept at its start.
     const after = await contents(kernelId);

@@ -28,7 +28,7 @@ const noDisk = whyNoSmallDisk();
 function expectExplained(row: Score): void {
   expect(row.reordered).toBe(0);
   if (row.lost === 0) return;
-  expect(row.told.length, `lost ${row.lost}, and nothing was said`).toBeGreaterThan(0);
+  expect(row.reported.length, `lost ${row.lost}, and nothing was said`).toBeGreaterThan(0);
   if (row.gap !== null) expect(row.gap).toBeGreaterThanOrEqual(row.lost);
 }
 

@@ -21,7 +21,7 @@ export async function removeOldDrafts(folder: string): Promise<void> {
 }
 
 /** null: there is nothing of that name. */
-export async function looked(file: string): Promise<BigIntStats | null> {
+export async function statOrNull(file: string): Promise<BigIntStats | null> {
   return lstat(file, { bigint: true }).catch(ifMissing(null));
 }
 
@@ -90,10 +90,10 @@ async function writeInPlace(target: string, bytes: Uint8Array): Promise<void> {
 export async function moveWithoutReplacing(from: string, target: string, to: string): Promise<void> {
   const found = await lstat(from);
   try {
-    if (found.isFile() && (await isLinked(from, target))) await unlink(from).catch(undo);
+    if (found.isFile() && (await isLinked(from, target))) await unlink(from).catch(rollBack);
     else {
       await (found.isDirectory() ? mkdir(target) : open(target, 'wx').then(handle => handle.close()));
-      await rename(from, target).catch(undo);
+      await rename(from, target).catch(rollBack);
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
@@ -106,7 +106,7 @@ export async function moveWithoutReplacing(from: string, target: string, to: str
   }
   for (const folder of new Set([target, from].map(file => path.dirname(file)))) await syncFolder(folder);
 
-  async function undo(error: unknown): Promise<never> {
+  async function rollBack(error: unknown): Promise<never> {
     await (found.isDirectory() ? rmdir(target) : unlink(target)).catch(() => undefined);
     throw error;
   }

@@ -56,8 +56,12 @@ describe('reading', () => {
     'a\\b',
     'a//b',
     'x'.repeat(256)
-  ])('refuses the path %j', async asked => {
-    for (const work of [files.read(asked), files.write(asked, text(''), 'absent'), files.trash(asked)])
+  ])('refuses the path %j', async requested => {
+    for (const work of [
+      files.read(requested),
+      files.write(requested, text(''), 'absent'),
+      files.trash(requested)
+    ])
       await expect(work).rejects.toMatchObject({ code: 'file_path_invalid' });
   });
 
@@ -84,8 +88,8 @@ describe('reading', () => {
     await symlink(around, path.join(root, 'up'));
     await symlink('loop', path.join(root, 'loop'));
     expect((await files.read('inside')).bytes.toString()).toBe('one');
-    for (const asked of ['out', 'up/secret', 'loop'])
-      await expect(files.read(asked)).rejects.toMatchObject({ code: 'file_not_found' });
+    for (const requested of ['out', 'up/secret', 'loop'])
+      await expect(files.read(requested)).rejects.toMatchObject({ code: 'file_not_found' });
     await expect(files.write('up/new', text('x'), 'absent')).rejects.toMatchObject({
       code: 'file_not_found'
     });
@@ -358,7 +362,7 @@ it('whatever is asked for, nothing outside is read, written or moved', async () 
     fc.string({ maxLength: 12 }),
     fc.string({ unit: 'binary', maxLength: 6 })
   );
-  const asked = fc.array(part, { maxLength: 5 }).map(parts => parts.join('/'));
+  const requested = fc.array(part, { maxLength: 5 }).map(parts => parts.join('/'));
   const work = fc.constantFrom(
     'read',
     'write',
@@ -371,7 +375,7 @@ it('whatever is asked for, nothing outside is read, written or moved', async () 
     'remove'
   );
   await fc.assert(
-    fc.asyncProperty(asked, asked, work, async (one, other, what) => {
+    fc.asyncProperty(requested, requested, work, async (one, other, what) => {
       const outcome = await (
         what === 'read'
           ? files.read(one)

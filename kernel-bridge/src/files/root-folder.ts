@@ -28,7 +28,7 @@ import {
   ensureFolder,
   fileNamesOf,
   isWritable,
-  looked,
+  statOrNull,
   moveWithoutReplacing,
   namesOf,
   removeOldDrafts,
@@ -49,7 +49,7 @@ import { ifMissing } from '../platform/missing-files.js';
 import { isWithin } from '../platform/paths.js';
 
 const MAX_LISTED = 2_000;
-const LOOKED_AT_ONCE = 16;
+const STAT_CONCURRENCY = 16;
 const MOST_TIDIED = 1_000;
 /** A pipe must not be waited for, and a link that has taken the place not be followed. */
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
@@ -73,100 +73,100 @@ export class RootFolder {
   ) {}
 
   /** @throws BridgeError `file_…`, as all below */
-  async entry(asked: string): Promise<FileEntry> {
-    return guarded(asked, async () => {
-      const real = await this.#resolve(namesOf(asked), asked);
-      return entryOf(asked, real, await stat(real, { bigint: true }));
+  async entry(requested: string): Promise<FileEntry> {
+    return guarded(requested, async () => {
+      const real = await this.#resolve(namesOf(requested), requested);
+      return entryOf(requested, real, await stat(real, { bigint: true }));
     });
   }
 
-  async list(asked: string): Promise<FolderPage> {
-    return guarded(asked, async () => {
-      const folder = await this.#folder(namesOf(asked), asked);
+  async list(requested: string): Promise<FolderPage> {
+    return guarded(requested, async () => {
+      const folder = await this.#folder(namesOf(requested), requested);
       const names = (await readdir(folder)).filter(name => isPlainName(name)).sort(byName);
       const entries: FileEntry[] = [];
       const shown = names.slice(0, this.limits.listed);
-      for (let first = 0; first < shown.length; first += LOOKED_AT_ONCE) {
+      for (let first = 0; first < shown.length; first += STAT_CONCURRENCY) {
         const some = shown
-          .slice(first, first + LOOKED_AT_ONCE)
-          .map(name => (asked === '' ? name : `${asked}/${name}`));
+          .slice(first, first + STAT_CONCURRENCY)
+          .map(name => (requested === '' ? name : `${requested}/${name}`));
         // What has gone meanwhile, leads out of the root, or is neither file nor folder is not listed.
         const found = await Promise.all(some.map(at => this.entry(at).catch(() => null)));
         entries.push(...found.filter(entry => entry !== null));
       }
       entries.sort((a, b) => Number(b.kind === 'folder') - Number(a.kind === 'folder'));
-      return { path: asked, entries, isCut: names.length > this.limits.listed };
+      return { path: requested, entries, isCut: names.length > this.limits.listed };
     });
   }
 
-  async read(asked: string): Promise<FileContent> {
-    return guarded(asked, async () => {
-      const [folder, name] = fileNamesOf(asked);
-      const real = await this.#resolve([...folder, name], asked);
-      await using handle = await this.#open(real, asked);
+  async read(requested: string): Promise<FileContent> {
+    return guarded(requested, async () => {
+      const [folder, name] = fileNamesOf(requested);
+      const real = await this.#resolve([...folder, name], requested);
+      await using handle = await this.#open(real, requested);
       const { size } = await handle.stat();
-      if (size > this.limits.fileBytes) throw bridgeError('file_too_large', asked, this.limits.fileBytes);
-      const bytes = await readWhole(handle, size, this.limits.fileBytes, asked);
-      return { bytes, entry: await entryOf(asked, real, await handle.stat({ bigint: true })) };
+      if (size > this.limits.fileBytes) throw bridgeError('file_too_large', requested, this.limits.fileBytes);
+      const bytes = await readWhole(handle, size, this.limits.fileBytes, requested);
+      return { bytes, entry: await entryOf(requested, real, await handle.stat({ bigint: true })) };
     });
   }
 
   /** Replaces a file as a whole, or makes one. Of two writes that know one version one is refused. */
   async write(
-    asked: string,
+    requested: string,
     bytes: Uint8Array,
     expected: Expected
   ): Promise<{ entry: FileEntry; isNew: boolean }> {
     if (bytes.byteLength > this.limits.fileBytes)
-      throw bridgeError('file_too_large', asked, this.limits.fileBytes);
-    return this.#afterSaveOf(asked, async () => {
-      const [folder, name] = fileNamesOf(asked);
-      const parent = await this.#folder(folder, asked);
-      const target = (await this.#existing(parent, name, asked)) ?? path.join(parent, name);
-      return this.#in(path.dirname(target), asked, async at => {
+      throw bridgeError('file_too_large', requested, this.limits.fileBytes);
+    return this.#afterSaveOf(requested, async () => {
+      const [folder, name] = fileNamesOf(requested);
+      const parent = await this.#folder(folder, requested);
+      const target = (await this.#existing(parent, name, requested)) ?? path.join(parent, name);
+      return this.#in(path.dirname(target), requested, async at => {
         await this.#removeDrafts(at);
         const file = path.join(at, path.basename(target));
-        const now = await looked(file);
-        if (now !== null && !now.isFile()) throw bridgeError('file_wrong_kind', asked, 'file');
-        requireExpected(asked, now, expected);
+        const now = await statOrNull(file);
+        if (now !== null && !now.isFile()) throw bridgeError('file_wrong_kind', requested, 'file');
+        requireExpected(requested, now, expected);
         // A large draft on a slow disk holds up no other save: only the last step is one at a time.
         await replaceFile(file, bytes, now, replace =>
           this.#changes.run(async () => {
-            const latest = await looked(file);
-            requireExpected(asked, latest, expected);
+            const latest = await statOrNull(file);
+            requireExpected(requested, latest, expected);
             if (now !== null && (latest === null || etagOf(latest) !== etagOf(now)))
-              throw bridgeError('file_changed', asked);
+              throw bridgeError('file_changed', requested);
             await replace();
           })
         );
-        const entry = await entryOf(asked, file, await lstat(file, { bigint: true }));
+        const entry = await entryOf(requested, file, await lstat(file, { bigint: true }));
         return { entry, isNew: now === null };
       });
     });
   }
 
-  async makeFolder(asked: string): Promise<FileEntry> {
-    return guarded(asked, async () => {
-      const [folder, name] = fileNamesOf(asked);
-      return this.#in(await this.#folder(folder, asked), asked, async at => {
+  async makeFolder(requested: string): Promise<FileEntry> {
+    return guarded(requested, async () => {
+      const [folder, name] = fileNamesOf(requested);
+      return this.#in(await this.#folder(folder, requested), requested, async at => {
         const made = path.join(at, name);
         await mkdir(made);
-        return entryOf(asked, made, await lstat(made, { bigint: true }));
+        return entryOf(requested, made, await lstat(made, { bigint: true }));
       });
     });
   }
 
   /** Never onto something that exists. */
-  async move(asked: string, to: string): Promise<FileEntry> {
+  async move(requested: string, to: string): Promise<FileEntry> {
     return this.#changes.run(() =>
-      guarded(asked, async () => {
-        const [folder, name] = fileNamesOf(asked);
+      guarded(requested, async () => {
+        const [folder, name] = fileNamesOf(requested);
         const [newFolder, newName] = fileNamesOf(to);
-        const from = await this.#folder(folder, asked);
-        await this.#resolve([...folder, name], asked);
+        const from = await this.#folder(folder, requested);
+        await this.#resolve([...folder, name], requested);
         const target = await this.#folder(newFolder, to);
         if (isWithin(path.join(from, name), target)) throw bridgeError('file_wrong_kind', to, 'folder');
-        return this.#in(from, asked, there =>
+        return this.#in(from, requested, there =>
           this.#in(target, to, async at => {
             const moved = path.join(at, newName);
             await moveWithoutReplacing(path.join(there, name), moved, to);
@@ -178,18 +178,18 @@ export class RootFolder {
   }
 
   /** Into a hidden folder of the root: nothing is lost by a wrong click. */
-  async trash(asked: string, now = new Date()): Promise<FileTrashed> {
+  async trash(requested: string, now = new Date()): Promise<FileTrashed> {
     return this.#changes.run(() =>
-      guarded(asked, async () => {
-        const [folder, name] = fileNamesOf(asked);
-        return this.#in(await this.#folder(folder, asked), asked, async there => {
+      guarded(requested, async () => {
+        const [folder, name] = fileNamesOf(requested);
+        return this.#in(await this.#folder(folder, requested), requested, async there => {
           const from = path.join(there, name);
           await lstat(from);
           const { id, at } = await placeInTrash(await this.#bin(), [...folder, name], now);
           await rename(from, at);
           await syncFolder(path.dirname(at));
           await syncFolder(there);
-          return { path: asked, id, trashed: [TRASH, id, ...folder, name].join('/') };
+          return { path: requested, id, trashed: [TRASH, id, ...folder, name].join('/') };
         });
       })
     );
@@ -204,14 +204,14 @@ export class RootFolder {
     return this.#changes.run(() =>
       guarded(id, async () => {
         const bin = await this.#bin();
-        const { at, path: asked } = await findInTrash(bin, id);
-        return guarded(asked, async () => {
-          const [folder, name] = fileNamesOf(asked);
-          return this.#in(await this.#folderMade(folder, asked), asked, async there => {
+        const { at, path: requested } = await findInTrash(bin, id);
+        return guarded(requested, async () => {
+          const [folder, name] = fileNamesOf(requested);
+          return this.#in(await this.#folderMade(folder, requested), requested, async there => {
             const target = path.join(there, name);
-            await moveWithoutReplacing(at, target, asked);
+            await moveWithoutReplacing(at, target, requested);
             await tidyTrash(bin, at);
-            return entryOf(asked, target, await lstat(target, { bigint: true }));
+            return entryOf(requested, target, await lstat(target, { bigint: true }));
           });
         });
       })
@@ -233,29 +233,30 @@ export class RootFolder {
   }
 
   /** A folder that may be missing, with those above it: each is made in one that was looked at. */
-  async #folderMade(names: readonly string[], asked: string): Promise<string> {
-    let real = await this.#folder([], asked);
+  async #folderMade(names: readonly string[], requested: string): Promise<string> {
+    let real = await this.#folder([], requested);
     for (let count = 1; count <= names.length; count += 1) {
       await ensureFolder(path.join(real, names[count - 1] ?? ''));
-      real = await this.#folder(names.slice(0, count), asked);
+      real = await this.#folder(names.slice(0, count), requested);
     }
     return real;
   }
 
   /** The real path of something that exists below the root. */
-  async #resolve(names: readonly string[], asked: string): Promise<string> {
+  async #resolve(names: readonly string[], requested: string): Promise<string> {
     const root = await realpath(this.rootDir);
     const real = await realpath(path.join(root, ...names));
     // Outside is as if it were not: nothing can be learned about it.
-    if (!isWithin(root, real)) throw bridgeError('file_not_found', asked);
+    if (!isWithin(root, real)) throw bridgeError('file_not_found', requested);
     const below = path.relative(root, real);
-    if (below.split(path.sep).some(name => name.startsWith('.'))) throw bridgeError('file_not_found', asked);
+    if (below.split(path.sep).some(name => name.startsWith('.')))
+      throw bridgeError('file_not_found', requested);
     return real;
   }
 
-  async #folder(names: readonly string[], asked: string): Promise<string> {
-    const real = await this.#resolve(names, asked);
-    if (!(await stat(real)).isDirectory()) throw bridgeError('file_wrong_kind', asked, 'folder');
+  async #folder(names: readonly string[], requested: string): Promise<string> {
+    const real = await this.#resolve(names, requested);
+    if (!(await stat(real)).isDirectory()) throw bridgeError('file_wrong_kind', requested, 'folder');
     return real;
   }
 
@@ -263,11 +264,11 @@ export class RootFolder {
    * Runs the work with a path of the folder that stays that of this folder, whatever takes its place meanwhile: Linux has one for what a program
    * has open. Elsewhere the folder is checked once more.
    */
-  async #in<T>(real: string, asked: string, work: (at: string) => Promise<T>): Promise<T> {
+  async #in<T>(real: string, requested: string, work: (at: string) => Promise<T>): Promise<T> {
     await using handle = await open(real, FOLDER);
     const at = `/proc/self/fd/${handle.fd}`;
     const opened = await readlink(at).catch(() => null);
-    if ((opened ?? (await realpath(real))) !== real) throw bridgeError('file_not_found', asked);
+    if ((opened ?? (await realpath(real))) !== real) throw bridgeError('file_not_found', requested);
     return await work(opened === null ? real : at);
   }
 
@@ -281,21 +282,21 @@ export class RootFolder {
   }
 
   /** What a name in a real folder leads to; null when there is nothing. A link that leads nowhere is something. */
-  async #existing(parent: string, name: string, asked: string): Promise<string | null> {
+  async #existing(parent: string, name: string, requested: string): Promise<string | null> {
     const found = await lstat(path.join(parent, name)).catch(ifMissing(null));
     if (found === null) return null;
     const root = await realpath(this.rootDir);
-    return this.#resolve(path.relative(root, path.join(parent, name)).split(path.sep), asked);
+    return this.#resolve(path.relative(root, path.join(parent, name)).split(path.sep), requested);
   }
 
-  async #open(real: string, asked: string, tries = OPEN_TRIES): Promise<FileHandle> {
+  async #open(real: string, requested: string, tries = OPEN_TRIES): Promise<FileHandle> {
     const handle = await open(real, READ);
     try {
       const opened = await handle.stat();
-      if (!opened.isFile()) throw bridgeError('file_wrong_kind', asked, 'file');
+      if (!opened.isFile()) throw bridgeError('file_wrong_kind', requested, 'file');
       const again = await realpath(real);
       const there = await lstat(again);
-      if (again !== real) throw bridgeError('file_not_found', asked);
+      if (again !== real) throw bridgeError('file_not_found', requested);
       if (there.ino === opened.ino && there.dev === opened.dev) return handle;
     } catch (error) {
       await handle.close();
@@ -303,17 +304,17 @@ export class RootFolder {
     }
     await handle.close();
     // Replaced as a whole in between, as every save does: then the new one is what was asked for.
-    if (tries <= 1) throw bridgeError('file_changed', asked);
-    return this.#open(real, asked, tries - 1);
+    if (tries <= 1) throw bridgeError('file_changed', requested);
+    return this.#open(real, requested, tries - 1);
   }
 
   /** Saves of one file follow each other in the order in which they came. */
-  async #afterSaveOf<T>(asked: string, work: () => Promise<T>): Promise<T> {
-    const saved = (this.#saves.get(asked) ?? Promise.resolve()).then(() => guarded(asked, work));
+  async #afterSaveOf<T>(requested: string, work: () => Promise<T>): Promise<T> {
+    const saved = (this.#saves.get(requested) ?? Promise.resolve()).then(() => guarded(requested, work));
     const ended = saved.catch(() => undefined);
-    this.#saves.set(asked, ended);
+    this.#saves.set(requested, ended);
     await ended;
-    if (this.#saves.get(asked) === ended) this.#saves.delete(asked);
+    if (this.#saves.get(requested) === ended) this.#saves.delete(requested);
     return saved;
   }
 
@@ -326,22 +327,22 @@ function etagOf({ mtimeNs, size, ino }: BigIntStats): string {
   return `"${[mtimeNs, size, ino].map(part => part.toString(36)).join('-')}"`;
 }
 
-function requireExpected(asked: string, now: BigIntStats | null, expected: Expected): void {
+function requireExpected(requested: string, now: BigIntStats | null, expected: Expected): void {
   if (expected === 'absent') {
-    if (now !== null) throw bridgeError('file_exists', asked);
+    if (now !== null) throw bridgeError('file_exists', requested);
   } else if (expected === null) {
-    if (now !== null) throw bridgeError('file_version_missing', asked);
+    if (now !== null) throw bridgeError('file_version_missing', requested);
   } else if (now === null || etagOf(now) !== expected.etag) {
-    throw bridgeError('file_changed', asked);
+    throw bridgeError('file_changed', requested);
   }
 }
 
-async function entryOf(asked: string, real: string, found: BigIntStats): Promise<FileEntry> {
+async function entryOf(requested: string, real: string, found: BigIntStats): Promise<FileEntry> {
   const isFolder = found.isDirectory();
-  if (!isFolder && !found.isFile()) throw bridgeError('file_wrong_kind', asked, 'file');
+  if (!isFolder && !found.isFile()) throw bridgeError('file_wrong_kind', requested, 'file');
   return {
-    name: asked.split('/').at(-1) ?? '',
-    path: asked,
+    name: requested.split('/').at(-1) ?? '',
+    path: requested,
     kind: isFolder ? 'folder' : 'file',
     sizeBytes: isFolder ? null : Number(found.size),
     modifiedAt: timeOf(found.mtimeMs),
@@ -357,7 +358,12 @@ function timeOf(ms: bigint): string {
   return Number.isNaN(time.getTime()) ? new Date(0).toISOString() : time.toISOString();
 }
 
-async function readWhole(handle: FileHandle, size: number, limit: number, asked: string): Promise<Buffer> {
+async function readWhole(
+  handle: FileHandle,
+  size: number,
+  limit: number,
+  requested: string
+): Promise<Buffer> {
   const bytes = Buffer.alloc(size);
   let at = 0;
   while (at < size) {
@@ -365,7 +371,7 @@ async function readWhole(handle: FileHandle, size: number, limit: number, asked:
     if (bytesRead === 0) break;
     at += bytesRead;
   }
-  if (at > limit) throw bridgeError('file_too_large', asked, limit);
+  if (at > limit) throw bridgeError('file_too_large', requested, limit);
   return bytes.subarray(0, at);
 }
 
@@ -381,10 +387,10 @@ function byName(a: string, b: string): number {
   return a.localeCompare(b, 'en', { numeric: true, sensitivity: 'base' });
 }
 
-async function guarded<T>(asked: string, work: () => Promise<T>): Promise<T> {
+async function guarded<T>(requested: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw asFileError(error, asked);
+    throw asFileError(error, requested);
   }
 }

@@ -33,7 +33,7 @@ describe('the front ends in the environment of a kernel', () => {
   });
 
   it('are all that is served: nothing else of the environment or the machine', async () => {
-    for (const asked of [
+    for (const requested of [
       'secret.js',
       'nbextensions/../secret.js',
       'nbextensions/%2e%2e/secret.js',
@@ -41,8 +41,11 @@ describe('the front ends in the environment of a kernel', () => {
       'kernels/python3/kernel.json',
       'nbextensions/nothing.js'
     ]) {
-      const answer = await bridge.rest('GET', `${route}/${asked}`);
-      expect([asked, answer.status]).toEqual([asked, expect.toSatisfy((status: number) => status >= 400)]);
+      const answer = await bridge.rest('GET', `${route}/${requested}`);
+      expect([requested, answer.status]).toEqual([
+        requested,
+        expect.toSatisfy((status: number) => status >= 400)
+      ]);
     }
     const none = '/bridge/v1/kernels/00000000-0000-4000-8000-000000000000/frontend/nbextensions/x.js';
     expect((await bridge.rest('GET', none)).status).toBe(404);

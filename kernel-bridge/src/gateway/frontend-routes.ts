@@ -28,10 +28,10 @@ export function addFrontendRoutes(app: App, registry: KernelRegistry, specs: Ker
       { access: ['run', kernelIn], operationId: 'get_kernel_frontend', params: Params }
     ),
     async ({ params }, reply) => {
-      const { '*': asked } = params;
+      const { '*': requested } = params;
       const spec = await specs.find(registry.get(params.kernelId).snapshot.specName);
-      for (const folder of FOLDERS.test(asked) && spec ? dataFolders(spec) : []) {
-        const found = await new RootFolder(folder).read(asked).catch(() => null);
+      for (const folder of FOLDERS.test(requested) && spec ? dataFolders(spec) : []) {
+        const found = await new RootFolder(folder).read(requested).catch(() => null);
         if (found !== null)
           return reply
             .headers({
@@ -41,7 +41,7 @@ export function addFrontendRoutes(app: App, registry: KernelRegistry, specs: Ker
             })
             .send(found.bytes);
       }
-      throw bridgeError('file_not_found', asked);
+      throw bridgeError('file_not_found', requested);
     }
   );
 }

@@ -60,7 +60,7 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
     http: { headerBytes: settings.maxHeaderBytes },
     attempts: { perWindow: settings.authFailuresPerMinute },
     unsentLimitBytes: settings.unsentBytes,
-    held: { bytes: settings.heldBytes },
+    queueLimits: { bytes: settings.heldBytes },
     leases: {
       subshellMs: Math.round(settings.subshellLeaseS * 1000),
       debuggerMs: Math.round(settings.debuggerLeaseS * 1000)

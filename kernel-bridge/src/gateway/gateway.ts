@@ -17,7 +17,7 @@ import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from '../kernels
 import { KernelRegistry } from '../kernels/kernel-registry.js';
 import { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
 import { OutputsOfKernels } from '../outputs/index.js';
-import { Forwarder, Remotes, type RemotesOptions, RequestedHere } from '../remotes/index.js';
+import { Forwarder, Remotes, type RemotesOptions, RequestedExecutions } from '../remotes/index.js';
 import { Mirrors } from '../remotes/mirror/mirrors.js';
 import { SessionStore } from '../sessions/session-store.js';
 import { ClientTokens } from '../http/client-tokens.js';
@@ -85,7 +85,7 @@ export interface GatewayOptions extends ChannelsTuning {
   /** 0: a free one. */
   readonly port?: number;
   /** Why remotes are not to be connected at the start. */
-  readonly heldBack?: string | undefined;
+  readonly pausedBecause?: string | undefined;
   /** Generated and kept in the state folder when absent. */
   readonly token?: string | undefined;
   readonly envDir?: string | undefined;
@@ -135,7 +135,7 @@ export interface GatewayOptions extends ChannelsTuning {
   /** How remotes are reached and prepared. */
   readonly remotes?: Pick<
     RemotesOptions,
-    'setup' | 'sshProgram' | 'gcloud' | 'colab' | 'network' | 'home' | 'queueLookMs' | 'colabBalanceMs'
+    'setup' | 'sshProgram' | 'gcloud' | 'colab' | 'network' | 'home' | 'queuePollMs' | 'colabBalanceMs'
   >;
   readonly log: Logger;
 }
@@ -167,16 +167,16 @@ const REVOKED_GRACE_MS = 1_000;
 const MAX_SOCKETS = 1024;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const owned = new DisposalStack();
+  const disposables = new DisposalStack();
   try {
-    return await build(options, owned);
+    return await build(options, disposables);
   } catch (error) {
-    await owned[Symbol.asyncDispose]();
+    await disposables[Symbol.asyncDispose]();
     throw error;
   }
 }
 
-async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gateway> {
+async function build(options: GatewayOptions, disposables: DisposalStack): Promise<Gateway> {
   const { stateDir, rootDir, log, env = process.env, host = '127.0.0.1' } = options;
   const gatewayId = randomUUID();
   const startedAt = new Date();
@@ -185,7 +185,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   await prepareStateFolder(stateDir);
   let lose = (): void => undefined;
   const lost = new Promise<void>(resolve => (lose = resolve));
-  const lock = undo.use(await lockStateFolder(stateDir, lose));
+  const lock = disposables.use(await lockStateFolder(stateDir, lose));
   if (lock.replaced !== null) {
     const by = describeHolder(lock.replaced);
     log.warn({ stateDir, by }, 'took the state folder over from a server that ended without closing it');
@@ -202,7 +202,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     [new EnvironmentSpecs(environments), new JupyterKernelSpecs(folders, log)],
     options.defaultKernel ?? null
   );
-  const spare = options.spareKeeper === true ? undo.use(new SpareKeeper({ folder: stateDir, log })) : null;
+  const spare =
+    options.spareKeeper === true ? disposables.use(new SpareKeeper({ folder: stateDir, log })) : null;
   const keepers = options.keepers ?? localKeepers({ spare });
   const journal = { ...JOURNAL_LIMITS, ...options.journal };
   const table = options.chipTable === undefined ? new ChipTable() : await ChipTable.read(options.chipTable);
@@ -224,16 +225,16 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     ...(options.restartLimit === undefined ? {} : { restartLimit: options.restartLimit }),
     ...(options.shutdownWaitMs === undefined ? {} : { shutdownWaitMs: options.shutdownWaitMs })
   });
-  undo.defer(() => registry.detach());
-  const isKept = (id: string): boolean => registry.isInUse(id);
-  const sweeper = undo.use(new JournalSweeper({ stateDir, limits: journal, isKept, log }));
-  const sessions = undo.use(new SessionStore(registry, path.join(stateDir, 'sessions.json'), log));
-  const { confirmation, limits, leases, held, unsentLimitBytes } = options;
-  const hub = undo.use(
-    new ChannelsHub({ registry, log, confirmation, limits, leases, held, unsentLimitBytes })
+  disposables.defer(() => registry.detach());
+  const isInUse = (id: string): boolean => registry.isInUse(id);
+  const sweeper = disposables.use(new JournalSweeper({ stateDir, limits: journal, isInUse, log }));
+  const sessions = disposables.use(new SessionStore(registry, path.join(stateDir, 'sessions.json'), log));
+  const { confirmation, limits, leases, queueLimits: held, unsentLimitBytes } = options;
+  const hub = disposables.use(
+    new ChannelsHub({ registry, log, confirmation, limits, leases, queueLimits: held, unsentLimitBytes })
   );
-  undo.use(new KernelCulling(registry, { ...CULLING_DEFAULTS, ...options.culling }, log));
-  const machine = undo.use(
+  disposables.use(new KernelCulling(registry, { ...CULLING_DEFAULTS, ...options.culling }, log));
+  const machine = disposables.use(
     new MachineSampler({
       folder: path.join(stateDir, 'devices'),
       gatewayId,
@@ -245,8 +246,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
       ...(options.sampleHz === undefined ? {} : { sampleHz: options.sampleHz })
     })
   );
-  const outputs = undo.use(new OutputsOfKernels({ stateDir, registry, log }));
-  const mirrors = undo.use(
+  const outputs = disposables.use(new OutputsOfKernels({ stateDir, registry, log }));
+  const mirrors = disposables.use(
     new Mirrors({
       stateDir,
       limits: journal,
@@ -256,37 +257,37 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
       onFull: name => remotes.find(name)?.report.check(mirrorFull(journal.totalBytes))
     })
   );
-  const remotes: Remotes = undo.use(
+  const remotes: Remotes = disposables.use(
     await Remotes.open({ ...options.remotes, stateDir, log, mirror: name => mirrors.totals(name) })
   );
-  undo.use(
+  disposables.use(
     remotes.onReachable((name, found) => {
       const done = found ? mirrors.attach(name, found) : mirrors.detach(name);
       done.catch((error: unknown) => log.error({ remote: name, err: error }, 'journals cannot be mirrored'));
     })
   );
-  const requested = undo.use(new RequestedHere({ stateDir, log }));
-  const forwarder = undo.use(new Forwarder(remotes, requested, log));
-  const notices = undo.use(new CloudNotices({ env, root: options.machineRoot, log }));
+  const requested = disposables.use(new RequestedExecutions({ stateDir, log }));
+  const forwarder = disposables.use(new Forwarder(remotes, requested, log));
+  const notices = disposables.use(new CloudNotices({ env, root: options.machineRoot, log }));
   if (options.checkpointOnNotice !== false)
-    undo.use(checkpointOnNotice({ notices, kernels: () => registry.list(), log }));
-  const events = undo.use(
+    disposables.use(checkpointOnNotice({ notices, kernels: () => registry.list(), log }));
+  const events = disposables.use(
     new EventSource(registry, hub, log, machine, remotes, { gatewayId, source: notices })
   );
   const documentOf = (kernelId: string): string | null =>
     sessions.list().find(({ kernel }) => kernel.id === kernelId)?.path ?? null;
   const { notifyCommand: command, notifyAfterMs: longMs = 60_000 } = options;
-  const notify = command === undefined ? null : undo.use(new NotifyCommand({ command, env, log }));
+  const notify = command === undefined ? null : disposables.use(new NotifyCommand({ command, env, log }));
   const news = notify
-    ? undo.use(new Notices({ registry, documentOf, longMs, send: notice => notify.send(notice) }))
+    ? disposables.use(new Notices({ registry, documentOf, longMs, send: notice => notify.send(notice) }))
     : undefined;
-  const runs = undo.use(
+  const runs = disposables.use(
     new RunArchive({ folder: path.join(stateDir, 'runs'), events, log, documentOf, news })
   );
 
   const tokens = new TokenStore(stateDir);
   const narrowed = new NarrowedAccess({ rootDir, sessions, registry, specs, outputs, tokens, log });
-  const clientTokens = undo.use(new ClientTokens(stateDir, log));
+  const clientTokens = disposables.use(new ClientTokens(stateDir, log));
   let isReady = false;
   const rules: AccessRules = {
     authenticator: new Authenticator(token, clientTokens),
@@ -313,7 +314,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addOutputsRoutes(app, outputs, registry, (actor, id) => narrowed.visible(actor, id));
   addMirrorRoutes(app, mirrors);
   addRemotesRoutes(app, remotes);
-  addSyncRoutes(app, remotes, undo.use(new SyncJobs()));
+  addSyncRoutes(app, remotes, disposables.use(new SyncJobs()));
   addRequestedRoute(app, requested);
   await addForwardingRoutes(app, forwarder);
   addDevicesRoutes(app, machine, hostOnly);
@@ -329,7 +330,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     registry,
     sessions
   });
-  addEnvironmentsRoutes(app, undo.use(new EnvironmentCreations(environments)));
+  addEnvironmentsRoutes(app, disposables.use(new EnvironmentCreations(environments)));
   addLessonsRoutes(app, rootDir);
   const files = new RootFolder(rootDir);
   await addFilesRoutes(app, files);
@@ -350,12 +351,12 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   });
   const { maxPayloadBytes = 256 * MIB, maxSockets = MAX_SOCKETS } = options;
   const upgrades = new Upgrades({ rules, log, base, maxPayloadBytes, maxSockets });
-  undo.use(clientTokens.onChange(() => upgrades.closeUnauthorized(REVOKED_GRACE_MS)));
+  disposables.use(clientTokens.onChange(() => upgrades.closeUnauthorized(REVOKED_GRACE_MS)));
   upgrades.add(channelsRoute(registry, hub, (actor, id) => narrowed.view(actor, id)));
   upgrades.add(eventsRoute(events, gatewayId, narrowed.events));
   upgrades.addRelay(forwardedSockets(forwarder));
   upgrades.listen(app.server);
-  undo.defer(async () => {
+  disposables.defer(async () => {
     // Sockets first: an HTTP server is closed when its last connection is.
     hub[Symbol.dispose]();
     await upgrades.close(CLOSE_GRACE_MS);
@@ -372,7 +373,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     if (isTaken && options.token === undefined) await forgetToken(stateDir);
     throw error;
   });
-  undo.defer(address.close);
+  disposables.defer(address.close);
   const url = address.url + base.path.slice(1);
   const start = await processStart(process.pid);
   await writeGatewayRecord(stateDir, {
@@ -386,12 +387,12 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     rootDir
   });
   lock.alsoBeat(path.join(stateDir, 'gateway.json'));
-  undo.defer(() => removeGatewayRecord(stateDir, gatewayId));
+  disposables.defer(() => removeGatewayRecord(stateDir, gatewayId));
   const ready = (async () => {
     await registry.adopt();
     await sessions.restore();
     isReady = true;
-    remotes.start(options.heldBack);
+    remotes.start(options.pausedBecause);
     spare?.keepReady();
     void sweeper.sweep();
     log.info({ url, gatewayId, kernels: registry.list().length }, 'server ready');
@@ -410,7 +411,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     [Symbol.asyncDispose]: async () => {
       // Adoption reaches into parts that are taken down below.
       await ready.catch(() => undefined);
-      await undo[Symbol.asyncDispose]();
+      await disposables[Symbol.asyncDispose]();
     }
   };
 }

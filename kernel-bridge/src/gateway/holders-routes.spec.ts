@@ -76,8 +76,8 @@ describe('who holds the chips', () => {
       expect(refused.body).toMatchObject({ code: 'holder_not_ours' });
       expect((refused.body as { message: string }).message).toContain(words);
     }
-    const gone = await bridge.rest('POST', '/bridge/v1/devices/holders/77/end');
-    expect(gone.body).toMatchObject({ code: 'holder_not_found' });
+    const ended = await bridge.rest('POST', '/bridge/v1/devices/holders/77/end');
+    expect(ended.body).toMatchObject({ code: 'holder_not_found' });
   });
 });
 

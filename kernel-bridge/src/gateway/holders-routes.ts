@@ -62,7 +62,7 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
     async (): Promise<LibtpuLock> => {
       const lock = await holders.lock();
       if (lock.state === 'none') return lock;
-      if (lock.state !== 'left') throw bridgeError('lock_not_removable', whyKept(lock));
+      if (lock.state !== 'left') throw bridgeError('lock_not_removable', whyLocked(lock));
       try {
         await holders.removeLock();
       } catch (cause) {
@@ -103,7 +103,7 @@ function notOurs({ pid, user, command, kernelId }: FoundHolder): string {
   return `${who} and is not a kernel of this server; ask its owner, or end it with "kill ${pid}" if it is yours.`;
 }
 
-function whyKept({ path, state, pids }: LibtpuLock): string {
+function whyLocked({ path, state, pids }: LibtpuLock): string {
   return state === 'held'
     ? `${path} is held by process ${pids.join(', ')}; ending that process releases the lock.`
     : `This user cannot see who holds ${path}; remove it only if you know that no process uses the chips.`;

@@ -27,8 +27,8 @@ async function conversation(ask: Ask): Promise<void> {
   await ask('[1] version with a cache-buster', 'GET', '/api?1700000000000');
   await ask('[1] status', 'GET', '/api/status');
   await ask('[1] identity', 'GET', '/api/me');
-  const asked = encodeURIComponent('{"kernels":["execute"],"contents":["read"]}');
-  await ask('[1] identity with permissions', 'GET', `/api/me?permissions=${asked}`);
+  const requested = encodeURIComponent('{"kernels":["execute"],"contents":["read"]}');
+  await ask('[1] identity with permissions', 'GET', `/api/me?permissions=${requested}`);
   await ask('[1] identity with malformed permissions', 'GET', '/api/me?permissions=x');
   await ask('[1] description', 'GET', '/api/spec.yaml');
   await ask('[2] kernelspecs', 'GET', '/api/kernelspecs?1700000000000');

@@ -214,10 +214,12 @@ describe('kernels', () => {
     using client = await bridge.connect(id);
     await client.run('kept = 1');
     // Not at `busy`: a signal before the first line runs does not reach the cell.
-    const asked = client.execute("print('running', flush=True)\nwhile True: pass");
-    await client.until(() => client.printed(asked) !== '');
+    const request = client.execute("print('running', flush=True)\nwhile True: pass");
+    await client.until(() => client.printed(request) !== '');
     expect((await bridge.rest('POST', `/api/kernels/${id}/interrupt`)).status).toBe(204);
-    const reply = await client.first(({ channel, parent }) => channel === 'shell' && parent.msg_id === asked);
+    const reply = await client.first(
+      ({ channel, parent }) => channel === 'shell' && parent.msg_id === request
+    );
     expect(reply.content).toMatchObject({ ename: 'KeyboardInterrupt' });
     expect(await bridge.rest('POST', `/api/kernels/${id}/restart`)).toMatchObject({
       status: 200,
@@ -259,19 +261,19 @@ describe('kernels', () => {
     await secretive.gateway.ready;
     const id = await secretive.startKernel({ name: 'python3', env: { KERNEL_A: 'seen', OTHER: 'hidden' } });
     using client = await secretive.connect(id);
-    const asked = client.execute(
+    const request = client.execute(
       "import os; print(os.environ.get('KERNEL_A'), [k for k, v in os.environ.items() if v == 'hidden'])"
     );
-    await client.done(asked);
-    expect(client.printed(asked)).toBe('seen []\n');
+    await client.done(request);
+    expect(client.printed(request)).toBe('seen []\n');
   });
 
   it('[4] it starts in the folder of its path, or in the nearest one above', async () => {
-    for (const [asked, below] of [
+    for (const [requested, below] of [
       ['deep/er/none/x.ipynb', 'deep/er'],
       ['../..', '']
     ] as const) {
-      const { id } = await kernel({ name: 'python3', path: asked });
+      const { id } = await kernel({ name: 'python3', path: requested });
       using client = await bridge.connect(id);
       const run = client.execute('import os; print(os.getcwd())');
       await client.done(run);

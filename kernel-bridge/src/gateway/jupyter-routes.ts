@@ -91,8 +91,8 @@ export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: 
 function permissionsOf(text: string | undefined): Record<string, string[]> {
   if (text === undefined || text === '') return {};
   try {
-    const asked: unknown = JSON.parse(text);
-    if (isPermissions(asked)) return asked;
+    const requested: unknown = JSON.parse(text);
+    if (isPermissions(requested)) return requested;
   } catch {
     // The same answer as for JSON of another shape.
   }

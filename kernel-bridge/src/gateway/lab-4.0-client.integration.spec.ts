@@ -27,11 +27,11 @@ afterAll(async () => {
 });
 
 /** Everything that it says of the kernel and of its connection, in order. */
-function toldOf(kernel: Kernel.IKernelConnection): string[] {
-  const told: string[] = [];
-  kernel.statusChanged.connect((_, status) => told.push(status));
-  kernel.connectionStatusChanged.connect((_, status) => told.push(status));
-  return told;
+function reportsOf(kernel: Kernel.IKernelConnection): string[] {
+  const reported: string[] = [];
+  kernel.statusChanged.connect((_, status) => reported.push(status));
+  kernel.connectionStatusChanged.connect((_, status) => reported.push(status));
+  return reported;
 }
 
 async function printed(kernel: Kernel.IKernelConnection, code: string): Promise<string> {
@@ -50,18 +50,18 @@ it('[17] a restart that somebody asks for looks like no crash, to who asked and 
   const watching = manager.connectTo({ model: asking.model });
   expect(await printed(asking, 'x = 1; print("before")')).toBe('before\n');
   expect(await printed(watching, 'print(x)')).toBe('1\n');
-  const told = [toldOf(asking), toldOf(watching)];
+  const reported = [reportsOf(asking), reportsOf(watching)];
 
   await asking.restart();
 
   expect(await printed(asking, 'print("x" in globals())')).toBe('False\n');
   expect(await printed(watching, 'print("after")')).toBe('after\n');
   await expect.poll(() => [asking.status, watching.status], { timeout: 60_000 }).toEqual(['idle', 'idle']);
-  for (const words of told) {
+  for (const words of reported) {
     // `autorestarting` is what it shows as "the kernel died".
     expect(words.filter(word => /^(autorestarting|dead|terminating|disconnected)$/.test(word))).toEqual([]);
   }
   // Who only watches keeps its connection, and what it has asked for.
-  expect(told[1]).not.toContain('connecting');
+  expect(reported[1]).not.toContain('connecting');
   await asking.shutdown();
 });

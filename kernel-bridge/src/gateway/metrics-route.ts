@@ -89,9 +89,9 @@ function gauge(name: string, help: string, samples: readonly Sample[]): string {
 
 /** What is not known is left out, and with it a name of which nothing is known. */
 function family(name: string, type: string, help: string, samples: readonly Sample[]): string {
-  const known = samples.filter(([, value]) => value !== null);
-  if (known.length === 0) return '';
-  const lines = known.map(([labels, value]) => `${name}${labelText(labels)} ${value}\n`);
+  const measured = samples.filter(([, value]) => value !== null);
+  if (measured.length === 0) return '';
+  const lines = measured.map(([labels, value]) => `${name}${labelText(labels)} ${value}\n`);
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
 }
 

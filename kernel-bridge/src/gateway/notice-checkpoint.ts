@@ -15,12 +15,12 @@ export interface NoticeCheckpointOptions {
 }
 
 export function checkpointOnNotice({ notices, kernels, log }: NoticeCheckpointOptions): Disposable {
-  const asked = new Set<string>();
+  const requested = new Set<string>();
   return notices.listen(notice => {
     if (notice === null) return;
     const key = `${notice.kind}/${notice.since ?? 0}`;
-    if (asked.has(key)) return;
-    asked.add(key);
+    if (requested.has(key)) return;
+    requested.add(key);
     for (const kernel of kernels()) {
       kernel.control({ id: randomUUID(), action: 'checkpoint' }).then(
         ({ phase, reason }) => log.info({ kernelId: kernel.id, phase, reason }, 'a checkpoint was asked for'),

@@ -61,8 +61,8 @@ async function onBoth<T>(
  * `iopub_welcome`, which is for whoever subscribes.
  */
 function story(messages: readonly Message[]): string[] {
-  const told = messages.filter(({ header }) => !['stream', 'iopub_welcome'].includes(header.msg_type));
-  const words = told.map(({ channel, header, content, parent }) =>
+  const reported = messages.filter(({ header }) => !['stream', 'iopub_welcome'].includes(header.msg_type));
+  const words = reported.map(({ channel, header, content, parent }) =>
     [
       channel,
       header.msg_type,
@@ -75,14 +75,14 @@ function story(messages: readonly Message[]): string[] {
 
 const isPublished = (words: string): boolean => words.startsWith('iopub ');
 const isIdle = (message: Message): boolean => isStatus(message, 'idle');
-const isAsked = ({ parent }: Message): boolean => parent.msg_type === 'kernel_info_request';
+const isRequested = ({ parent }: Message): boolean => parent.msg_type === 'kernel_info_request';
 
 /** After a new process has said that it starts, the kernel says that it is idle. */
 async function newProcess(client: ChannelsClient, from: number): Promise<Message[]> {
   return client.until(() => {
     const later = client.messages.slice(from);
     const startedAt = later.findIndex(message => isStatus(message, 'starting'));
-    const isReady = later.slice(startedAt).some(message => isAsked(message) && isIdle(message));
+    const isReady = later.slice(startedAt).some(message => isRequested(message) && isIdle(message));
     return startedAt >= 0 && isReady && later;
   });
 }
@@ -90,18 +90,18 @@ async function newProcess(client: ChannelsClient, from: number): Promise<Message
 /** jupyter_server's subscription may be back only when the new process has said all that it says by itself. */
 async function heardAgain(client: ChannelsClient, from: number): Promise<Message[]> {
   const later = (): Message[] => client.messages.slice(from);
-  const isHeard = async (): Promise<boolean> => {
+  const isReceived = async (): Promise<boolean> => {
     await client.ask('shell', 'kernel_info_request');
-    return later().some(message => isAsked(message) && isIdle(message));
+    return later().some(message => isRequested(message) && isIdle(message));
   };
-  await vi.waitUntil(isHeard, { timeout: 60_000 });
+  await vi.waitUntil(isReceived, { timeout: 60_000 });
   return later();
 }
 
 /** All in order but what a late subscription may have missed: whatever follows the first `certain` words. */
-function expectFromStock(heard: readonly string[], expected: readonly string[], certain: number): void {
-  expect(heard.slice(0, certain)).toEqual(expected.slice(0, certain));
-  expect(expected).toEqual(expect.arrayContaining([...heard]));
+function expectFromStock(received: readonly string[], expected: readonly string[], certain: number): void {
+  expect(received.slice(0, certain)).toEqual(expected.slice(0, certain));
+  expect(expected).toEqual(expect.arrayContaining([...received]));
 }
 
 describe('every client of a kernel', () => {
@@ -109,9 +109,9 @@ describe('every client of a kernel', () => {
     const [stock, ours] = await onBoth(async (url, id, clients) => {
       const from = clients.map(client => client.messages.length);
       await ask(url, 'POST', `api/kernels/${id}/restart`);
-      const hears = url === bridge.url ? newProcess : heardAgain;
-      const heard = await Promise.all(clients.map((client, at) => hears(client, from[at]!)));
-      return heard.map(story);
+      const receives = url === bridge.url ? newProcess : heardAgain;
+      const received = await Promise.all(clients.map((client, at) => receives(client, from[at]!)));
+      return received.map(story);
     });
     const expected = [
       'iopub status busy (shutdown_request)',
@@ -122,7 +122,7 @@ describe('every client of a kernel', () => {
       'iopub status idle (kernel_info_request)'
     ];
     expect(ours).toEqual([expected, expected]);
-    for (const heard of stock!) expectFromStock(heard.filter(isPublished), expected, 3);
+    for (const received of stock!) expectFromStock(received.filter(isPublished), expected, 3);
   });
 
   it('[17] hears of the restart after a crash `restarting` without a parent', async () => {
@@ -140,20 +140,20 @@ describe('every client of a kernel', () => {
       );
     });
     expect(ours).toEqual([expected, expected]);
-    for (const heard of stock!) expectFromStock(heard, expected, 1);
+    for (const received of stock!) expectFromStock(received, expected, 1);
   });
 });
 
 describe('a client that attaches', () => {
   it('[16] to an idle kernel hears that it is idle without asking, in the name of the kernel', async () => {
-    const told = await onBoth(async (url, id, [first]) => {
+    const reported = await onBoth(async (url, id, [first]) => {
       const late = await ChannelsClient.connect({ url, token: TOKEN, kernelId: id });
-      const idle = await late.first(message => isAsked(message) && isIdle(message));
+      const idle = await late.first(message => isRequested(message) && isIdle(message));
       late[Symbol.dispose]();
       expect(idle.header.session).toBe(first!.messages.at(-1)!.header.session);
       return story([idle]);
     });
-    expect(told).toEqual([
+    expect(reported).toEqual([
       ['iopub status idle (kernel_info_request)'],
       ['iopub status idle (kernel_info_request)']
     ]);

@@ -38,8 +38,8 @@ export const GatewayRecord = Type.Object({
 export type GatewayRecord = Static<typeof GatewayRecord>;
 
 /** What is asked for, else `$TPULAB_STATE_DIR`, else the XDG state folder. */
-export function stateFolder(asked: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
-  const named = asked ?? (env['TPULAB_STATE_DIR'] || undefined);
+export function stateFolder(requested: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
+  const named = requested ?? (env['TPULAB_STATE_DIR'] || undefined);
   if (named !== undefined) return path.resolve(named);
   return path.join(env['XDG_STATE_HOME'] || path.join(homedir(), '.local', 'state'), 'tpulab');
 }
@@ -111,8 +111,8 @@ const MIN_TOKEN_LENGTH = 16;
  * another program listens on the port of an earlier gateway that was killed: its clients may have sent the token there.
  */
 export async function chooseToken(folder: string, given: string | undefined): Promise<string> {
-  const kept = given === undefined && (await isPortTaken(folder)) ? null : await readToken(folder);
-  const token = given ?? kept ?? randomBytes(24).toString('hex');
+  const stored = given === undefined && (await isPortTaken(folder)) ? null : await readToken(folder);
+  const token = given ?? stored ?? randomBytes(24).toString('hex');
   if (!/^[\x21-\x7e]+$/.test(token)) {
     throw new ServeError(
       'token_unusable',

@@ -127,12 +127,12 @@ it('after a crash loop the gateway starts without its remotes, and each says why
       lastConnectedAt: null
     };
     await store.save([{ ...record, wanted: true, sender: newSender() }]);
-    const heldBack = 'it ended three times';
-    await using next = await TemporaryGateway.start({ stateDir, remotes, heldBack });
+    const pausedBecause = 'it ended three times';
+    await using next = await TemporaryGateway.start({ stateDir, remotes, pausedBecause });
     await next.gateway.ready;
     expect((await next.rest('GET', '/bridge/v1/machines/vm')).body).toMatchObject({
       state: 'failed',
-      error: { code: 'remote_held_back', message: heldBack }
+      error: { code: 'remote_held_back', message: pausedBecause }
     });
   } finally {
     await rm(stateDir, { recursive: true, force: true });

@@ -39,9 +39,9 @@ describe('[6] an existing Jupyter server in VS Code', () => {
     const { id, kernel } = made.body as { id: string; kernel: { id: string } };
     using client = await bridge.connect(kernel.id);
     expect(client.protocol).toBe('v1.kernel.websocket.jupyter.org');
-    const asked = client.execute("print('from VS Code')");
-    await client.done(asked);
-    expect(client.printed(asked)).toBe('from VS Code\n');
+    const request = client.execute("print('from VS Code')");
+    await client.done(request);
+    expect(client.printed(request)).toBe('from VS Code\n');
     expect((await bridge.rest('POST', `/api/kernels/${kernel.id}/interrupt`)).status).toBe(204);
     expect((await bridge.rest('DELETE', `/api/sessions/${id}`)).status).toBe(204);
     expect((await bridge.rest('GET', `/api/kernels/${kernel.id}`, { token: TOKEN })).status).toBe(404);

@@ -9,7 +9,7 @@ import { type Authenticator, type Identity, narrowed, pathOf } from './authentic
 import type { ClientToken } from './client-tokens.js';
 import type { Action, MayDo, Resource } from './rights.js';
 import { IDENTITY } from './gateway-proof.js';
-import { isKnown } from './http-limits.js';
+import { authenticated } from './http-limits.js';
 import type { FailedAttempts } from './failed-attempts.js';
 import type { OriginPolicy } from './origin-policy.js';
 
@@ -117,7 +117,7 @@ export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boo
     throw waitS === null ? bridgeError('unauthorized') : bridgeError('too_many_attempts', waitS);
   }
   senders.set(request, { client: narrowed(identity), mayDo: rules.mayDo });
-  isKnown(request.socket);
+  authenticated(request.socket);
   if (!rules.ready() && pathOf(request.url ?? '') !== HEALTH) throw bridgeError('not_ready');
   return identity;
 }

@@ -97,10 +97,10 @@ function completed(schema: FastifySchema | undefined, url: string, method: strin
   for (const [status, body] of Object.entries(own)) {
     response[Number(status)] = { ...body, description: body.description ?? 'Success' };
   }
-  const words = url.split(/[^A-Za-z0-9]+/).filter(word => word !== '');
+  const parts = url.split(/[^A-Za-z0-9]+/).filter(part => part !== '');
   return {
     tags: [TAGS.find(([prefix]) => url.startsWith(prefix))?.[1] ?? 'general'],
-    operationId: [method.toLowerCase(), ...words].join('_'),
+    operationId: [method.toLowerCase(), ...parts].join('_'),
     ...schema,
     response
   };

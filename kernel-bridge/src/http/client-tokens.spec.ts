@@ -49,9 +49,9 @@ describe('a named token', () => {
     await store.revoke('tablet');
     expect((await closed)[0]).toBe(1008);
     expect(await client.untilClosed()).toMatchObject({ code: 1008 });
-    const asked = other.execute('print(kept)');
-    await other.done(asked);
-    expect(other.printed(asked)).toBe('42\n');
+    const request = other.execute('print(kept)');
+    await other.done(request);
+    expect(other.printed(request)).toBe('42\n');
     expect([own.readyState, other.closed]).toEqual([WebSocket.OPEN, null]);
     own.terminate();
   });

@@ -6,7 +6,7 @@ import type { Actor } from './rights.js';
 import { hasExpired, readTokenFile, tokenFileIn, type TokenRecord } from './token-store.js';
 
 /** How soon a revoked token's open sockets are closed at the latest. New requests are checked at once. */
-const LOOK_MS = 500;
+const POLL_MS = 500;
 
 export interface ClientToken extends Actor {
   readonly name: string;
@@ -42,7 +42,7 @@ export class ClientTokens implements Disposable {
     this.#valid = this.#signature();
     this.#isChanged = false;
     // Asked again and again rather than told: the system tells nothing of a token that expires.
-    this.#timer = setInterval(() => this.#look(), LOOK_MS).unref();
+    this.#timer = setInterval(() => this.#checkFile(), POLL_MS).unref();
   }
 
   /** Called when a token has been made, revoked, or has expired. */
@@ -81,7 +81,7 @@ export class ClientTokens implements Disposable {
     this.#listeners.clear();
   }
 
-  #look(): void {
+  #checkFile(): void {
     this.#load();
     const valid = this.#signature();
     if (valid === this.#valid && !this.#isChanged) return;

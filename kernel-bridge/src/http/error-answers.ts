@@ -84,11 +84,11 @@ export function answerRaw(stream: Duplex, error: BridgeError, cors: Record<strin
 
 /** The parameters, decoded; null when the path is another, or cannot be decoded. */
 export function matchPath(pattern: string, path: string): Record<string, string> | null {
-  const wanted = pattern.split('/');
+  const patternParts = pattern.split('/');
   const given = path.split('/');
-  if (wanted.length !== given.length) return null;
+  if (patternParts.length !== given.length) return null;
   const params: Record<string, string> = {};
-  for (const [index, part] of wanted.entries()) {
+  for (const [index, part] of patternParts.entries()) {
     const value = given[index] ?? '';
     if (!part.startsWith(':')) {
       if (part !== value) return null;

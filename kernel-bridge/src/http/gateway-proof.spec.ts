@@ -23,15 +23,15 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /** A program of somebody else where a gateway was: answers as one would, and keeps what it was sent. */
-async function stranger(): Promise<{ server: Server; heard: IncomingMessage[]; url: string }> {
-  const heard: IncomingMessage[] = [];
+async function stranger(): Promise<{ server: Server; received: IncomingMessage[]; url: string }> {
+  const received: IncomingMessage[] = [];
   const server = createServer((request, response) => {
-    heard.push(request);
+    received.push(request);
     response.setHeader('content-type', 'application/json');
     response.end(JSON.stringify({ status: 'ok', gatewayId: 'the id', proof: proofOf('a guess', '00') }));
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  return { server, heard, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` };
+  return { server, received, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` };
 }
 
 /** What a gateway that was killed leaves; its pid is that of a process that lives. */
@@ -83,12 +83,12 @@ describe('a gateway', () => {
 
 describe('a stranger where the gateway was', () => {
   it('gets no token from the command line', async () => {
-    const { server, heard, url } = await stranger();
+    const { server, received, url } = await stranger();
     await leaveRecord(url);
     await expect(RunningGateway.find(folder)).rejects.toMatchObject({ code: 'no_gateway' });
     server.close();
-    expect(heard.length).toBeGreaterThan(0);
-    expect(heard.map(({ headers }) => headers.authorization)).toEqual(heard.map(() => undefined));
+    expect(received.length).toBeGreaterThan(0);
+    expect(received.map(({ headers }) => headers.authorization)).toEqual(received.map(() => undefined));
   });
 
   it('has a token that is worth nothing, once a gateway is started on another port', async () => {

@@ -28,7 +28,7 @@ export function proofOf(key: string, challenge: string): string {
 export function isProof(key: string, challenge: string, answer: unknown): boolean {
   const proof = (answer as { proof?: unknown } | null | undefined)?.proof;
   if (typeof proof !== 'string') return false;
-  const wanted = Buffer.from(proofOf(key, challenge));
+  const expected = Buffer.from(proofOf(key, challenge));
   const given = Buffer.from(proof);
-  return given.length === wanted.length && timingSafeEqual(given, wanted);
+  return given.length === expected.length && timingSafeEqual(given, expected);
 }

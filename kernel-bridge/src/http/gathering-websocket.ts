@@ -68,43 +68,43 @@ export class GatheringWebSocket extends WebSocket {
         this.#isDue = true;
         process.nextTick(() => {
           this.#isDue = false;
-          this.#letOut();
+          this.#flush();
         });
       }
       return;
     }
     this.#to = to;
     stream.cork();
-    this.#letOut();
+    this.#flush();
     stream.write(payload);
     stream.uncork();
   }
 
   override send(data: SendArguments[0], ...rest: SendRest): void {
-    this.#letOut();
+    this.#flush();
     super.send(data, ...(rest as []));
   }
 
   override ping(...args: Parameters<WebSocket['ping']>): void {
-    this.#letOut();
+    this.#flush();
     super.ping(...args);
   }
 
   override pong(...args: Parameters<WebSocket['pong']>): void {
-    this.#letOut();
+    this.#flush();
     super.pong(...args);
   }
 
   /** Called for the close frame of the peer, too: it is answered by this. */
   override close(code?: number, data?: string | Buffer): void {
-    this.#letOut();
+    this.#flush();
     super.close(code, data);
     this.emit(CLOSING);
   }
 
   #makeRoom(stream: Duplex, bytes: number): void {
     if (this.#slab.length - this.#to >= bytes) return;
-    this.#letOut();
+    this.#flush();
     // What the system has taken may be written over; otherwise the stream still needs it.
     if (stream.writableLength > 0 || this.#slab.length < bytes) {
       this.#slab = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, bytes));
@@ -112,7 +112,7 @@ export class GatheringWebSocket extends WebSocket {
     this.#from = this.#to = 0;
   }
 
-  #letOut(): void {
+  #flush(): void {
     if (this.#from === this.#to) return;
     const gathered = this.#slab.subarray(this.#from, this.#to);
     this.#from = this.#to;

@@ -36,7 +36,7 @@ export function serverOptions(limits: HttpLimits) {
 
 /** Connections of one address that have shown no token. They cost next to nothing each, and together all that the server may have. */
 const STRANGERS = 512;
-const known = new WeakMap<Socket, () => void>();
+const onAuthenticated = new WeakMap<Socket, () => void>();
 
 /** The oldest one goes when there are too many of an address, so that whoever shows a token at once is never kept out. */
 export function boundStrangers(server: Server, most = STRANGERS): void {
@@ -50,7 +50,7 @@ export function boundStrangers(server: Server, most = STRANGERS): void {
       strangers.delete(socket);
       if (strangers.size === 0 && addresses.get(address) === strangers) addresses.delete(address);
     };
-    known.set(socket, forget);
+    onAuthenticated.set(socket, forget);
     socket.once('close', forget);
     const [oldest] = strangers;
     if (strangers.size > most) oldest?.destroy();
@@ -58,8 +58,8 @@ export function boundStrangers(server: Server, most = STRANGERS): void {
 }
 
 /** A request with a token came on this connection. */
-export function isKnown(socket: Socket): void {
-  known.get(socket)?.();
+export function authenticated(socket: Socket): void {
+  onAuthenticated.get(socket)?.();
 }
 
 export interface ClientErrors {

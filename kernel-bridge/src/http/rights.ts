@@ -59,8 +59,8 @@ const globs = new Map<string, RegExp>();
 
 /** `**` is any path, `*` any name, `?` one character. */
 function globOf(pattern: string): RegExp {
-  const known = globs.get(pattern);
-  if (known) return known;
+  const compiled = globs.get(pattern);
+  if (compiled) return compiled;
   const source = pattern
     .split(/(\*\*\/?|\*|\?)/)
     .map(part => {

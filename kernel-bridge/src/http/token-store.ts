@@ -91,8 +91,8 @@ export class TokenStore {
   async revoke(name: string): Promise<void> {
     await using _lock = await this.#lock();
     const tokens = this.list();
-    const left = tokens.filter(token => token.name !== name);
-    if (left.length === tokens.length) {
+    const remaining = tokens.filter(token => token.name !== name);
+    if (remaining.length === tokens.length) {
       const near = nearestName(
         name,
         tokens.map(token => token.name)
@@ -104,7 +104,7 @@ export class TokenStore {
           : `There is no token named "${name}"; the nearest name is "${near}".`
       );
     }
-    await writeTokenFile(this.#file, left);
+    await writeTokenFile(this.#file, remaining);
   }
 
   async #lock(): Promise<ProcessLock> {

@@ -246,13 +246,13 @@ export class Upgrades {
 
   /** The client's handshake is answered when the other end is open. */
   async #relay(route: RelayRoute, { request, stream, head }: Handshake, identity: Identity): Promise<void> {
-    const left = new AbortController();
-    const leave = (): void => left.abort();
+    const closed = new AbortController();
+    const leave = (): void => closed.abort();
     stream.once('close', leave);
-    this.#opening.add(left);
+    this.#opening.add(closed);
     try {
-      const far = await route.open(request, left.signal);
-      if (left.signal.aborted || this.#isClosing) {
+      const far = await route.open(request, closed.signal);
+      if (closed.signal.aborted || this.#isClosing) {
         far.abandon();
         throw bridgeError('not_ready', 'The server is stopping; try again in a moment.');
       }
@@ -262,7 +262,7 @@ export class Upgrades {
       if (stream.destroyed || stream.writableEnded) far.abandon();
     } finally {
       stream.off('close', leave);
-      this.#opening.delete(left);
+      this.#opening.delete(closed);
     }
   }
 

@@ -31,13 +31,13 @@ export class JournalDamagedError extends JournalError {
 /** Records were asked for that are no longer stored. */
 export class JournalTrimmedError extends JournalError {
   constructor(
-    readonly askedSeq: number,
+    readonly requestedSeq: number,
     /** The oldest record that is still kept. */
     readonly firstSeq: number
   ) {
     super(
       'journal_trimmed',
-      `Record ${askedSeq} is no longer stored; the oldest one is ${firstSeq}. Read from there.`
+      `Record ${requestedSeq} is no longer stored; the oldest one is ${firstSeq}. Read from there.`
     );
   }
 }

@@ -49,16 +49,16 @@ describe('the quota of a journal', { timeout: 60_000 }, () => {
       for (const [index, trim] of trims.entries()) {
         expect(trim.from).toBe(index === 0 ? 1 : trims[index - 1]!.to + 1);
       }
-      const kept = await new JournalReader(dir).firstSeq();
-      expect(kept).toBe(trims.at(-1)!.to + 1);
+      const retained = await new JournalReader(dir).firstSeq();
+      expect(retained).toBe(trims.at(-1)!.to + 1);
       const [gap, ...rest] = await across(dir, 1);
       expect(gapOf(gap!)).toMatchObject({
         code: 'journal_quota',
         fromSeq: 1,
-        toSeq: kept - 1,
-        count: kept - 1
+        toSeq: retained - 1,
+        count: retained - 1
       });
-      expect(rest.map(({ payload }) => payload)).toEqual(lines(300).slice(kept - 1));
+      expect(rest.map(({ payload }) => payload)).toEqual(lines(300).slice(retained - 1));
     });
   });
 

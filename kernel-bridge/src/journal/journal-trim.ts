@@ -58,12 +58,12 @@ export async function trimSegments(
   const segments = await measureSegments(dir);
   const going = segments.slice(0, Math.min(count, segments.length - 1));
   const [first] = going;
-  const kept = segments[going.length];
-  if (first === undefined || kept === undefined) return null;
+  const firstRetained = segments[going.length];
+  if (first === undefined || firstRetained === undefined) return null;
   const trim = {
     code,
     from: first.firstSeq,
-    to: kept.firstSeq - 1,
+    to: firstRetained.firstSeq - 1,
     segments: going.length,
     bytes: going.reduce((sum, { bytes }) => sum + bytes, 0)
   };
@@ -76,7 +76,7 @@ export async function trimSegments(
     await removeIfThere(join(dir, file));
     await removeIfThere(join(dir, indexFileName(firstSeq)));
   }
-  await removeDamagedBefore(dir, kept.firstSeq);
+  await removeDamagedBefore(dir, firstRetained.firstSeq);
   await syncFolder(dir);
   if (!isNoted) {
     // On a full disk there was no room for the note; now there is. Without it the gap is shown all the same.

@@ -35,11 +35,11 @@ describe('a journal writer', { timeout: 60_000 }, () => {
       expect(writer.lastSeq).toBe(5);
       writer.append(3, [bytes('six')]);
       await writer.close();
-      const told: unknown[] = [];
+      const reported: unknown[] = [];
       for await (const batch of new JournalReader(dir).readAcross(1)) {
-        told.push(...batch.map(record => gapOf(record) ?? record.payload.toString()));
+        reported.push(...batch.map(record => gapOf(record) ?? record.payload.toString()));
       }
-      expect(told).toMatchObject(['one', 'two', { fromSeq: 3, toSeq: 5, count: 3 }, 'six']);
+      expect(reported).toMatchObject(['one', 'two', { fromSeq: 3, toSeq: 5, count: 3 }, 'six']);
       // And so does the next writer, which no longer has to be told.
       const next = await JournalWriter.open(dir, new WriterLog().options());
       expect(next.lastSeq).toBe(6);

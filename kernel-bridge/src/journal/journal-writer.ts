@@ -17,7 +17,7 @@ import { BatchBuilder, type PendingBatch, type StoredRecord, type WrittenBatch }
 import { type GapRecord, RecordChannel } from './record.js';
 import { SegmentSequence, type SegmentSequenceOptions } from './segment-sequence.js';
 import { SyncSchedule } from './sync-schedule.js';
-import { asJournalError, HELD_BYTES, WriteFault } from './write-fault.js';
+import { asJournalError, BUFFER_BYTES, WriteFault } from './write-fault.js';
 
 const BATCH_RECORDS = 64;
 const BATCH_MS = 5;
@@ -73,7 +73,7 @@ export class JournalWriter implements AsyncDisposable {
   #fault: WriteFault | null = null;
   /** By what has failed; the first of `FAULTS` is told. */
   readonly #faults = new Map<(typeof FAULTS)[number], JournalError>();
-  #told: JournalError | null = null;
+  #reported: JournalError | null = null;
   #retry: NodeJS.Timeout | null = null;
   #reopening: Promise<void> | null = null;
   #flushing: NodeJS.Immediate | null = null;
@@ -91,7 +91,7 @@ export class JournalWriter implements AsyncDisposable {
   ) {
     this.#segments = new SegmentSequence(dir, {
       ...options,
-      onFault: (work, fault) => this.#tell(work, fault)
+      onFault: (work, fault) => this.#report(work, fault)
     });
     this.#builder = new BatchBuilder(options.headroom ?? 0);
     this.#schedule = new SyncSchedule(
@@ -102,12 +102,12 @@ export class JournalWriter implements AsyncDisposable {
   }
 
   /** Work that has failed has a fault of its own, which ends when that work succeeds. */
-  #tell(work: (typeof FAULTS)[number], fault: JournalError | null): void {
+  #report(work: (typeof FAULTS)[number], fault: JournalError | null): void {
     if (fault === null) this.#faults.delete(work);
     else if (work === 'writing' || !this.#faults.has(work)) this.#faults.set(work, fault);
     const worst = FAULTS.map(each => this.#faults.get(each)).find(each => each !== undefined) ?? null;
-    if (worst === this.#told) return;
-    this.#told = worst;
+    if (worst === this.#reported) return;
+    this.#reported = worst;
     this.options.onFault(worst);
   }
 
@@ -312,12 +312,12 @@ export class JournalWriter implements AsyncDisposable {
   }
 
   #fail(error: JournalError, batch?: PendingBatch): void {
-    this.#fault = new WriteFault(error, this.options.heldBytes ?? HELD_BYTES);
+    this.#fault = new WriteFault(error, this.options.heldBytes ?? BUFFER_BYTES);
     if (batch !== undefined) {
       for (const after of batch.after.splice(0)) after();
       this.#fault.hold(batch);
     }
-    this.#tell('writing', error);
+    this.#report('writing', error);
     this.#tryLater();
   }
 
@@ -351,7 +351,7 @@ export class JournalWriter implements AsyncDisposable {
       if (this.#write(batch) !== null) return;
       fault.written();
     }
-    const gap = fault.takeGap();
+    const gap = fault.drainGap();
     if (gap !== null) {
       const payload = Buffer.from(JSON.stringify(gap));
       this.#builder.add(
@@ -368,7 +368,7 @@ export class JournalWriter implements AsyncDisposable {
       }
     }
     this.#fault = null;
-    this.#tell('writing', null);
+    this.#report('writing', null);
   }
 }
 

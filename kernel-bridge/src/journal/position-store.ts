@@ -72,7 +72,7 @@ export class PositionStore {
   #keep(sessionId: string, seq: number, at: number): void {
     let slot = this.#slots.get(sessionId);
     if (!slot) {
-      slot = { index: this.#takeSlot(), seq, at };
+      slot = { index: this.#claimSlot(), seq, at };
       this.#slots.set(sessionId, slot);
     }
     slot.seq = seq;
@@ -105,7 +105,7 @@ export class PositionStore {
     }
   }
 
-  #takeSlot(): number {
+  #claimSlot(): number {
     const free = this.#free.pop();
     if (free !== undefined) return free;
     if (this.#used < MAX_SLOTS) return this.#used++;

@@ -40,16 +40,16 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
           );
 
           // What was cut away is kept, byte for byte.
-          const kept = (await readdir(dir)).filter(name => name.endsWith('.damaged'));
+          const retained = (await readdir(dir)).filter(name => name.endsWith('.damaged'));
           const goodBytes = survivors.reduce(
             (sum, payload) => sum + RECORD_OVERHEAD + payload.length,
             SEGMENT_HEADER_BYTES
           );
           const torn = cut < SEGMENT_HEADER_BYTES ? whole.subarray(0, cut) : whole.subarray(goodBytes, cut);
-          const found = await Promise.all(kept.map(name => readFile(join(dir, name))));
+          const found = await Promise.all(retained.map(name => readFile(join(dir, name))));
           expect(Buffer.concat(found)).toEqual(torn);
           expect(writer.cuts.map(({ damagedBytes }) => damagedBytes)).toEqual(
-            kept.length === 0 ? [] : [torn.length]
+            retained.length === 0 ? [] : [torn.length]
           );
         })
       ),
@@ -148,8 +148,8 @@ describe('repair', () => {
         await appendFile(join(dir, first), rubbish);
         await (await JournalWriter.open(dir, new WriterLog().options())).close();
       }
-      const kept = [`${first}.${size}.damaged`, `${first}.${size}-2.damaged`];
-      expect(await Promise.all(kept.map(name => readFile(join(dir, name), 'utf8')))).toEqual([
+      const retained = [`${first}.${size}.damaged`, `${first}.${size}-2.damaged`];
+      expect(await Promise.all(retained.map(name => readFile(join(dir, name), 'utf8')))).toEqual([
         'rubbish',
         'other rubbish'
       ]);

@@ -87,7 +87,7 @@ async function planRepair(dir: string): Promise<RepairPlan> {
     if (tail !== null) {
       return {
         nextSeq: tail.nextSeq,
-        tail: tail.goesOn ? { file: tail.file, firstSeq: segment.firstSeq, bytes: tail.bytes } : null,
+        tail: tail.canAppend ? { file: tail.file, firstSeq: segment.firstSeq, bytes: tail.bytes } : null,
         repairs
       };
     }
@@ -101,7 +101,7 @@ async function planSegment(
   dir: string,
   { file: segment, firstSeq }: SegmentName,
   repairs: Repair[]
-): Promise<{ file: string; bytes: number; nextSeq: number; goesOn: boolean } | null> {
+): Promise<{ file: string; bytes: number; nextSeq: number; canAppend: boolean } | null> {
   const file = join(dir, segment);
   const handle = await open(file, 'r');
   try {
@@ -118,9 +118,9 @@ async function planSegment(
       const { offset, seq, bytes, why } = gap;
       const part = { segment, offset, end: offset + bytes.length, why };
       repairs.push(async () => {
-        const kept = await keepDamaged(dir, part);
+        const retained = await keepDamaged(dir, part);
         await overwrite(file, offset, bytes);
-        return { ...kept, replacedSeq: seq };
+        return { ...retained, replacedSeq: seq };
       });
       end = await endOfWhole(handle, { offset: part.end, seq: seq + 1 });
     }
@@ -128,15 +128,15 @@ async function planSegment(
     if (offset < size) {
       const why = end.kind === 'damaged' ? end.why : 'it ends inside a record';
       repairs.push(async () => {
-        const kept = await keepDamaged(dir, { segment, offset, end: size, why });
+        const retained = await keepDamaged(dir, { segment, offset, end: size, why });
         await truncate(file, offset);
         await syncFolder(dir);
-        return { ...kept, replacedSeq: null };
+        return { ...retained, replacedSeq: null };
       });
     }
     // An empty segment of an older version keeps its name: a new one would have the same.
-    const goesOn = isOfNewestVersion(header) || end.seq === firstSeq;
-    return { file, bytes: offset, nextSeq: end.seq, goesOn };
+    const canAppend = isOfNewestVersion(header) || end.seq === firstSeq;
+    return { file, bytes: offset, nextSeq: end.seq, canAppend };
   } finally {
     await handle.close();
   }
@@ -213,10 +213,10 @@ async function keepDamaged(
 }
 
 /** A second repair at the same place must not overwrite what the first one kept. */
-async function freeName(wanted: string): Promise<string> {
-  let name = wanted;
+async function freeName(preferred: string): Promise<string> {
+  let name = preferred;
   for (let attempt = 2; await exists(name); attempt++) {
-    name = wanted.replace(/\.damaged$/, `-${attempt}.damaged`);
+    name = preferred.replace(/\.damaged$/, `-${attempt}.damaged`);
   }
   return name;
 }
@@ -226,7 +226,7 @@ async function exists(path: string): Promise<boolean> {
 }
 
 /** Looked at beyond the damaged record: enough to see that the next one is whole, unless it is very large. */
-const MAX_LOOK_BYTES = 64 * 1024 * 1024;
+const MAX_SCAN_BYTES = 64 * 1024 * 1024;
 
 /**
  * Puts a gap record in the place of a damaged one, when what follows is whole. The record keeps its length and its number, so
@@ -277,7 +277,7 @@ async function recordAt(handle: FileHandle, offset: number, size: number): Promi
   const probe = head.length < RECORD_OVERHEAD ? null : probeRecord(head, 0);
   if (probe === null || probe.kind === 'damaged') return null;
   const length = probe.kind === 'whole' ? probe.end : probe.needed;
-  if (length > MAX_LOOK_BYTES || offset + length > size) return null;
+  if (length > MAX_SCAN_BYTES || offset + length > size) return null;
   const bytes = await read(handle, offset, length);
   return bytes.length === length ? bytes : null;
 }

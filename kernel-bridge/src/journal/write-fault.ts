@@ -4,38 +4,38 @@ import type { PendingBatch } from './record-batch.js';
 import type { GapRecord } from './record.js';
 
 /** Memory for what a kernel prints while the disk is full. Requests, replies and states may use as much again. */
-export const HELD_BYTES = 8 * 1024 * 1024;
+export const BUFFER_BYTES = 8 * 1024 * 1024;
 
 export class WriteFault {
-  readonly #held: PendingBatch[] = [];
-  #heldBytes = 0;
+  readonly #buffered: PendingBatch[] = [];
+  #bufferedBytes = 0;
   #count = 0;
   #from = 0;
   #to = 0;
 
   constructor(
     readonly error: JournalError,
-    private readonly heldLimit: number
+    private readonly bufferLimit: number
   ) {}
 
   /** Whether a message of this size can still be held. `openBytes` are in the batch that is not yet handed over. */
   admits(bytes: number, openBytes: number, essential: boolean): boolean {
-    return this.#heldBytes + openBytes + bytes <= (essential ? 2 * this.heldLimit : this.heldLimit);
+    return this.#bufferedBytes + openBytes + bytes <= (essential ? 2 * this.bufferLimit : this.bufferLimit);
   }
 
   hold(batch: PendingBatch): void {
-    this.#held.push(batch);
-    this.#heldBytes += batch.end - batch.start;
+    this.#buffered.push(batch);
+    this.#bufferedBytes += batch.end - batch.start;
   }
 
   get next(): PendingBatch | undefined {
-    return this.#held[0];
+    return this.#buffered[0];
   }
 
   /** The batch `next` is in the file. */
   written(): void {
-    const batch = this.#held.shift();
-    this.#heldBytes -= batch === undefined ? 0 : batch.end - batch.start;
+    const batch = this.#buffered.shift();
+    this.#bufferedBytes -= batch === undefined ? 0 : batch.end - batch.start;
   }
 
   missed(time: number): void {
@@ -45,7 +45,7 @@ export class WriteFault {
   }
 
   /** What is to be told once writing works; null when nothing was lost. The count begins anew. */
-  takeGap(): GapRecord | null {
+  drainGap(): GapRecord | null {
     const count = this.#count;
     this.#count = 0;
     return count === 0

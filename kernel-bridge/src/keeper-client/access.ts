@@ -9,7 +9,7 @@ import {
   readLaunch
 } from '../keeper-protocol/keeper-file.js';
 import { isSameProcess } from '../platform/process-identity.js';
-import { KeeperError, KeeperGoneError } from '../keeper-protocol/keeper-error.js';
+import { KeeperError, KeeperEndedError } from '../keeper-protocol/keeper-error.js';
 import type {
   KeeperEvents,
   KeeperHandle,
@@ -33,7 +33,7 @@ export type KeeperAccess = ReturnType<typeof localKeepers>;
 
 /** A killed process goes when what it was doing in the operating system has ended. */
 const KILL_MS = 10_000;
-const LOOK_AGAIN_MS = 20;
+const RECHECK_MS = 20;
 
 /** From `launch.json` to the keeper's lock: a process starts and loads its program, on a machine that may be busy. */
 const BEGIN_MS = 60_000;
@@ -82,7 +82,7 @@ export async function endSilent(kernelDir: string): Promise<void> {
     for (const deadline = performance.now() + KILL_MS; await runs();) {
       if (performance.now() > deadline)
         throw new Error(`The keeper (process ${record.pid}) does not answer and cannot be killed.`);
-      await delay(LOOK_AGAIN_MS);
+      await delay(RECHECK_MS);
     }
   }
   await endOrphan(kernelDir);
@@ -105,7 +105,7 @@ async function attach(
   try {
     return await attachOrAdopt(kernelDir, events, options);
   } catch (error) {
-    if (!(error instanceof KeeperGoneError)) throw error;
+    if (!(error instanceof KeeperEndedError)) throw error;
     if (error.keeper.keeperPid !== null || !(await isBeginning(kernelDir))) return null;
     throw new KeeperError(
       'keeper_timeout',
@@ -184,7 +184,7 @@ export interface AdoptOptions extends LaunchOptions {
 }
 
 /**
- * Rejects with `KeeperGoneError` when keeper and kernel have both ended, and with `KeeperError` when a keeper runs but does not
+ * Rejects with `KeeperEndedError` when keeper and kernel have both ended, and with `KeeperError` when a keeper runs but does not
  * answer, or none could be started.
  */
 export async function attachOrAdopt(
@@ -197,10 +197,10 @@ export async function attachOrAdopt(
     try {
       return await attachKeeper(kernelDir, events, attach);
     } catch (error) {
-      const isGone = error instanceof KeeperGoneError;
-      const goesOn = isGone ? error.keeper.orphanPid !== null : isRefusal(error);
-      if (!goesOn || performance.now() > deadline) throw error;
-      if (isGone) await adopt(kernelDir, options);
+      const hasEnded = error instanceof KeeperEndedError;
+      const retries = hasEnded ? error.keeper.orphanPid !== null : isRefusal(error);
+      if (!retries || performance.now() > deadline) throw error;
+      if (hasEnded) await adopt(kernelDir, options);
     }
     await delay(AGAIN_MS, undefined, { signal: options.signal });
   }

@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import type { KeeperEvents } from '../keeper-protocol/contract.js';
 import { FRAME_HEADER_BYTES, FrameType, MAX_FRAME_BYTES } from '../keeper-protocol/frames.js';
 import { KeeperClient } from './client.js';
-import { keeperElsewhere, KeeperError, KeeperGoneError } from '../keeper-protocol/keeper-error.js';
+import { keeperElsewhere, KeeperError, KeeperEndedError } from '../keeper-protocol/keeper-error.js';
 import { type KeeperRecord, kernelPaths, presenceOfKernel } from '../keeper-protocol/keeper-file.js';
 import { type KeeperEvent, parseEvent } from '../keeper-protocol/messages.js';
 import { isSameProcess } from '../platform/process-identity.js';
@@ -20,7 +20,7 @@ export interface AttachOptions {
 }
 
 /**
- * Rejects with `KeeperGoneError` when the keeper has ended, and with `KeeperError` when it runs but does not answer, which
+ * Rejects with `KeeperEndedError` when the keeper has ended, and with `KeeperError` when it runs but does not answer, which
  * is worth another try.
  */
 export async function attachKeeper(
@@ -56,7 +56,7 @@ async function explainAbsence(kernelDir: string): Promise<KeeperError> {
   const kernelId = basename(kernelDir);
   const holder = await holderOf(kernelPaths(kernelDir).lock);
   return holder === null
-    ? new KeeperGoneError({ kernelId, keeperPid: null, orphanPid: null })
+    ? new KeeperEndedError({ kernelId, keeperPid: null, orphanPid: null })
     : new KeeperError(
         'keeper_timeout',
         `The keeper of kernel ${kernelId} (process ${holder.pid}) is not listening yet; see its keeper.log.`
@@ -74,7 +74,10 @@ async function explainSilence(record: KeeperRecord, cause: unknown): Promise<Kee
     );
   }
   const orphaned = kernelPid !== null && (await isSameProcess(kernelPid, record.kernelProcessStart));
-  return new KeeperGoneError({ kernelId, keeperPid: pid, orphanPid: orphaned ? kernelPid : null }, { cause });
+  return new KeeperEndedError(
+    { kernelId, keeperPid: pid, orphanPid: orphaned ? kernelPid : null },
+    { cause }
+  );
 }
 
 /** The first frame. What follows it is left in the socket. */

@@ -12,9 +12,9 @@ const bridge = gatewayForAll();
 async function kernelOf() {
   const id = await bridge.startKernel({ name: 'lossless' });
   const client = await bridge.connect(id, { sessionId: 'front' });
-  const asked = client.execute('kept = 1; import os; print(os.getpid())');
-  await client.done(asked);
-  const pid = Number(client.printed(asked));
+  const request = client.execute('kept = 1; import os; print(os.getpid())');
+  await client.done(request);
+  const pid = Number(client.printed(request));
   const { keeperPid } = bridge.gateway.registry.get(id).snapshot;
   return { id, client, pid, keeperPid };
 }
@@ -56,9 +56,9 @@ for n in range(300):
   }
   expect(client.printed(slow)).toBe(Array.from({ length: 300 }, (_, n) => `${n}\n`).join(''));
   expect(bridge.gateway.registry.get(id).snapshot.keeperPid).not.toBe(keeperPid);
-  const asked = client.execute('import os; print(kept, os.getpid())');
-  await client.done(asked);
-  expect(client.printed(asked)).toBe(`1 ${pid}\n`);
+  const request = client.execute('import os; print(kept, os.getpid())');
+  await client.done(request);
+  expect(client.printed(request)).toBe(`1 ${pid}\n`);
   expect(client.closed).toBeNull();
   expect(client.messages.filter(message => isStatus(message, 'dead'))).toEqual([]);
   client[Symbol.dispose]();
@@ -66,9 +66,9 @@ for n in range(300):
 
 it("says that a kernel is dead when it ended with its keeper, in the kernel's own name, and keeps the sockets", async () => {
   const { id, client } = await kernelLost();
-  const said = client.messages.filter(message => isStatus(message, 'dead'));
-  expect(said).toHaveLength(1);
-  expect(said[0]?.header.session).toBe(client.messages[0]?.header.session);
+  const output = client.messages.filter(message => isStatus(message, 'dead'));
+  expect(output).toHaveLength(1);
+  expect(output[0]?.header.session).toBe(client.messages[0]?.header.session);
   expect(client.closed).toBeNull();
   const { body } = await bridge.rest('GET', `/api/kernels/${id}`);
   expect(body).toMatchObject({
@@ -85,9 +85,9 @@ it('a restart brings it back under the same id, with the same clients and a jour
     status: 200,
     body: { id }
   });
-  const asked = client.execute("print('kept' in globals())");
-  await client.done(asked);
-  expect(client.printed(asked)).toBe('False\n');
+  const request = client.execute("print('kept' in globals())");
+  await client.done(request);
+  expect(client.printed(request)).toBe('False\n');
   expect(bridge.gateway.registry.get(id).lastSeq).toBeGreaterThan(lastSeq);
   await vi.waitUntil(() => !canSignal(pid), { timeout: 60_000 });
   client[Symbol.dispose]();

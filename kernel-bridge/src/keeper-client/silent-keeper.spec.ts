@@ -114,9 +114,9 @@ for n in range(${lines}):
       .map(({ content }) => content['text'])
       .join('');
     expect(text).toBe(Array.from({ length: lines }, (_, n) => `${n}\n`).join(''));
-    const asked = again.execute('print(kept + 1)');
-    await again.done(asked);
-    expect(again.printed(asked)).toBe('42\n');
+    const request = again.execute('print(kept + 1)');
+    await again.done(request);
+    expect(again.printed(request)).toBe('42\n');
     expect((await bridge.rest('GET', '/api/sessions')).body).toMatchObject([{ id: sessionId }]);
     before[Symbol.dispose]();
     again[Symbol.dispose]();
@@ -144,9 +144,9 @@ for n in range(${lines}):
     });
     expect(canSignal(keeperPid)).toBe(false);
     const client = await bridge.connect(id);
-    const asked = client.execute("print('here')");
-    await client.done(asked);
-    expect(client.printed(asked)).toBe('here\n');
+    const request = client.execute("print('here')");
+    await client.done(request);
+    expect(client.printed(request)).toBe('here\n');
     client[Symbol.dispose]();
   });
 
@@ -161,9 +161,9 @@ for n in range(${lines}):
     process.kill(keeperPid, 'SIGKILL');
     await vi.waitUntil(async () => (await modelOf(id))['execution_state'] === 'idle', WAIT);
     const client = await bridge.connect(id);
-    const asked = client.execute('print(kept + 1)');
-    await client.done(asked);
-    expect(client.printed(asked)).toBe('42\n');
+    const request = client.execute('print(kept + 1)');
+    await client.done(request);
+    expect(client.printed(request)).toBe('42\n');
     client[Symbol.dispose]();
   });
 });
@@ -175,10 +175,10 @@ describe('a keeper that goes on after a gateway has started', () => {
     await replaceGateway();
     let goOn = (): void => undefined;
     const held = new Promise<void>(resolve => (goOn = resolve));
-    const isAsked = vi.fn(() => held);
-    beforeSubscribing = isAsked;
+    const isRequested = vi.fn(() => held);
+    beforeSubscribing = isRequested;
     process.kill(keeperPid, 'SIGCONT');
-    await vi.waitUntil(() => isAsked.mock.calls.length > 0, WAIT);
+    await vi.waitUntil(() => isRequested.mock.calls.length > 0, WAIT);
     expect([(await modelOf(id))['execution_state'], await refusalOf(id)]).toEqual(['unknown', 503]);
     goOn();
     await vi.waitUntil(async () => (await modelOf(id))['execution_state'] === 'idle', WAIT);
@@ -197,11 +197,11 @@ describe('a keeper that hangs when its gateway has lost the connection', () => {
     // Nothing else cuts it: the socket of a process that is stopped stays open.
     (handles[0] as unknown as { socket: { destroy(): void } }).socket.destroy();
     await vi.waitUntil(async () => (await modelOf(id))['execution_state'] === 'unknown', WAIT);
-    const asked = client.execute('print(kept + 1)');
+    const request = client.execute('print(kept + 1)');
     expect((await bridge.rest('POST', `/api/kernels/${id}/interrupt`)).status).toBe(500);
     process.kill(keeperPid, 'SIGCONT');
-    await client.done(asked);
-    expect(client.printed(asked)).toBe('42\n');
+    await client.done(request);
+    expect(client.printed(request)).toBe('42\n');
     expect(client.closed).toBeNull();
     expect(client.messages.filter(message => isStatus(message, 'dead'))).toEqual([]);
     expect(await modelOf(id)).not.toHaveProperty('reason');

@@ -95,15 +95,15 @@ export class SpareKeeper implements AsyncDisposable {
       await rm(this.#logFile, { force: true });
       const child = await launchSpare(folder, this.#logFile, this.options);
       this.#child = child;
-      const gone = (why: unknown): void => {
+      const ended = (why: unknown): void => {
         if (this.#child === child) {
           this.#child = null;
           log.warn({ why }, 'a spare keeper has ended; the next kernel starts without');
         }
       };
-      child.once('error', gone);
-      child.once('exit', (code, signal) => gone(code ?? signal));
-      pipeOf(child).on('error', gone).unref();
+      child.once('error', ended);
+      child.once('exit', (code, signal) => ended(code ?? signal));
+      pipeOf(child).on('error', ended).unref();
       child.unref();
     } catch (error) {
       log.warn({ err: error }, 'there is no spare keeper');

@@ -52,9 +52,9 @@ it('is found by the next gateway, and runs cells', async () => {
     ((await bridge.rest('GET', `/api/kernels/${id}`)).body as { execution_state?: string }).execution_state;
   await vi.waitFor(async () => expect(await stateOf()).toBe('idle'), 60_000);
   const client = await bridge.connect(id, { sessionId: 'front' });
-  const asked = client.execute("print('found')");
-  await client.done(asked);
-  expect(client.printed(asked)).toBe('found\n');
+  const request = client.execute("print('found')");
+  await client.done(request);
+  expect(client.printed(request)).toBe('found\n');
   client[Symbol.dispose]();
   const ended = once(keeper!, 'exit');
   expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);

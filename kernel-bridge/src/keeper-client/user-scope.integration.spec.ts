@@ -114,8 +114,8 @@ describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', 
   it('does not wait long for a systemd-run that hangs', async () => {
     await systemdRun('#!/bin/sh\nexec sleep 600\n');
     const env = { PATH: process.env['PATH'], XDG_RUNTIME_DIR: root };
-    const asked = await findUserScope({ env, folders: folders(), probeMs: 200 });
-    expect(asked).toEqual({ isThere: false, why: 'systemd-run did not answer within 200 ms' });
+    const requested = await findUserScope({ env, folders: folders(), probeMs: 200 });
+    expect(requested).toEqual({ isThere: false, why: 'systemd-run did not answer within 200 ms' });
   });
 
   it('goes without when there is no systemd-run', async () => {

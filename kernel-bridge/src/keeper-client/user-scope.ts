@@ -57,9 +57,9 @@ export async function findUserScope(options: ScopeOptions = {}): Promise<ScopeCh
     return none(lingering === null ? 'systemd does not run here' : 'the user does not linger');
   }
   const manager = managerOf(env);
-  const known = managers.get(manager) ?? probe(env, probeMs);
-  managers.set(manager, known);
-  return known;
+  const probed = managers.get(manager) ?? probe(env, probeMs);
+  managers.set(manager, probed);
+  return probed;
 }
 
 /** What was found was wrong: no more scopes of this manager. */

@@ -2,7 +2,7 @@
 import { CodedError } from '../platform/coded-error.js';
 
 export type KeeperErrorCode =
-  /** The process is not there any more, see `KeeperGoneError`. */
+  /** The process is not there any more, see `KeeperEndedError`. */
   | 'keeper_gone'
   /** The socket closed while something was asked. Look whether the keeper still lives. */
   | 'keeper_disconnected'
@@ -31,7 +31,7 @@ export type KeeperErrorCode =
 export class KeeperError extends CodedError<KeeperErrorCode> {}
 
 /** What is known of a keeper that has gone. */
-export interface GoneKeeper {
+export interface EndedKeeper {
   readonly kernelId: string;
   readonly keeperPid: number | null;
   /** The kernel process that it left behind and that still runs; null when there is none. */
@@ -39,9 +39,9 @@ export interface GoneKeeper {
 }
 
 /** The keeper of a kernel has ended or was never started. Asking again does not help. */
-export class KeeperGoneError extends KeeperError {
+export class KeeperEndedError extends KeeperError {
   constructor(
-    readonly keeper: GoneKeeper,
+    readonly keeper: EndedKeeper,
     options?: ErrorOptions
   ) {
     const orphan = keeper.orphanPid === null ? '' : ` Its kernel still runs as process ${keeper.orphanPid}.`;

@@ -27,7 +27,7 @@ describe('the history of telemetry', () => {
     add(history, { type: 'compile', id: 1, phase: 'started' });
     add(history, { type: 'devices', time: 1 });
     add(history, { type: 'run', run: 'a', state: 'running' });
-    const kept = [
+    const retained = [
       add(history, { type: 'run', run: 'b', state: 'running' }),
       add(history, { type: 'compile', id: 1, phase: 'finished' }),
       add(history, { type: 'devices', time: 2 }),
@@ -36,7 +36,7 @@ describe('the history of telemetry', () => {
     for (let index = 0; index < 100; index++) {
       add(history, { type: 'steps', run: 'b' });
     }
-    expect(history.after(0).map(({ seq }) => seq)).toEqual([1, ...kept, 106, 107, 108]);
+    expect(history.after(0).map(({ seq }) => seq)).toEqual([1, ...retained, 106, 107, 108]);
     expect(history.firstSeq).toBe(1);
   });
 

@@ -21,7 +21,7 @@ interface Entry<R> {
 export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
   /** In order of seq: what may go first, and the rest. */
   readonly #expendable = new Map<number, Entry<R>>();
-  readonly #kept = new Map<number, Entry<R>>();
+  readonly #retained = new Map<number, Entry<R>>();
   /** Subject to the seq of its newest message. */
   readonly #newest = new Map<string, number>();
   #bytes = 0;
@@ -36,8 +36,8 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
   /** The oldest message still held; the next one to come when there is none. */
   get firstSeq(): number {
     const [oldestExpendable = Infinity] = this.#expendable.keys();
-    const [oldestKept = Infinity] = this.#kept.keys();
-    return Math.min(oldestExpendable, oldestKept, this.#lastSeq + 1);
+    const [oldestRetained = Infinity] = this.#retained.keys();
+    return Math.min(oldestExpendable, oldestRetained, this.#lastSeq + 1);
   }
 
   /** Holds a message, whose number is higher than those before. `message` is what the agent sent, parsed. */
@@ -50,7 +50,7 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
     } else {
       this.#supersede(subject);
       this.#newest.set(subject, record.seq);
-      this.#kept.set(record.seq, entry);
+      this.#retained.set(record.seq, entry);
     }
     this.#bytes += entry.bytes;
     this.#trim();
@@ -59,7 +59,7 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
 
   /** Held messages after `since`, oldest first. */
   after(since: number): R[] {
-    return [...this.#expendable.values(), ...this.#kept.values()]
+    return [...this.#expendable.values(), ...this.#retained.values()]
       .filter(entry => entry.record.seq > since)
       .map(entry => entry.record)
       .sort((a, b) => a.seq - b.seq);
@@ -67,9 +67,9 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
 
   #supersede(subject: string): void {
     const previous = this.#newest.get(subject);
-    const entry = previous === undefined ? undefined : this.#kept.get(previous);
+    const entry = previous === undefined ? undefined : this.#retained.get(previous);
     if (entry !== undefined) {
-      this.#kept.delete(entry.record.seq);
+      this.#retained.delete(entry.record.seq);
       this.#expendable.set(entry.record.seq, entry);
     }
   }
@@ -77,9 +77,9 @@ export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
   #trim(): void {
     while (
       this.#bytes > this.limits.bytes ||
-      this.#expendable.size + this.#kept.size > this.limits.messages
+      this.#expendable.size + this.#retained.size > this.limits.messages
     ) {
-      const from = this.#expendable.size > 0 ? this.#expendable : this.#kept;
+      const from = this.#expendable.size > 0 ? this.#expendable : this.#retained;
       const [oldest] = from.values();
       if (oldest === undefined) return;
       from.delete(oldest.record.seq);

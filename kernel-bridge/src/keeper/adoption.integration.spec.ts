@@ -138,9 +138,9 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(gaps).toEqual([]);
     expect(text).toBe(`begun\n${lines(1000)}`);
     expect(types.filter(type => type === 'execute_result')).toHaveLength(1);
-    const asked = keeper.execute(second, 'print("still here")');
-    await seen.untilDone(asked);
-    expect(seen.textOf(asked)).toBe('still here\n');
+    const request = keeper.execute(second, 'print("still here")');
+    await seen.untilDone(request);
+    expect(seen.textOf(request)).toBe('still here\n');
   });
 
   it('takes the answer to a question that was asked before, and to one that was asked of nobody', async () => {
@@ -252,18 +252,18 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     await seen.untilState('idle');
     await journaled(msgId);
     const { text, gaps } = await journalOf(msgId);
-    const kept = text.split('\n').length - 1;
+    const retained = text.split('\n').length - 1;
     expect(text).toBe(
       lines(2000)
         .split('\n')
-        .slice(-kept - 1)
+        .slice(-retained - 1)
         .join('\n')
     );
     expect(gaps).toHaveLength(1);
     expect(gaps[0]).toMatchObject({ code: 'keeper_lost' });
     const { count } = gaps[0] as { count: number };
-    expect(count).toBeGreaterThanOrEqual(2000 - kept);
-    expect(count).toBeLessThan(2000 - kept + 20);
+    expect(count).toBeGreaterThanOrEqual(2000 - retained);
+    expect(count).toBeLessThan(2000 - retained + 20);
   });
 });
 
@@ -368,9 +368,9 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     const clients = await Promise.all(views.map(each => keeper.attachOrAdopt(each)));
     expect(new Set(clients.map(({ snapshot }) => snapshot.keeperPid)).size).toBe(1);
     await Promise.all(clients.map(each => each.subscribe()));
-    const asked = keeper.execute(clients[0]!, 'print 3');
-    await Promise.all(views.map(each => each.untilDone(asked)));
-    expect(new Set(views.map(each => each.textOf(asked)))).toEqual(new Set([lines(3)]));
+    const request = keeper.execute(clients[0]!, 'print 3');
+    await Promise.all(views.map(each => each.untilDone(request)));
+    expect(new Set(views.map(each => each.textOf(request)))).toEqual(new Set([lines(3)]));
   });
 
   it('is said to be gone when it has ended before anybody came', async () => {

@@ -85,7 +85,7 @@ export interface ConfirmerParts {
 }
 
 export class Confirmer {
-  readonly #said: Partial<Record<ChannelName, string>> = {};
+  readonly #received: Partial<Record<ChannelName, string>> = {};
   #written: Positions = {};
   #seq: number;
   #bytes = 0;
@@ -115,13 +115,13 @@ export class Confirmer {
   }
 
   /** A message of the kernel has been handed to the journal. */
-  said(channel: ChannelName, msgId: string): void {
-    this.#said[channel] = msgId;
+  received(channel: ChannelName, msgId: string): void {
+    this.#received[channel] = msgId;
   }
 
   /** All that was handed to the journal is in its files. */
   written(lastSeq: number, bytes: number): void {
-    this.#written = { ...this.#said };
+    this.#written = { ...this.#received };
     this.#seq = lastSeq;
     this.#bytes += bytes;
     if (this.#begun && this.#bytes > BYTES) {

@@ -57,12 +57,12 @@ afterEach(async () => {
 
 describe('the line of commands to an agent', () => {
   it('writes one line for each command and resolves with the answer of the same id', async () => {
-    const asked = line.send({ id: 'a', action: 'set', name: 'lr', value: 0.5 });
+    const request = line.send({ id: 'a', action: 'set', name: 'lr', value: 0.5 });
     const [chunk] = (await once(agent, 'data')) as [Buffer];
     expect(chunk.toString()).toBe('{"id":"a","action":"set","name":"lr","value":0.5}\n');
-    line.heard({ ...ANSWER, id: 'other' });
-    line.heard(ANSWER);
-    await expect(asked).resolves.toEqual(ANSWER);
+    line.received({ ...ANSWER, id: 'other' });
+    line.received(ANSWER);
+    await expect(request).resolves.toEqual(ANSWER);
   });
 
   it('answers all who ask with the same id', async () => {
@@ -70,7 +70,7 @@ describe('the line of commands to an agent', () => {
       line.send({ id: 'a', action: 'pause' }),
       line.send({ id: 'a', action: 'pause' })
     ]);
-    line.heard(ANSWER);
+    line.received(ANSWER);
     await expect(both).resolves.toEqual([ANSWER, ANSWER]);
   });
 
@@ -89,9 +89,9 @@ describe('the line of commands to an agent', () => {
   });
 
   it('lets what was accepted and not applied expire with the process, once', () => {
-    line.heard(ANSWER);
-    line.heard({ ...ANSWER, id: 'b' });
-    line.heard({ ...ANSWER, id: 'b', phase: 'applied', step: 3 });
+    line.received(ANSWER);
+    line.received({ ...ANSWER, id: 'b' });
+    line.received({ ...ANSWER, id: 'b', phase: 'applied', step: 3 });
     line.processEnded();
     line.processEnded();
     expect(expired).toMatchObject([{ id: 'a', phase: 'expired' }]);

@@ -87,7 +87,7 @@ export class ControlLine implements Disposable {
   }
 
   /** The agent has said something about a command. */
-  heard(message: ControlMessage): void {
+  received(message: ControlMessage): void {
     if (isFinal(message.phase)) {
       this.#open.delete(message.id);
     } else {
@@ -126,11 +126,11 @@ export class ControlLine implements Disposable {
   }
 
   #forget(id: string, waiting: Waiting): void {
-    const left = (this.#waiting.get(id) ?? []).filter(other => other !== waiting);
-    if (left.length === 0) {
+    const remaining = (this.#waiting.get(id) ?? []).filter(other => other !== waiting);
+    if (remaining.length === 0) {
       this.#waiting.delete(id);
     } else {
-      this.#waiting.set(id, left);
+      this.#waiting.set(id, remaining);
     }
   }
 

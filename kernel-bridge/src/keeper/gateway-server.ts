@@ -101,7 +101,7 @@ export class GatewayServer implements AsyncDisposable, KeeperListener {
   }
 
   /** Resolves when every gateway has been sent the state as it is. */
-  async stateTold(): Promise<void> {
+  async stateSent(): Promise<void> {
     if (this.#stateDue !== null) await nextTurn();
   }
 

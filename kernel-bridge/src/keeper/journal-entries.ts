@@ -84,7 +84,7 @@ export class SecretInput {
   #secret = true;
 
   /** A message of the kernel on stdin. */
-  asked(message: KernelMessage, header: MessageHeader): void {
+  inputRequested(message: KernelMessage, header: MessageHeader): void {
     if (header.msg_type === 'input_request') {
       this.#secret = objectOf(() => contentOf(message))['password'] === true;
     }

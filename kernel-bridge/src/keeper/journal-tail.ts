@@ -57,8 +57,8 @@ export async function readJournalTail(
 }
 
 /** How far back executions are looked for, in records and in bytes of their payloads. */
-const LOOK_BACK = 5_000;
-const LOOK_BACK_BYTES = 32 * 1024 * 1024;
+const LOOKBACK_RECORDS = 5_000;
+const LOOKBACK_BYTES = 32 * 1024 * 1024;
 
 const BLOCK = 500;
 
@@ -66,7 +66,11 @@ const BLOCK = 500;
 export async function lastExecutions(journal: JournalReader, lastSeq: number): Promise<string[]> {
   let found: string[] = [];
   let bytes = 0;
-  for (let to = lastSeq; to > Math.max(0, lastSeq - LOOK_BACK) && bytes < LOOK_BACK_BYTES; to -= BLOCK) {
+  for (
+    let to = lastSeq;
+    to > Math.max(0, lastSeq - LOOKBACK_RECORDS) && bytes < LOOKBACK_BYTES;
+    to -= BLOCK
+  ) {
     const block: string[] = [];
     for await (const batch of journal.readAcross(Math.max(1, to - BLOCK + 1), { to, newest: () => to })) {
       for (const record of batch) {
@@ -96,7 +100,7 @@ class TailReader {
   #lastTimeMs: number | null = null;
   readonly #last: Partial<Record<ChannelName, string>> = {};
   readonly #answers = new Set<string>();
-  readonly #asked = new Map<string, KernelMessage>();
+  readonly #requested = new Map<string, KernelMessage>();
   readonly #open = new Map<string, OpenRequest>();
 
   constructor(before: RestorableState) {
@@ -110,7 +114,7 @@ class TailReader {
       last: this.#last,
       answers: this.#answers,
       lastTimeMs: this.#lastTimeMs,
-      unanswered: [...this.#asked.values()],
+      unanswered: [...this.#requested.values()],
       open: [...this.#open.values()]
     };
   }
@@ -119,35 +123,35 @@ class TailReader {
     const { channel, payload, timeNs } = record;
     this.#lastTimeMs = Number(timeNs / 1_000_000n);
     if (channel === RecordChannel.bridge) {
-      if (isRestart(record)) this.#forgetAsked();
+      if (isRestart(record)) this.#trimRequests();
       return;
     }
     try {
       const message = decodeV1(payload);
       const header = headerOf(message);
-      if ((channel & FROM_CLIENT) === 0) this.#said(message, header);
-      else this.#wasAsked(message, header);
+      if ((channel & FROM_CLIENT) === 0) this.#addAnswer(message, header);
+      else this.#addRequest(message, header);
     } catch {
       // it passed the checks of an earlier keeper and was kept; it says nothing to this one
     }
   }
 
-  #wasAsked(message: KernelMessage, header: MessageHeader): void {
+  #addRequest(message: KernelMessage, header: MessageHeader): void {
     if (isRedacted(message)) return;
     // Copies: the payload is a view into a chunk of the file.
     const parts = message.parts.map(part => Buffer.from(part));
-    this.#asked.set(header.msg_id, { channel: message.channel, parts });
+    this.#requested.set(header.msg_id, { channel: message.channel, parts });
     if (message.channel === 'shell' && header.msg_type.endsWith('_request') && header.subshell_id == null) {
       this.#open.set(header.msg_id, { header, text: textOf(message, PART.header) });
     }
   }
 
-  #forgetAsked(): void {
-    this.#asked.clear();
+  #trimRequests(): void {
+    this.#requested.clear();
     this.#open.clear();
   }
 
-  #said(message: KernelMessage, header: MessageHeader): void {
+  #addAnswer(message: KernelMessage, header: MessageHeader): void {
     const { session } = this.#state;
     if (session !== null && header.session !== session) {
       // Another process: what the one before was busy with has ended with it.
@@ -160,13 +164,13 @@ class TailReader {
     const parent = parentOf(message);
     if (parent !== null) {
       this.#ready = true; // requests are passed on to kernels that are
-      this.#asked.delete(parent.msg_id);
+      this.#requested.delete(parent.msg_id);
       if (message.channel === 'shell') this.#open.delete(parent.msg_id);
     }
     const status = statusOf(header.msg_type, message);
     if (status === 'restarting') {
       // What it was asked and had not begun is not for its successor.
-      this.#forgetAsked();
+      this.#trimRequests();
     }
     if (status !== null && message.channel === 'iopub') {
       this.#state.status(status, parent, textOf(message, PART.parentHeader));
@@ -203,7 +207,7 @@ export class LostReplies {
   ) {}
 
   /** Of each reply that this keeper gets on shell. */
-  heard(parent: MessageHeader): void {
+  replied(parent: MessageHeader): void {
     this.#answered.add(parent.msg_id);
   }
 

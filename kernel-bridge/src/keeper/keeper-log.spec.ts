@@ -6,7 +6,7 @@ import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { type KeeperLog, keeperLog } from './keeper-log.js';
 
 /** What a log has after this was said. */
-async function said(say: (log: KeeperLog) => void): Promise<Record<string, unknown>[]> {
+async function output(say: (log: KeeperLog) => void): Promise<Record<string, unknown>[]> {
   let lines: Record<string, unknown>[] = [];
   await inTemporaryFolder(folder => {
     const file = path.join(folder, 'keeper.log');
@@ -23,7 +23,7 @@ async function said(say: (log: KeeperLog) => void): Promise<Record<string, unkno
 describe('the log of a keeper', () => {
   it('has a line for each event, with level, time and process', async () => {
     const before = Date.now();
-    const [first, second, ...rest] = await said(log => {
+    const [first, second, ...rest] = await output(log => {
       log.debug('not written');
       log.info('plain');
       log.warn({ seq: 3, bytes: 5n, undefined: undefined }, 'with fields');
@@ -36,7 +36,7 @@ describe('the log of a keeper', () => {
 
   it('has of an error its code, its words, where it was and what caused it', async () => {
     const cause = Object.assign(new Error('no space'), { code: 'ENOSPC' });
-    const [line] = await said(log =>
+    const [line] = await output(log =>
       log.error({ err: new KeeperError('keeper_protocol', 'Broken.', { cause }) }, 'failed')
     );
     expect(line).toMatchObject({
@@ -50,7 +50,7 @@ describe('the log of a keeper', () => {
   it('ends nobody who says what cannot be written', async () => {
     const round: Record<string, unknown> = {};
     round['round'] = round;
-    expect(await said(log => log.fatal(round, 'lost'))).toEqual([]);
+    expect(await output(log => log.fatal(round, 'lost'))).toEqual([]);
     expect(() => keeperLog(1_000_000).fatal('no such descriptor')).not.toThrow();
   });
 });

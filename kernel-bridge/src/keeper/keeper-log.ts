@@ -6,9 +6,9 @@ import { statSync, writeSync } from 'node:fs';
 import { open, rename, rm, truncate } from 'node:fs/promises';
 
 /** What a keeper's parts say; a logger of pino will do. */
-export type KeeperLog = Readonly<Record<'debug' | Level, Say>>;
+export type KeeperLog = Readonly<Record<'debug' | Level, LogMethod>>;
 
-interface Say {
+interface LogMethod {
   (fields: object, message: string): void;
   (message: string): void;
 }
@@ -22,7 +22,7 @@ const MAX_CAUSES = 5;
 /** Writes to the descriptor at once, so that the last words before an end are there. */
 export function keeperLog(fd: number): KeeperLog {
   const at =
-    (level: Level): Say =>
+    (level: Level): LogMethod =>
     (first: object | string, message?: string) => {
       const fields = typeof first === 'string' ? {} : first;
       const head = { level: LEVELS[level], time: Date.now(), pid: process.pid };
@@ -88,13 +88,13 @@ export class LogBound implements AsyncDisposable {
     { maxBytes = MAX_BYTES, intervalMs = INTERVAL_MS }: LogBoundOptions = {}
   ) {
     this.#maxBytes = maxBytes;
-    this.#timer = setInterval(() => void this.look(), intervalMs);
+    this.#timer = setInterval(() => void this.check(), intervalMs);
     this.#timer.unref();
   }
 
   /** Looks once at all files. Never rejects; joins a look that is under way. */
-  look(): Promise<void> {
-    this.#looking ??= this.#look().finally(() => (this.#looking = null));
+  check(): Promise<void> {
+    this.#looking ??= this.#check().finally(() => (this.#looking = null));
     return this.#looking;
   }
 
@@ -103,7 +103,7 @@ export class LogBound implements AsyncDisposable {
     await this.#looking;
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     for (const file of this.files) {
       try {
         // In this thread: for an idle kernel, waking another one for it was most of what it cost.

@@ -6,7 +6,7 @@ import { JournalReader } from '../journal/journal-reader.js';
 import { isRestart } from '../journal/record.js';
 import { encodeV1 } from '../jupyter/v1-frame.js';
 import { attachKeeper } from '../keeper-client/attach.js';
-import { KeeperGoneError } from '../keeper-protocol/keeper-error.js';
+import { KeeperEndedError } from '../keeper-protocol/keeper-error.js';
 import { kernelPaths, readKeeperRecord } from '../keeper-protocol/keeper-file.js';
 import { isSameProcess, processStart } from '../platform/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
@@ -238,8 +238,10 @@ describe('a keeper with a small kernel', () => {
       );
       await view.untilState('idle');
       pids.add(client.snapshot.kernelPid);
-      const told = view.messages.filter(({ content }) => content['execution_state'] === 'restarting').at(-1)!;
-      expect(told).toMatchObject({ channel: 'iopub', type: 'status', session, parentId: null });
+      const reported = view.messages
+        .filter(({ content }) => content['execution_state'] === 'restarting')
+        .at(-1)!;
+      expect(reported).toMatchObject({ channel: 'iopub', type: 'status', session, parentId: null });
       expect(client.snapshot.kernelSession).not.toBe(session);
     }
     expect(pids.size).toBe(3);
@@ -271,11 +273,11 @@ describe('a keeper with a small kernel', () => {
     keeper = await KeeperFixture.create({ restartLimit: 1 }, ['--bind-after', gate, '--exit-at-start', '7']);
     const client = await keeper.start(view);
     await client.subscribe();
-    const asked = keeper.execute(client, 'print 1');
+    const request = keeper.execute(client, 'print 1');
     await view.until('it is asked', () => view.messages.some(({ fromClient }) => fromClient));
     await writeFile(gate, '');
     await view.untilState('dead');
-    expect((await view.untilDone(asked)).content).toMatchObject({ ename: 'DeadKernelError' });
+    expect((await view.untilDone(request)).content).toMatchObject({ ename: 'DeadKernelError' });
     expect(client.snapshot.reason).toBe('exited with code 7');
     await expect(client.restart()).rejects.toMatchObject({ code: 'kernel_dead' });
     // Whoever was answered has been told the state before that.
@@ -301,9 +303,9 @@ describe('a keeper with a small kernel', () => {
     client.send(frame);
     await view.untilDone(msgId);
     await view.untilDone(keeper.execute(client, 'print 2'));
-    const asked = (): number =>
+    const requested = (): number =>
       view.messages.filter(({ fromClient, type }) => fromClient && type === 'execute_request').length;
-    expect(asked()).toBe(2);
+    expect(requested()).toBe(2);
     expect(view.text).toBe('line 0\nline 0\nline 1\n');
     const { keeperPid } = client.snapshot;
     const start = await processStart(keeperPid);
@@ -314,7 +316,7 @@ describe('a keeper with a small kernel', () => {
     await next.subscribe();
     next.send(frame);
     await view.untilDone(keeper.execute(next, 'print 1'));
-    expect(asked()).toBe(1);
+    expect(requested()).toBe(1);
     expect(await keeper.logs()).toContain('repeats an execution');
   });
 
@@ -333,7 +335,7 @@ describe('a keeper with a small kernel', () => {
     for (const file of [record, connection, keeper.launch.runDir]) {
       await expect(stat(file)).rejects.toMatchObject({ code: 'ENOENT' });
     }
-    await expect(attachKeeper(keeper.kernelDir, view)).rejects.toBeInstanceOf(KeeperGoneError);
+    await expect(attachKeeper(keeper.kernelDir, view)).rejects.toBeInstanceOf(KeeperEndedError);
     expect(await new JournalReader(kernelPaths(keeper.kernelDir).journal).lastSeq()).toBe(
       view.records.at(-1)!.seq
     );
@@ -390,7 +392,7 @@ describe('a keeper with a small kernel', () => {
   it('does not start, and leaves nothing running, when the kernel’s program does not exist', async () => {
     keeper = await KeeperFixture.create({ argv: ['/nowhere/python', '{connection_file}'] });
     await expect(keeper.start(view)).rejects.toMatchObject({ code: 'kernel_start_failed' });
-    await expect(attachKeeper(keeper.kernelDir, view)).rejects.toBeInstanceOf(KeeperGoneError);
+    await expect(attachKeeper(keeper.kernelDir, view)).rejects.toBeInstanceOf(KeeperEndedError);
   });
 
   it('does not start beside another keeper of the same kernel', async () => {

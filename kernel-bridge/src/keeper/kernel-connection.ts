@@ -120,7 +120,7 @@ export class Readiness {
   readonly ready: Promise<void>;
   #becomeReady!: () => void;
   #answered = false;
-  #heard = false;
+  #hasIopub = false;
   #stopped = false;
   #timer: NodeJS.Timeout | null = null;
 
@@ -132,7 +132,7 @@ export class Readiness {
   }
 
   get isReady(): boolean {
-    return this.#answered && this.#heard;
+    return this.#answered && this.#hasIopub;
   }
 
   start(): void {
@@ -157,9 +157,9 @@ export class Readiness {
   }
 
   /** Any message has come on iopub. */
-  heard(): void {
-    if (!this.#heard) {
-      this.#heard = true;
+  receivedIopub(): void {
+    if (!this.#hasIopub) {
+      this.#hasIopub = true;
       this.#check();
     }
   }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { endpoint, readConnectionFile, shortConnection, writeConnectionFile } from './connection-file.js';
-import { AskedEnd, CrashCount, Executed } from './kernel-endings.js';
+import { RequestedEnd, CrashCount, Executed } from './kernel-endings.js';
 import { causeOf, describeExit, killedForMemory } from './kernel-process.js';
 import { STABLE_MS } from '../keeper-protocol/contract.js';
 
@@ -34,25 +34,25 @@ describe('the end that a client asked for', () => {
     parts: [{}, {}, {}, content].map(part => Buffer.from(JSON.stringify(part)))
   });
   const header = (msg_id: string, msg_type: string) => ({ msg_id, msg_type, session: 's' });
-  const asked = (restart = false): AskedEnd => {
-    const end = new AskedEnd();
+  const request = (restart = false): RequestedEnd => {
+    const end = new RequestedEnd();
     end.sent(message('control', { restart }), header('ask', 'shutdown_request'));
     return end;
   };
 
   it('is what it asked for, before the kernel answers and soon after', () => {
-    expect(new AskedEnd().meaning()).toBeNull();
-    expect(asked().meaning()).toBe('shutdown');
-    const end = asked(true);
+    expect(new RequestedEnd().meaning()).toBeNull();
+    expect(request().meaning()).toBe('shutdown');
+    const end = request(true);
     end.answered(header('ask', 'shutdown_request'), 1_000);
     expect(end.meaning(2_000)).toBe('restart');
   });
 
   it('is a crash when the kernel goes on: after its answer, or with what was asked later', () => {
-    const answered = asked();
+    const answered = request();
     answered.answered(header('ask', 'shutdown_request'), 1_000);
     expect(answered.meaning(3_600_000)).toBeNull();
-    const passedOver = asked();
+    const passedOver = request();
     passedOver.sent(message('shell', {}), header('cell', 'execute_request'));
     passedOver.answered(header('cell', 'execute_request'));
     expect(passedOver.meaning()).toBe('shutdown');

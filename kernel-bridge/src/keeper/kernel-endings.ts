@@ -27,7 +27,7 @@ export async function endProcess(life: KernelLife, { waitMs, restart, busy }: La
       if (!(await process.endsWithin(waitMs / 2))) await process.kill();
     }
   }
-  await process.groupGone();
+  await process.groupEnded();
 }
 
 /** Counts crashes in a row, to tell a kernel that crashed from one that cannot run. */
@@ -55,8 +55,8 @@ const FAREWELL_MS = 30_000;
 /**
  * A client may ask the kernel itself to end. Its end is then no crash, unless the kernel goes on: a crash hours later is one.
  */
-export class AskedEnd {
-  #asked: { readonly how: 'shutdown' | 'restart'; readonly msgId: string } | null = null;
+export class RequestedEnd {
+  #request: { readonly how: 'shutdown' | 'restart'; readonly msgId: string } | null = null;
   /** A request that came later on the same channel: when that is answered, the kernel has passed over the other. */
   #later: { readonly channel: string; readonly msgId: string } | null = null;
   #channel = '';
@@ -65,33 +65,33 @@ export class AskedEnd {
   /** A request is on its way to the kernel. */
   sent(message: KernelMessage, { msg_type: type, msg_id: msgId }: MessageHeader): void {
     if (type === 'shutdown_request') {
-      this.#asked = { how: wantsRestart(message) ? 'restart' : 'shutdown', msgId };
+      this.#request = { how: requestsRestart(message) ? 'restart' : 'shutdown', msgId };
       this.#channel = message.channel;
       this.#later = this.#answeredAt = null;
-    } else if (this.#asked !== null && message.channel === this.#channel) {
+    } else if (this.#request !== null && message.channel === this.#channel) {
       this.#later ??= { channel: message.channel, msgId };
     }
   }
 
   /** The kernel has answered on shell or control. */
   answered({ msg_id: parent }: MessageHeader, now = performance.now()): void {
-    if (parent === this.#asked?.msgId) this.#answeredAt = now;
+    if (parent === this.#request?.msgId) this.#answeredAt = now;
     else if (parent === this.#later?.msgId) this.forget();
   }
 
   forget(): void {
-    this.#asked = this.#later = this.#answeredAt = null;
+    this.#request = this.#later = this.#answeredAt = null;
   }
 
   /** What the end of the process is, when it ends now. */
   meaning(now = performance.now()): 'shutdown' | 'restart' | null {
     const isOver = this.#answeredAt !== null && now - this.#answeredAt > FAREWELL_MS;
-    return isOver ? null : (this.#asked?.how ?? null);
+    return isOver ? null : (this.#request?.how ?? null);
   }
 }
 
 /** Whether a client's `shutdown_request` asks for another process. */
-function wantsRestart(message: KernelMessage): boolean {
+function requestsRestart(message: KernelMessage): boolean {
   try {
     return contentOf(message)['restart'] === true;
   } catch {

@@ -43,21 +43,21 @@ import { describeExit, type KernelExit, KernelFolder, KernelProcess } from './ke
 import { KernelState, RunningWait } from './kernel-state.js';
 import { OwnMessages } from './own-messages.js';
 import { ResendLink } from './resend-link.js';
-import { AskedEnd, CrashCount, endProcess, Executed } from './kernel-endings.js';
+import { RequestedEnd, CrashCount, endProcess, Executed } from './kernel-endings.js';
 import type { TakeoverParts } from './takeover.js';
 import { InTurn } from '../platform/waiting.js';
 
 /** Nobody sees so short a delay, and only output of a flood has it; what ends or begins something is written at once. */
 const COALESCE_MS = 8;
 
-const NOTHING_SAID = { channel: 'iopub', msgId: null } as const;
+const NOTHING_IN_FLIGHT = { channel: 'iopub', msgId: null } as const;
 
 export class KernelKeeper {
   readonly #own: OwnMessages;
   readonly #secrets = new SecretInput();
   readonly #state = new KernelState(() => {
     this.parts.listener.changed();
-    this.#wait.look();
+    this.#wait.check();
   });
   readonly #wait = new RunningWait(this.#state);
   readonly #crashes: CrashCount;
@@ -69,7 +69,7 @@ export class KernelKeeper {
   readonly #requests = new RequestQueue();
   #lastActivity = Date.now();
   /** The message of the kernel that is being handed to the journal: a large one is written before that returns. */
-  #saying: { readonly channel: ChannelName; readonly msgId: string | null } = NOTHING_SAID;
+  #inFlight: { readonly channel: ChannelName; readonly msgId: string | null } = NOTHING_IN_FLIGHT;
   #kernelInfo: string | null = null;
   /** See `KernelSnapshot`. */
   #renumberedFrom: number | null = null;
@@ -79,7 +79,7 @@ export class KernelKeeper {
   /** Cells that this process has, or will get, and has not answered. */
   readonly #open = new Map<string, OpenRequest>();
   /** A client has asked the kernel itself to end, so that its end is no crash. */
-  readonly #askedToEnd = new AskedEnd();
+  readonly #requestedEnd = new RequestedEnd();
   readonly #executed = new Executed();
   #stopping: Promise<void> | null = null;
   /** Restarts, crashes and the shutdown follow one another. */
@@ -125,8 +125,8 @@ export class KernelKeeper {
         listener.written(batch);
       },
       onStored: record => {
-        const { channel, msgId } = keeper.#saying;
-        if (msgId !== null) keeper.#confirmer?.said(channel, msgId);
+        const { channel, msgId } = keeper.#inFlight;
+        if (msgId !== null) keeper.#confirmer?.received(channel, msgId);
         keeper.#confirmer?.written(record.seq, record.bytes);
         listener.stored(record);
       },
@@ -217,16 +217,16 @@ export class KernelKeeper {
     }
     // The process that runs now: a restart that is asked for next must not hand this to its successor.
     const life = this.#life;
-    const kept = this.#secrets.withoutSecret(message, header) ?? frame;
+    const journaled = this.#secrets.withoutSecret(message, header) ?? frame;
     const send = (): void => {
-      this.#askedToEnd.sent(message, header);
+      this.#requestedEnd.sent(message, header);
       if (life !== null && life !== this.#life) return;
       if (header.msg_type === 'execute_request') {
         this.#open.set(header.msg_id, { header, text: textOf(message, PART.header) });
       }
       this.#requests.add(message);
     };
-    this.#journal.append(...fromClient(message.channel, kept, send));
+    this.#journal.append(...fromClient(message.channel, journaled, send));
   }
 
   async interrupt(): Promise<void> {
@@ -247,7 +247,7 @@ export class KernelKeeper {
   async #abortWaiting(): Promise<boolean> {
     // What was sent before the interrupt is on its way through the journal; what cannot be written was passed on at once.
     await this.#journal.sync().catch(() => undefined);
-    const aborted = this.#requests.takeExecutions();
+    const aborted = this.#requests.removeExecutions();
     for (const msgId of aborted) {
       const request = this.#open.get(msgId);
       if (request !== undefined) this.#answerFor(request, ABORTED);
@@ -295,7 +295,7 @@ export class KernelKeeper {
     if (short !== null) void removeAfter(starting, short).catch(() => undefined);
     const kernelProcess = await starting;
     log.info({ kernelPid: kernelProcess.pid }, 'the kernel process has started');
-    this.#askedToEnd.forget();
+    this.#requestedEnd.forget();
     this.#lost = null;
     this.#live(kernelProcess, null);
   }
@@ -428,9 +428,9 @@ export class KernelKeeper {
     await this.#confirmer?.close();
     this.#life = null;
     this.parts.processChanged(null);
-    const asked = this.#askedToEnd.meaning();
-    const reason = asked === null ? describeExit(exit) : `${asked} by a client`;
-    if (asked === 'shutdown' || (asked === null && !this.#crashes.mayRestart(readyForMs))) {
+    const requested = this.#requestedEnd.meaning();
+    const reason = requested === null ? describeExit(exit) : `${requested} by a client`;
+    if (requested === 'shutdown' || (requested === null && !this.#crashes.mayRestart(readyForMs))) {
       log.error({ ...exit, reason }, 'the kernel has ended for good');
       this.#die(reason);
       return;
@@ -471,7 +471,7 @@ export class KernelKeeper {
     if (life === null) return;
     const busy = this.#state.busyParent !== null || !life.isReady;
     this.#life = null;
-    life.takeNoMore();
+    life.closeRequests();
     try {
       await endProcess(life, { waitMs: this.parts.launch.shutdownWaitMs, restart, busy });
     } finally {
@@ -483,16 +483,16 @@ export class KernelKeeper {
 
   #received(message: KernelMessage, header: MessageHeader, parent: MessageHeader | null): void {
     this.#lastActivity = Date.now();
-    if (message.channel === 'stdin') this.#secrets.asked(message, header);
+    if (message.channel === 'stdin') this.#secrets.inputRequested(message, header);
     const status = statusOf(header.msg_type, message);
-    this.#saying = { channel: message.channel, msgId: header.msg_id };
+    this.#inFlight = { channel: message.channel, msgId: header.msg_id };
     this.#journal.append(...fromKernel(message, header.msg_type, status));
-    this.#saying = NOTHING_SAID;
-    this.#confirmer?.said(message.channel, header.msg_id);
-    if (message.channel !== 'iopub' && parent !== null) this.#askedToEnd.answered(parent);
+    this.#inFlight = NOTHING_IN_FLIGHT;
+    this.#confirmer?.received(message.channel, header.msg_id);
+    if (message.channel !== 'iopub' && parent !== null) this.#requestedEnd.answered(parent);
     if (message.channel === 'shell' && parent !== null) {
       this.#open.delete(parent.msg_id);
-      this.#lost?.heard(parent);
+      this.#lost?.replied(parent);
     }
     if (status !== null && message.channel === 'iopub') {
       this.#state.status(status, parent, textOf(message, PART.parentHeader));

@@ -43,7 +43,7 @@ export class KernelLife {
   readonly #readiness: Readiness;
   readonly #replies = new Map<string, () => void>();
   #readyAt: number | null = null;
-  #takesRequests = true;
+  #acceptsRequests = true;
   /** While and after this keeper takes over a process that another one has started. */
   readonly #takeover: Takeover | null;
   readonly #stopped = new AbortController();
@@ -163,8 +163,8 @@ export class KernelLife {
   }
 
   /** What clients ask from now on is for the next life. */
-  takeNoMore(): void {
-    this.#takesRequests = false;
+  closeRequests(): void {
+    this.#acceptsRequests = false;
     this.requests.close();
   }
 
@@ -179,7 +179,7 @@ export class KernelLife {
   }
 
   async #end(): Promise<void> {
-    this.takeNoMore();
+    this.closeRequests();
     this.#readiness.stop();
     await this.#connection.drained(DRAIN_MS);
     this.#stopped.abort();
@@ -204,7 +204,7 @@ export class KernelLife {
     } else {
       this.requests.addFirst(again);
       this.#begin();
-      await takeover.secondLook(signal);
+      await takeover.resendAgain(signal);
       this.#settle();
     }
   }
@@ -216,7 +216,7 @@ export class KernelLife {
 
   #begin(): void {
     this.#readyAt ??= performance.now();
-    if (this.#takesRequests) this.requests.open(({ channel, parts }) => this.#transmit(channel, parts));
+    if (this.#acceptsRequests) this.requests.open(({ channel, parts }) => this.#transmit(channel, parts));
   }
 
   /** Resolves when the kernel has replied, or with the first of `others`. */
@@ -269,7 +269,7 @@ export class KernelLife {
       return null;
     }
     this.events.spoke(header.session);
-    if (channel === 'iopub') this.#readiness.heard();
+    if (channel === 'iopub') this.#readiness.receivedIopub();
     if (this.own.isOwn(parent)) {
       this.#answered(header, parent, message);
       return channel === 'iopub' && this.own.isShown(parent) ? { message, header, parent } : null;
@@ -316,11 +316,11 @@ export class RequestQueue {
   }
 
   /** Takes out the executions that wait; their message ids. */
-  takeExecutions(): readonly string[] {
+  removeExecutions(): readonly string[] {
     const isExecution = (message: KernelMessage): boolean => headerOf(message).msg_type === 'execute_request';
-    const taken = this.#waiting.filter(isExecution);
+    const executions = this.#waiting.filter(isExecution);
     this.#waiting = this.#waiting.filter(message => !isExecution(message));
-    return taken.map(message => headerOf(message).msg_id);
+    return executions.map(message => headerOf(message).msg_id);
   }
 
   /** Before all that wait: what the kernel may have been asked already. */

@@ -23,15 +23,15 @@ export interface KernelFiles {
 const GROUP_POLL_MS = 20;
 
 /** How long the rest of a killed group may take to be collected by init before we stop looking. */
-const GROUP_GONE_MS = 2_000;
+const GROUP_END_MS = 2_000;
 
 /** The folder that a kernel works in, also after it was renamed or moved while the keeper runs (Linux). */
 export class KernelFolder {
   #descriptor: number | null = null;
 
-  constructor(private readonly asked: string) {
+  constructor(private readonly requested: string) {
     try {
-      this.#descriptor = openSync(asked, constants.O_RDONLY | constants.O_DIRECTORY);
+      this.#descriptor = openSync(requested, constants.O_RDONLY | constants.O_DIRECTORY);
     } catch {
       // The start says so.
     }
@@ -39,7 +39,7 @@ export class KernelFolder {
 
   /** Rejects with `kernel_start_failed` when there is none any more. */
   path(): string {
-    if (isFolder(this.asked)) return this.asked;
+    if (isFolder(this.requested)) return this.requested;
     try {
       const now = readlinkSync(`/proc/self/fd/${this.#descriptor}`);
       if (isFolder(now)) return now;
@@ -48,7 +48,7 @@ export class KernelFolder {
     }
     throw new KeeperError(
       'kernel_start_failed',
-      `The kernel's folder ${this.asked} was deleted. Make it again and restart the kernel, or move the notebook and start another kernel.`
+      `The kernel's folder ${this.requested} was deleted. Make it again and restart the kernel, or move the notebook and start another kernel.`
     );
   }
 
@@ -168,15 +168,15 @@ export class KernelProcess {
         `Process ${this.pid} does not end, even after SIGKILL: a device or disk hangs.`
       );
     }
-    await this.groupGone();
+    await this.groupEnded();
   }
 
   /**
    * Waits for what is left of the group after its leader. Bounded: where init does not collect the dead, as in some
    * containers, they look alive for ever.
    */
-  async groupGone(): Promise<void> {
-    const deadline = performance.now() + GROUP_GONE_MS;
+  async groupEnded(): Promise<void> {
+    const deadline = performance.now() + GROUP_END_MS;
     while (this.#killGroup('SIGKILL') && performance.now() < deadline) await delay(GROUP_POLL_MS);
   }
 
@@ -291,7 +291,7 @@ function kernelEnv(launch: LaunchDescription, files: KernelFiles): Record<string
 }
 
 /** How soon the end is noticed. */
-const LOOK_MS = 200;
+const POLL_MS = 200;
 /** How often it is made sure that the pid has not been given to another process, where that takes a program of its own. */
 const IDENTIFY_MS = 10_000;
 
@@ -306,6 +306,6 @@ export async function processEnd(pid: number, start: string, identifyMs = IDENTI
     } else if (!canSignal(pid)) {
       return;
     }
-    await delay(LOOK_MS);
+    await delay(POLL_MS);
   }
 }

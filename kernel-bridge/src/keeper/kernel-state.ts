@@ -146,7 +146,7 @@ export class RunningWait {
   constructor(private readonly state: KernelState) {}
 
   /** To be called when the state has changed. */
-  look(): void {
+  check(): void {
     this.#checks.forEach(check => check());
   }
 

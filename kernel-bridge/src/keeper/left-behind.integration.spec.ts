@@ -70,9 +70,9 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel', () => {
       await view.until('its end is told', () => view.states.some(state => state.reason === reason));
       await view.untilState('idle');
       expect(client.snapshot.kernelPid).not.toBe(kernelPid);
-      const asked = keeper.execute(client, 'print("another")');
-      await view.untilDone(asked);
-      expect(view.textOf(asked)).toBe('another\n');
+      const request = keeper.execute(client, 'print("another")');
+      await view.untilDone(request);
+      expect(view.textOf(request)).toBe('another\n');
       expect(await processStart(child!)).not.toBeNull();
     }
   );
@@ -82,9 +82,9 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel', () => {
     await view.untilDone(keeper.execute(client, FORK));
     await forked();
     await client.restart();
-    const asked = keeper.execute(client, 'print("".join(str(n) + ";" for n in range(1000)))');
-    await view.untilDone(asked);
-    expect(view.textOf(asked)).toBe(`${Array.from({ length: 1000 }, (_, n) => `${n};`).join('')}\n`);
+    const request = keeper.execute(client, 'print("".join(str(n) + ";" for n in range(1000)))');
+    await view.untilDone(request);
+    expect(view.textOf(request)).toBe(`${Array.from({ length: 1000 }, (_, n) => `${n};`).join('')}\n`);
     expect(await processStart(child!)).not.toBeNull();
   });
 
@@ -92,9 +92,9 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel', () => {
     const client = await keeper.ready(view);
     const { keeperPid, kernelPid } = client.snapshot;
     process.kill(keeperPid, 'SIGHUP');
-    const asked = keeper.execute(client, 'print("still here")');
-    await view.untilDone(asked);
-    expect(view.textOf(asked)).toBe('still here\n');
+    const request = keeper.execute(client, 'print("still here")');
+    await view.untilDone(request);
+    expect(view.textOf(request)).toBe('still here\n');
     await expect.poll(() => keeper.logs(), { timeout: 60_000 }).toContain('SIGHUP ignored');
     expect(client.snapshot).toMatchObject({ keeperPid, kernelPid });
   });

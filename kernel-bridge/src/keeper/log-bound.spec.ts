@@ -29,7 +29,7 @@ describe('the bound of a log', { timeout: 60_000 }, () => {
     await using bound = new LogBound([file], log, { maxBytes: 1000, intervalMs: 1_000_000 });
     child.stdin!.write('x'.repeat(1500) + 'end');
     await vi.waitFor(async () => expect((await stat(file)).size).toBe(1503), 30_000);
-    await bound.look();
+    await bound.check();
     expect((await stat(file)).size).toBe(0);
     expect(await readFile(`${file}.1`, 'utf8')).toBe('x'.repeat(997) + 'end');
     expect((await stat(`${file}.1`)).mode & 0o777).toBe(0o600);
@@ -41,7 +41,7 @@ describe('the bound of a log', { timeout: 60_000 }, () => {
   it('leaves a small log alone, and one that is not there', async () => {
     await writeFile(file, 'little');
     await using bound = new LogBound([file, path.join(folder, 'none.log')], log, { maxBytes: 1000 });
-    await bound.look();
+    await bound.check();
     expect(await readdir(folder)).toEqual(['kernel.log']);
   });
 

@@ -27,8 +27,8 @@ describe('[16] readiness', () => {
   });
 
   it.each([
-    ['reply first', ['answered', 'heard']],
-    ['iopub first', ['heard', 'answered']]
+    ['reply first', ['answered', 'receivedIopub']],
+    ['iopub first', ['receivedIopub', 'answered']]
   ] as const)('needs an answer and a message on iopub: %s', async (_, [first, second]) => {
     readiness[first]();
     expect(readiness.isReady).toBe(false);
@@ -48,7 +48,7 @@ describe('[16] readiness', () => {
     readiness.answered();
     vi.advanceTimersByTime(500);
     expect(nudges).toBe(11); // the first, and one each 50 ms
-    readiness.heard();
+    readiness.receivedIopub();
     vi.advanceTimersByTime(10_000);
     expect(nudges).toBe(11);
   });

@@ -104,7 +104,7 @@ async function keep(
               return { snapshot: await keeper.restart() };
             } finally {
               // Also when it failed: who is answered and then asks must not be told the state before.
-              await gateways.stateTold();
+              await gateways.stateSent();
             }
           case 'shutdown':
             await keeper.shutdown();
@@ -127,12 +127,12 @@ async function keep(
     telemetry,
     log
   );
-  const hear = (json: string, message: Readonly<Record<string, unknown>>): void => {
+  const received = (json: string, message: Readonly<Record<string, unknown>>): void => {
     gateways.telemetryAdded(telemetry.add({ seq: telemetry.lastSeq + 1, json }, message));
-    if (isControlMessage(message)) control.heard(message);
+    if (isControlMessage(message)) control.received(message);
   };
-  const control = new ControlLine(message => hear(JSON.stringify(message), message), log);
-  const agent = await TelemetrySocket.listen(sockets.agentSocket, hear, log, connection =>
+  const control = new ControlLine(message => received(JSON.stringify(message), message), log);
+  const agent = await TelemetrySocket.listen(sockets.agentSocket, received, log, connection =>
     control.use(connection)
   );
   const processChanged = (pid: number | null): void => {

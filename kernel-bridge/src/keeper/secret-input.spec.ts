@@ -16,12 +16,12 @@ const reply = message('input_reply', '{"value":"hunter2","status":"ok"}');
 describe('[18] an answer to a question of the kernel', () => {
   it('is kept without its value when a password was asked for, however often it is sent', () => {
     const input = new SecretInput();
-    input.asked(...message('input_request', '{"prompt":"p","password":true}'));
+    input.inputRequested(...message('input_request', '{"prompt":"p","password":true}'));
     for (let time = 0; time < 2; time++) {
-      const kept = input.withoutSecret(...reply);
-      expect(kept?.includes('hunter2')).toBe(false);
-      expect(kept?.includes('a buffer')).toBe(false);
-      const { parts } = decodeV1(kept ?? Buffer.alloc(0));
+      const retained = input.withoutSecret(...reply);
+      expect(retained?.includes('hunter2')).toBe(false);
+      expect(retained?.includes('a buffer')).toBe(false);
+      const { parts } = decodeV1(retained ?? Buffer.alloc(0));
       expect(JSON.parse(String(parts[PART.content]))).toEqual({ value: '', status: 'ok' });
       expect(JSON.parse(String(parts[PART.metadata]))).toEqual({ cellId: 'c', tpulab: { redacted: true } });
       expect(parts[PART.header]).toEqual(reply[0].parts[PART.header]);
@@ -30,8 +30,8 @@ describe('[18] an answer to a question of the kernel', () => {
 
   it('is kept as it came when the question was an ordinary one', () => {
     const input = new SecretInput();
-    input.asked(...message('input_request', '{"prompt":"p","password":true}'));
-    input.asked(...message('input_request', '{"prompt":"p","password":false}'));
+    input.inputRequested(...message('input_request', '{"prompt":"p","password":true}'));
+    input.inputRequested(...message('input_request', '{"prompt":"p","password":false}'));
     expect(input.withoutSecret(...reply)).toBeNull();
   });
 
@@ -40,8 +40,8 @@ describe('[18] an answer to a question of the kernel', () => {
   });
 
   it('is kept without its value even when nothing in it can be read', () => {
-    const kept = new SecretInput().withoutSecret(...message('input_reply', 'hunter2'));
-    expect(kept?.includes('hunter2')).toBe(false);
+    const retained = new SecretInput().withoutSecret(...message('input_reply', 'hunter2'));
+    expect(retained?.includes('hunter2')).toBe(false);
   });
 });
 

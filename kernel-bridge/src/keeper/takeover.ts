@@ -16,7 +16,7 @@ import type { ResendLink, Resent } from './resend-link.js';
 import type { KeeperLog } from './keeper-log.js';
 
 /** Longer than libzmq puts off looking at new connections. */
-const SECOND_LOOK_MS = 500;
+const SECOND_RESEND_MS = 500;
 const ANSWERING: readonly ChannelName[] = ['shell', 'control', 'stdin'];
 
 export interface Incoming {
@@ -41,7 +41,7 @@ export interface TakeoverTarget {
 }
 
 export class Takeover {
-  #held: Incoming[] | null = [];
+  #buffered: Incoming[] | null = [];
   /**
    * By channel, what the ring had: its socket may bring it later still, when the machine is busy. A channel keeps its order, so
    * what the ring did not have comes after all of it.
@@ -59,11 +59,11 @@ export class Takeover {
   ) {
     this.#answers = parts.link === null ? null : new Set(parts.tail.answers);
     if (parts.link === null) {
-      this.#tellGap(
+      this.#recordGap(
         null,
         "it was not started by TPULab's launcher, so the output from this time cannot be recovered"
       );
-      this.#held = null;
+      this.#buffered = null;
     }
   }
 
@@ -75,10 +75,10 @@ export class Takeover {
   /** A live message: held, or passed on. */
   take(incoming: Incoming): void {
     const id = incoming.header.msg_id;
-    if (this.#held !== null) {
+    if (this.#buffered !== null) {
       // Copies: frames are views into what the socket has read last.
       const { channel, parts } = incoming.message;
-      this.#held.push({ ...incoming, message: { channel, parts: parts.map(part => Buffer.from(part)) } });
+      this.#buffered.push({ ...incoming, message: { channel, parts: parts.map(part => Buffer.from(part)) } });
     } else if (!this.#late.delete(id) && !this.#isFromRing(incoming)) {
       this.#remember(incoming);
       this.target.deliver(incoming);
@@ -106,18 +106,18 @@ export class Takeover {
       log.info({ messages: resent.messages.length, lost: resent.lost }, 'the kernel has sent again');
     } catch (error) {
       log.error({ err: error }, 'the kernel cannot send again');
-      this.#tellGap(null, 'the kernel did not hand over what it printed in this time');
+      this.#recordGap(null, 'the kernel did not hand over what it printed in this time');
     }
     this.#release(answered);
     return tail.unanswered.filter(({ parts }) => !answered.has(idOf(parts)));
   }
 
   /** After `run`. From then on the ring may be trimmed. */
-  async secondLook(signal: AbortSignal): Promise<void> {
+  async resendAgain(signal: AbortSignal): Promise<void> {
     const { link, routingId, log } = this.parts;
     if (link === null) return;
     try {
-      await delay(SECOND_LOOK_MS, undefined, { signal });
+      await delay(SECOND_RESEND_MS, undefined, { signal });
       const { messages } = await link.resend({}, routingId, ANSWERING);
       for (const { channel, frames } of messages) {
         const incoming = this.target.parse(channel, frames);
@@ -138,7 +138,7 @@ export class Takeover {
     const missing = Object.values(lost).reduce((sum, count) => sum + count, 0);
     if (missing > 0) {
       const limit = exact ? '' : 'this is an upper bound, ';
-      this.#tellGap(missing, `${limit}the kernel could hold no more for a keeper that was to come`);
+      this.#recordGap(missing, `${limit}the kernel could hold no more for a keeper that was to come`);
     }
     for (const { channel, frames } of messages) {
       const incoming = this.target.parse(channel, frames);
@@ -148,13 +148,13 @@ export class Takeover {
         this.#deliver(incoming, answered);
       }
     }
-    this.#held = this.#held?.filter(incoming => !this.#isFromRing(incoming)) ?? null;
+    this.#buffered = this.#buffered?.filter(incoming => !this.#isFromRing(incoming)) ?? null;
   }
 
   #release(answered: Set<string>): void {
-    const held = this.#held ?? [];
-    this.#held = null;
-    held.forEach(incoming => this.#deliver(incoming, answered));
+    const buffered = this.#buffered ?? [];
+    this.#buffered = null;
+    buffered.forEach(incoming => this.#deliver(incoming, answered));
   }
 
   #deliver(incoming: Incoming, answered: Set<string>): void {
@@ -167,7 +167,7 @@ export class Takeover {
     if (message.channel !== 'iopub') this.#answers?.add(header.msg_id);
   }
 
-  #tellGap(count: number | null, why: string): void {
+  #recordGap(count: number | null, why: string): void {
     const now = Date.now();
     this.#hasGap = true;
     this.target.gap({

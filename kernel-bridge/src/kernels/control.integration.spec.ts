@@ -83,8 +83,8 @@ describe.skipIf(!isInstalled)('POST /bridge/v1/kernels/:id/control', () => {
     await page.until(() => states().at(-1) === 'paused');
     // Commands are applied in a pause too.
     const checkpoint = await steer(kernel, { action: 'checkpoint' });
-    const kept = await page.until(() => applied(checkpoint.id));
-    expect(kept).toMatchObject({ reason: `kept at ${kept.step}`, step: applied(pause.id)?.step });
+    const retained = await page.until(() => applied(checkpoint.id));
+    expect(retained).toMatchObject({ reason: `kept at ${retained.step}`, step: applied(pause.id)?.step });
     await steer(kernel, { action: 'resume' });
     await page.until(() => states().at(-1) === 'running');
 

@@ -68,9 +68,9 @@ describe('a start that fails', () => {
     expect(answer.status).toBe(500);
     const journal = new JournalReader(path.join(folderOf(id), 'journal'));
     expect(await journal.lastSeq()).toBeGreaterThanOrEqual(lastSeq);
-    const kept: string[] = [];
-    for await (const record of journal.read(1)) kept.push(record.payload.toString('latin1'));
-    expect(kept.join('')).toContain('precious');
+    const retained: string[] = [];
+    for await (const record of journal.read(1)) retained.push(record.payload.toString('latin1'));
+    expect(retained.join('')).toContain('precious');
 
     subscribe = null;
     expect(await bridge.startKernel({ name: 'python3', kernel_id: id })).toBe(id);

@@ -26,15 +26,18 @@ export interface JournalFolder {
 }
 
 /** Kernels that count as running whatever their processes say. `isEnded`: a gateway has noted the end of the kernel. */
-export type IsKept = (kernelId: string, isEnded: boolean) => boolean;
+export type IsInUse = (kernelId: string, isEnded: boolean) => boolean;
 
-export async function findJournals(stateDir: string, isKept: IsKept = () => false): Promise<JournalFolder[]> {
+export async function findJournals(
+  stateDir: string,
+  isInUse: IsInUse = () => false
+): Promise<JournalFolder[]> {
   const kernels = path.join(stateDir, 'kernels');
   const names = await readdir(kernels).catch(ifMissing<string[]>([]));
   const found: JournalFolder[] = [];
   // One after the other: there may be hundreds, and nobody waits.
   for (const kernelId of names.sort()) {
-    const folder = await describe(kernelId, path.join(kernels, kernelId), isKept);
+    const folder = await describe(kernelId, path.join(kernels, kernelId), isInUse);
     if (folder) found.push(folder);
   }
   return found;
@@ -45,7 +48,11 @@ export function bytesOf({ segments, damaged }: JournalFolder): number {
 }
 
 /** Null where there is no journal, and for a folder that is being removed. */
-async function describe(kernelId: string, kernelDir: string, isKept: IsKept): Promise<JournalFolder | null> {
+async function describe(
+  kernelId: string,
+  kernelDir: string,
+  isInUse: IsInUse
+): Promise<JournalFolder | null> {
   const journalDir = path.join(kernelDir, 'journal');
   const segments = await measureSegments(journalDir);
   const newest = segments.at(-1);
@@ -53,14 +60,14 @@ async function describe(kernelId: string, kernelDir: string, isKept: IsKept): Pr
   const ended = await readEnded(kernelDir);
   const { presence, elsewhere } = await presenceOfKernel(kernelDir);
   const launch = ended ? null : await readLaunch(kernelDir).catch(() => null);
-  const lives = isKept(kernelId, ended !== null) || presence !== 'ended';
+  const isRunning = isInUse(kernelId, ended !== null) || presence !== 'ended';
   return {
     kernelId,
     kernelDir,
     journalDir,
     specName: ended?.specName ?? launch?.specName ?? null,
     // A keeper that was killed leaves no word; then the last record is the end.
-    endedAt: lives ? null : ended ? Date.parse(ended.endedAt) : newest.writtenAt,
+    endedAt: isRunning ? null : ended ? Date.parse(ended.endedAt) : newest.writtenAt,
     elsewhere: elsewhere === null ? null : { name: elsewhere, isSilent: presence === 'silent' },
     segments,
     damaged: await measureDamaged(journalDir)
@@ -102,7 +109,7 @@ const ENDED_FILE = 'ended.json';
 export const SHUT_DOWN = 'shut down';
 
 /** The rest describes a process that is gone, or, as the environment in launch.json, should not be kept. */
-const KEPT = /^(journal|kernel\.log(\.1)?|outputs\.index|documents\.json)$/;
+const RETAINED = /^(journal|kernel\.log(\.1)?|outputs\.index|documents\.json)$/;
 
 /** Null for a kernel that was not ended through a gateway. */
 export async function readEnded(kernelDir: string): Promise<EndedKernel | null> {
@@ -135,7 +142,7 @@ export async function leaveJournal(kernelDir: string, ended: EndedKernel): Promi
 /** Removes what describes a process that no longer runs. */
 export async function keepOnlyJournal(kernelDir: string): Promise<void> {
   for (const name of await readdir(kernelDir)) {
-    if (name !== ENDED_FILE && !KEPT.test(name)) {
+    if (name !== ENDED_FILE && !RETAINED.test(name)) {
       await rm(path.join(kernelDir, name), { recursive: true, force: true });
     }
   }

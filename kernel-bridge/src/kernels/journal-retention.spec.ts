@@ -155,13 +155,13 @@ describe('retention', () => {
           if (code === 'journal_retention') expect(NOW - each.endedAt!).toBeGreaterThan(retentionMs);
         }
         const left = journals.filter(
-          each => !plan.some(({ journal: gone, whole }) => whole && gone === each)
+          each => !plan.some(({ journal: ended, whole }) => whole && ended === each)
         );
         const sparing = left.every(each => each.endedAt === null);
         const isBare =
           sparing &&
           left.every(each => {
-            const count = plan.find(({ journal: gone }) => gone === each)?.segments ?? 0;
+            const count = plan.find(({ journal: ended }) => ended === each)?.segments ?? 0;
             return count === each.segments.length - 1;
           });
         expect(after <= totalBytes || isBare).toBe(true);
@@ -203,7 +203,7 @@ describe('the sweeper of a gateway', () => {
     const sweeper = new JournalSweeper({
       stateDir,
       limits: { totalBytes: Infinity, retentionMs: 0 },
-      isKept: id => id === 'used',
+      isInUse: id => id === 'used',
       log: pino({ level: 'silent' })
     });
     await Promise.all([sweeper.sweep(), sweeper.sweep()]);
@@ -218,7 +218,7 @@ describe('the sweeper of a gateway', () => {
     await using sweeper = new JournalSweeper({
       stateDir,
       limits: { totalBytes: Infinity, retentionMs: 14 * DAY },
-      isKept: () => false,
+      isInUse: () => false,
       log: pino({ level: 'silent' }),
       clock: { now: () => now, elapsed: () => elapsed }
     });

@@ -11,7 +11,7 @@ export interface JournalSweeperOptions {
   readonly stateDir: string;
   readonly limits: RetentionLimits;
   /** Kernels that the gateway has, or is starting: never taken for ended. */
-  readonly isKept: (kernelId: string) => boolean;
+  readonly isInUse: (kernelId: string) => boolean;
   readonly log: Logger;
   readonly intervalMs?: number;
   readonly clock?: SweepClock;
@@ -45,9 +45,9 @@ export class JournalSweeper implements AsyncDisposable {
   }
 
   async #sweep(): Promise<void> {
-    const { stateDir, limits, isKept, log } = this.options;
+    const { stateDir, limits, isInUse, log } = this.options;
     try {
-      const journals = (await findJournals(stateDir, isKept)).filter(each => !mayBeWritten(each));
+      const journals = (await findJournals(stateDir, isInUse)).filter(each => !mayBeWritten(each));
       const plan = planRemovals(journals, limits, this.#clock.now());
       const expired = plan.filter(({ code }) => code === 'journal_retention');
       const overdue = this.#grace.overdue(expired.map(({ journal }) => journal.kernelId));
@@ -55,7 +55,7 @@ export class JournalSweeper implements AsyncDisposable {
         const { journal, code, segments, bytes, whole } = removal;
         if (code === 'journal_retention' && !overdue.has(journal.kernelId)) continue;
         // A client may have started a kernel with this id since the look.
-        if (this.#isDisposed || (whole && isKept(journal.kernelId))) continue;
+        if (this.#isDisposed || (whole && isInUse(journal.kernelId))) continue;
         await remove(removal);
         log.info({ kernelId: journal.kernelId, code, segments, bytes, whole }, 'old records were removed');
       }
@@ -145,8 +145,8 @@ export function planRemovals(
     else if (now - journal.endedAt > retentionMs) plan.push(whole(journal, 'journal_retention'));
     else ended.push({ journal, endedAt: journal.endedAt });
   }
-  const left = [...ended.map(({ journal }) => journal), ...running];
-  let over = left.reduce((sum, each) => sum + bytesOf(each), 0) - totalBytes;
+  const remaining = [...ended.map(({ journal }) => journal), ...running];
+  let over = remaining.reduce((sum, each) => sum + bytesOf(each), 0) - totalBytes;
   for (const { journal } of ended.sort((a, b) => a.endedAt - b.endedAt)) {
     if (over <= 0) break;
     const removal = part(journal, bytesOf(journal) - over);
@@ -155,14 +155,14 @@ export function planRemovals(
     plan.push(planned);
     over -= planned.bytes;
   }
-  const taken = new Map<JournalFolder, number>();
+  const removedCounts = new Map<JournalFolder, number>();
   for (const { journal } of closedSegments(running)) {
     if (over <= 0) break;
-    const count = taken.get(journal) ?? 0;
+    const count = removedCounts.get(journal) ?? 0;
     over -= journal.segments[count]?.bytes ?? 0;
-    taken.set(journal, count + 1);
+    removedCounts.set(journal, count + 1);
   }
-  for (const [journal, count] of taken) plan.push(oldest(journal, count, 'journal_total_quota'));
+  for (const [journal, count] of removedCounts) plan.push(oldest(journal, count, 'journal_total_quota'));
   return plan;
 }
 

@@ -54,7 +54,7 @@ describe('culling', () => {
   it('[21] ends a kernel that nobody has used for the time that is set', async () => {
     await untilUnused();
     using culled = culling({ idleTimeoutS: TIMEOUT_S });
-    await culled.look();
+    await culled.check();
     expect(isThere()).toBe(false);
     expect(await bridge.rest('GET', '/api/kernels')).toMatchObject({ status: 200, body: [] });
   });
@@ -68,7 +68,7 @@ describe('culling', () => {
   it('[21] spares a kernel that was used lately', async () => {
     await untilUnused();
     using culled = culling({ idleTimeoutS: 3600 });
-    await culled.look();
+    await culled.check();
     expect(isThere()).toBe(true);
   });
 
@@ -86,7 +86,7 @@ describe('culling', () => {
       { timeout: 60_000 }
     );
     using culled = culling({ idleTimeoutS: TIMEOUT_S, connected: true });
-    await culled.look();
+    await culled.check();
     expect(isThere()).toBe(true);
     client.send('stdin', 'input_reply', { value: '', status: 'ok' });
     await client.done(id);
@@ -97,10 +97,10 @@ describe('culling', () => {
     await client.run('pass');
     await untilUnused();
     using gentle = culling({ idleTimeoutS: TIMEOUT_S });
-    await gentle.look();
+    await gentle.check();
     expect(isThere()).toBe(true);
     using strict = culling({ idleTimeoutS: TIMEOUT_S, connected: true });
-    await strict.look();
+    await strict.check();
     expect(isThere()).toBe(false);
     expect((await client.untilClosed()).code).toBe(1000);
   });

@@ -32,12 +32,12 @@ export class KernelCulling implements Disposable {
     private readonly log: Logger
   ) {
     this.#timer =
-      options.idleTimeoutS > 0 ? setInterval(() => void this.look(), options.intervalS * 1000) : null;
+      options.idleTimeoutS > 0 ? setInterval(() => void this.check(), options.intervalS * 1000) : null;
   }
 
   /** One look at all kernels; joins one that is under way. Never rejects. */
-  look(): Promise<void> {
-    this.#looking ??= this.#look().finally(() => (this.#looking = null));
+  check(): Promise<void> {
+    this.#looking ??= this.#check().finally(() => (this.#looking = null));
     return this.#looking;
   }
 
@@ -45,7 +45,7 @@ export class KernelCulling implements Disposable {
     if (this.#timer) clearInterval(this.#timer);
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     await Promise.all(
       this.registry.list().map(async kernel => {
         try {

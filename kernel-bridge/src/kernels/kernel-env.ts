@@ -45,8 +45,8 @@ export function kernelEnv(sources: KernelEnvSources): Record<string, string> {
     if (value !== undefined && !isWithheld(name)) env[name] = value;
   }
   for (const [name, value] of Object.entries(spec.envDefaults)) env[name] ??= value;
-  const known = { ...env };
-  for (const [name, value] of Object.entries(spec.env)) env[name] = fillIn(value, known);
+  const merged = { ...env };
+  for (const [name, value] of Object.entries(spec.env)) env[name] = fillIn(value, merged);
   for (const [name, value] of Object.entries(request ?? {})) {
     if (name.startsWith('KERNEL_') || (clientEnvs.includes(name) && !isWithheld(name))) env[name] = value;
   }

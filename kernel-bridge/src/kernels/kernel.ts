@@ -74,7 +74,7 @@ export class Kernel {
     record: record => {
       this.#lastSeq = record.seq;
       this.#outbox.journaled(record);
-      this.#tell(listener => listener.record?.(record));
+      this.#notify(listener => listener.record?.(record));
     },
     wantsPayload: channel => {
       for (const listener of this.#listeners) if (listener.wantsPayload?.(channel) === true) return true;
@@ -91,7 +91,7 @@ export class Kernel {
     },
     telemetry: record => {
       this.#telemetrySeq = record.seq;
-      this.#tell(listener => listener.telemetry?.(record));
+      this.#notify(listener => listener.telemetry?.(record));
     },
     journalFault: fault => {
       this.#journalFault = fault;
@@ -238,11 +238,11 @@ export class Kernel {
         resolve();
       };
       const timer = setTimeout(end, limitMs);
-      const look = (): void => {
+      const check = (): void => {
         if (this.#snapshot?.isSettled !== false) end();
       };
-      const listening = this.listen({ changed: look, removed: end });
-      look();
+      const listening = this.listen({ changed: check, removed: end });
+      check();
     });
   }
 
@@ -343,7 +343,7 @@ export class Kernel {
     if (handle) await this.#act('shut down', () => handle.shutdown());
     this.#removed = true;
     await this.detach();
-    this.#tell(listener => listener.removed?.());
+    this.#notify(listener => listener.removed?.());
     this.#listeners.clear();
   }
 
@@ -416,11 +416,11 @@ export class Kernel {
   }
 
   #changed(): void {
-    this.#tell(listener => listener.changed?.());
+    this.#notify(listener => listener.changed?.());
   }
 
   /** Who fails to listen keeps nobody else from it, and does not cost the connection to the keeper. */
-  #tell(act: (listener: KernelListener) => void): void {
+  #notify(act: (listener: KernelListener) => void): void {
     const failed = (err: unknown): void =>
       this.log.error({ kernelId: this.id, err }, 'something that watches a kernel failed');
     for (const listener of [...this.#listeners]) guarded(failed, act)(listener);

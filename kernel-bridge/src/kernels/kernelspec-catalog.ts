@@ -20,9 +20,9 @@ export class KernelSpecCatalog {
   /** The spec of this name, or the default when no name is given. */
   async get(name: string | null | undefined): Promise<KernelSpec> {
     const specs = await this.list();
-    const wanted = name ?? this.defaultOf(specs);
-    const spec = this.#lookUp(specs, wanted);
-    if (!spec) throw bridgeError('kernelspec_unknown', wanted, [...specs.keys()].sort());
+    const requested = name ?? this.defaultOf(specs);
+    const spec = this.#lookUp(specs, requested);
+    if (!spec) throw bridgeError('kernelspec_unknown', requested, [...specs.keys()].sort());
     return spec;
   }
 

@@ -43,10 +43,10 @@ export function addResolvePathRoutes(app: App, registry: KernelRegistry, rootDir
  * The path relative to the root folder, with slashes, or null when there is no such file below it. What lies outside of the
  * root is never looked at, so that nothing can be learned about it.
  */
-export async function resolveBelowRoot(rootDir: string, asked: string): Promise<string | null> {
+export async function resolveBelowRoot(rootDir: string, requested: string): Promise<string | null> {
   const root = path.resolve(rootDir);
-  const expanded = expandHome(asked);
-  const wasExpanded = expanded !== asked;
+  const expanded = expandHome(requested);
+  const wasExpanded = expanded !== requested;
   const isInside = path.isAbsolute(expanded) && (wasExpanded || isWithin(root, expanded));
   // An absolute path of a client begins at the root folder, as everywhere in Jupyter's API.
   const file = isInside ? path.resolve(expanded) : path.resolve(root, expanded.replace(/^\/+/, ''));
@@ -55,13 +55,15 @@ export async function resolveBelowRoot(rootDir: string, asked: string): Promise<
 }
 
 /** The absolute path of a file that the kernel names relative to the folder in which it was started, or null. */
-export async function resolveForKernel(workingDirectory: string, asked: string): Promise<string | null> {
-  const file = path.resolve(workingDirectory, expandHome(asked));
+export async function resolveForKernel(workingDirectory: string, requested: string): Promise<string | null> {
+  const file = path.resolve(workingDirectory, expandHome(requested));
   return (await exists(file)) ? file : null;
 }
 
-function expandHome(asked: string): string {
-  return asked === '~' || asked.startsWith('~/') ? path.join(homedir(), asked.slice(1)) : asked;
+function expandHome(requested: string): string {
+  return requested === '~' || requested.startsWith('~/')
+    ? path.join(homedir(), requested.slice(1))
+    : requested;
 }
 
 async function exists(file: string): Promise<boolean> {

@@ -22,15 +22,15 @@ afterAll(async () => {
 
 describe('looking a file up below the root folder', () => {
   it('finds it by its relative path, with or without a slash before it, and by its absolute path', async () => {
-    for (const asked of ['sub/a.py', '/sub/a.py', './sub/../sub/a.py', path.join(root, 'sub', 'a.py')]) {
-      expect(await resolveBelowRoot(root, asked)).toBe('sub/a.py');
+    for (const requested of ['sub/a.py', '/sub/a.py', './sub/../sub/a.py', path.join(root, 'sub', 'a.py')]) {
+      expect(await resolveBelowRoot(root, requested)).toBe('sub/a.py');
     }
   });
 
   it('tells nothing of what lies outside', async () => {
     const outside = path.join(folder, 'secret');
-    for (const asked of ['../secret', 'sub/../../secret', '/../secret', outside, '..']) {
-      expect(await resolveBelowRoot(root, asked)).toBeNull();
+    for (const requested of ['../secret', 'sub/../../secret', '/../secret', outside, '..']) {
+      expect(await resolveBelowRoot(root, requested)).toBeNull();
     }
   });
 
@@ -42,8 +42,8 @@ describe('looking a file up below the root folder', () => {
   });
 
   it('finds nothing under a name that cannot be a path', async () => {
-    for (const asked of ['a\0b', 'x'.repeat(5000), 'missing']) {
-      expect(await resolveBelowRoot(root, asked)).toBeNull();
+    for (const requested of ['a\0b', 'x'.repeat(5000), 'missing']) {
+      expect(await resolveBelowRoot(root, requested)).toBeNull();
     }
   });
 });

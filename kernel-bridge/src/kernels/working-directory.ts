@@ -17,11 +17,11 @@ export async function workingDirectory(
 ): Promise<string> {
   if (path.isAbsolute(ofClient) && !ofClient.includes('\0') && (await isFolder(ofClient))) return ofClient;
   const root = path.resolve(rootDir);
-  const asked = (clientPath ?? '').replaceAll('\0', '');
+  const requested = (clientPath ?? '').replaceAll('\0', '');
   // A leading slash of the client means the root folder, unless it names the root itself, as a page does that knows where a folder of
   // this machine is. `..` cannot lead out of it.
-  const below = path.posix.normalize(`/${asked}`);
-  const isWhole = asked.startsWith('/') && isWithin(root, below);
+  const below = path.posix.normalize(`/${requested}`);
+  const isWhole = requested.startsWith('/') && isWithin(root, below);
   let folder = isWhole ? path.resolve(below) : path.resolve(root, `.${below}`);
   while (folder !== root && !(await isFolder(folder))) folder = path.dirname(folder);
   return folder;

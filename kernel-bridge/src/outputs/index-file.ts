@@ -47,8 +47,8 @@ export type IndexState = SavedIndex['state'];
 const WITNESS_BYTES = 4096;
 
 export function witnessOf({ seq, timeNs, payload }: JournalRecord): Witness {
-  const known = createHash('sha256').update(`${timeNs}:${payload.length}:`);
-  return { seq, sha256: known.update(payload.subarray(0, WITNESS_BYTES)).digest('hex') };
+  const hash = createHash('sha256').update(`${timeNs}:${payload.length}:`);
+  return { seq, sha256: hash.update(payload.subarray(0, WITNESS_BYTES)).digest('hex') };
 }
 
 /** What was saved, when it is of this journal; null when the index must be made anew. */

@@ -3,7 +3,7 @@ import type { JournalEntry, JournalPage } from '@tpulab/protocol';
 import { FROM_CLIENT, gapOf, JournalReader, type JournalRecord } from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART } from '../jupyter/index.js';
 import { contentOf, MessageReader } from './message-of-record.js';
-import { gapInWords } from './outputs-pass.js';
+import { gapText } from './outputs-pass.js';
 
 /** A page ends early at this size, so that one request cannot fill the memory. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;
@@ -51,7 +51,7 @@ export async function* executionText(
     for (const record of batch) {
       const gap = gapOf(record);
       const message = gap === null ? messages.read(record) : null;
-      if (gap !== null) yield gapInWords(gap);
+      if (gap !== null) yield gapText(gap);
       if (message?.parentId !== msgId || !message.onIopub) continue;
       const { text, data, traceback } = contentOf(message);
       const plain = (data as Record<string, unknown> | undefined)?.['text/plain'];

@@ -35,7 +35,7 @@ const ENDED_TRIES = 20;
 export async function* journalStream(options: JournalStreamOptions): AsyncGenerator<Buffer, void, void> {
   const { journalDir, kernel, signal } = options;
   const reader = new JournalReader(journalDir);
-  const news = new News(kernel, signal);
+  const changes = new KernelChanges(kernel, signal);
   const documents = newDocuments(path.dirname(journalDir));
   try {
     let next = options.from;
@@ -51,8 +51,8 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
     });
     while (!signal.aborted) {
       // Before the reading, so that what comes meanwhile is not taken for read.
-      news.seen();
-      const over = news.isOver;
+      changes.seen();
+      const over = changes.isOver;
       const newest = kernel?.lastSeq ?? 0;
       const end = over ? { ended: true } : { to: newest, newest: () => newest };
       try {
@@ -76,10 +76,10 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
         return;
       }
       yield note({ kind: 'standing', lastSeq: next - 1, behindBytes: 0, ...(await documents()) });
-      await news.wait(options.standingMs ?? STANDING_MS, options.coalesceMs ?? GATHER_MS);
+      await changes.wait(options.standingMs ?? STANDING_MS, options.coalesceMs ?? GATHER_MS);
     }
   } finally {
-    news[Symbol.dispose]();
+    changes[Symbol.dispose]();
   }
 }
 
@@ -116,13 +116,13 @@ async function isSameJournal(
 
 /** The documents of the kernel when they are not what the last call said. */
 function newDocuments(kernelDir: string): () => Promise<{ documents?: string[] }> {
-  let said = '[]';
+  let lastSent = '[]';
   return async () => {
-    const known = await documentsOfKernel(kernelDir);
-    const documents = known.filter(each => each.length <= MAX_DOCUMENT_PATH);
+    const all = await documentsOfKernel(kernelDir);
+    const documents = all.filter(each => each.length <= MAX_DOCUMENT_PATH);
     const text = JSON.stringify(documents);
-    if (text === said) return {};
-    said = text;
+    if (text === lastSent) return {};
+    lastSent = text;
     return { documents };
   };
 }
@@ -132,8 +132,8 @@ async function endOf(journalDir: string, lastSeq: number): Promise<StreamNote> {
   for (let attempt = 0; ended === null && attempt < ENDED_TRIES; attempt++) {
     if (attempt > 0) await new Promise(resolve => setTimeout(resolve, ENDED_WAIT_MS));
     ended = await readEnded(path.dirname(journalDir)).catch(() => null);
-    const isKept = (await measureSegments(journalDir)).length > 0;
-    if (!isKept) break;
+    const exists = (await measureSegments(journalDir)).length > 0;
+    if (!exists) break;
   }
   return {
     kind: 'ended',
@@ -156,7 +156,7 @@ function note(value: StreamNote): Buffer {
 }
 
 /** Whether the kernel has said something since the last look, and whether it is over. */
-class News implements Disposable {
+class KernelChanges implements Disposable {
   readonly #listening: Disposable | null;
   #wake: () => void = () => undefined;
   #isNew = false;
@@ -167,16 +167,16 @@ class News implements Disposable {
     private readonly signal: AbortSignal
   ) {
     this.#isOver = kernel === null || kernel.isRemoved;
-    const tell = (): void => {
+    const changed = (): void => {
       this.#isNew = true;
       this.#wake();
     };
     this.#listening =
       kernel?.listen({
-        record: tell,
+        record: changed,
         removed: () => {
           this.#isOver = true;
-          tell();
+          changed();
         }
       }) ?? null;
   }
@@ -191,14 +191,14 @@ class News implements Disposable {
 
   /** Until there is something new, at most `longestMs`; then `coalesceMs` for more of it. */
   async wait(longestMs: number, coalesceMs: number): Promise<void> {
-    if (!this.#isNew && !this.signal.aborted) await this.#news(longestMs);
+    if (!this.#isNew && !this.signal.aborted) await this.#changed(longestMs);
     if (this.#isNew && !this.#isOver && !this.signal.aborted) {
       await new Promise(resolve => setTimeout(resolve, coalesceMs));
     }
   }
 
   /** Leaves nothing at the signal, which lives as long as the stream, for days perhaps. */
-  #news(longestMs: number): Promise<void> {
+  #changed(longestMs: number): Promise<void> {
     return new Promise(resolve => {
       const end = (): void => {
         clearTimeout(timer);

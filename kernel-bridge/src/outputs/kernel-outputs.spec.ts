@@ -16,7 +16,7 @@ interface Kept {
   readonly indexFile: string;
 }
 
-function inFolder(work: (kept: Kept) => Promise<void>): Promise<void> {
+function inFolder(work: (retained: Kept) => Promise<void>): Promise<void> {
   return inTemporaryFolder(folder =>
     work({ folder, journalDir: path.join(folder, 'journal'), indexFile: path.join(folder, 'outputs.index') })
   );

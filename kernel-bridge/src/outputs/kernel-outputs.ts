@@ -30,8 +30,8 @@ export interface KernelOutputsOptions {
 const SAVE_AFTER = 5000;
 
 /** What is read of outputs that were abandoned or disposed of ends with it. */
-export class OutputsLetGoError extends Error {
-  override readonly name = 'OutputsLetGoError';
+export class OutputsClosedError extends Error {
+  override readonly name = 'OutputsClosedError';
 
   constructor() {
     super('the outputs are no longer read');
@@ -92,12 +92,12 @@ export class KernelOutputs implements AsyncDisposable {
   /** Stops what goes on; nothing is written any more. */
   abandon(): void {
     this.#abandoned = true;
-    this.#disposed.abort(new OutputsLetGoError());
+    this.#disposed.abort(new OutputsClosedError());
   }
 
   /** Stops what goes on and saves the index. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#disposed.abort(new OutputsLetGoError());
+    this.#disposed.abort(new OutputsClosedError());
     await this.#work.settled;
     await this.#save(1);
   }

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { displayIdOf, outputOf, pageOf } from './kernel-output.js';
 import { OutputArea } from './output-area.js';
-import { type Said, sequence } from './testing/message-sequences.js';
+import { type Message, sequence } from './testing/message-sequences.js';
 
 // JupyterLab's packages are many files, all of which are looked at before the first test.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
@@ -41,7 +41,7 @@ beforeAll(async () => {
 type Listener = (message: object) => void;
 
 /** As JupyterLab's kernel connection does, a display that was shown before is first updated where it stands. */
-function shownByLab(messages: readonly Said[], page: Record<string, unknown> | null): unknown[] {
+function shownByLab(messages: readonly Message[], page: Record<string, unknown> | null): unknown[] {
   const model = new lab.OutputAreaModel();
   const area = new lab.OutputArea({ model, rendermime: new lab.RenderMimeRegistry() });
   const future = { done: Promise.resolve(), dispose: () => undefined } as unknown as {
@@ -65,7 +65,7 @@ function shownByLab(messages: readonly Said[], page: Record<string, unknown> | n
   return shown;
 }
 
-function shownByUs(messages: readonly Said[], reply: Record<string, unknown> | null): unknown[] {
+function shownByUs(messages: readonly Message[], reply: Record<string, unknown> | null): unknown[] {
   const area = new OutputArea(Infinity);
   let seq = 0;
   for (const { msgType, content } of messages) {
@@ -112,12 +112,12 @@ describe('outputs as JupyterLab shows them', () => {
         const lineStart = text.lastIndexOf('\n') + 1;
         // docs/server-api.md: what a page does with `cursor`.
         const restored = `${text}\r${text.slice(lineStart, entry?.cursor ?? 0)}`;
-        const said = [restored, after].map(each => ({
+        const printed = [restored, after].map(each => ({
           msgType: 'stream',
           content: { name: 'stdout', text: each }
         }));
         area.add({ output_type: 'stream', name: 'stdout', text: after }, { seq: 2 });
-        expect(shownByLab(said, null)).toEqual(area.entries().map(({ output }) => output));
+        expect(shownByLab(printed, null)).toEqual(area.entries().map(({ output }) => output));
       })
     );
   });

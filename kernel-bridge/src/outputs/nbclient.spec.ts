@@ -18,14 +18,14 @@ interface Shown {
 }
 
 /** Read whole, and with the index that is left from reading only a part. */
-async function readBack(told: KernelStory, folder: string): Promise<Outputs[]> {
+async function readBack(reported: KernelStory, folder: string): Promise<Outputs[]> {
   const journalDir = path.join(folder, 'journal');
-  await told.writeTo(journalDir);
+  await reported.writeTo(journalDir);
   const indexFile = path.join(folder, 'outputs.index');
   const whole = new KernelOutputs({ journalDir, indexFile: null });
   const read = [await whole.read({ history: true, maxBytes: Infinity }, null)];
   const first = new KernelOutputs({ journalDir, indexFile });
-  await first.catchUp(Math.floor(told.messages.length / 2));
+  await first.catchUp(Math.floor(reported.messages.length / 2));
   await first[Symbol.asyncDispose]();
   const second = new KernelOutputs({ journalDir, indexFile });
   read.push(await second.read({ history: true, maxBytes: Infinity }, null));
@@ -51,10 +51,10 @@ describe('outputs read back from a journal', () => {
       const file = path.join(folder, 'stories.json');
       await writeFile(file, JSON.stringify(stories.map(({ messages }) => messages)));
       const expected = JSON.parse(await runPython('nbclient_oracle.py', [file])) as Shown[];
-      for (const [number, told] of stories.entries()) {
+      for (const [number, reported] of stories.entries()) {
         const wanted = expected[number]!;
         const which = `story ${number} of seed ${seed}`;
-        for (const read of await readBack(told, path.join(folder, String(number)))) {
+        for (const read of await readBack(reported, path.join(folder, String(number)))) {
           const shown = asShown(read);
           expect(shown.executions, which).toEqual(wanted.executions);
           // Widgets that nothing went into are not told of.

@@ -33,12 +33,12 @@ describe('a long text', () => {
         const text = new StreamText(limit, part => Buffer.byteLength(part));
         for (const each of lines) text.write(each);
         const whole = lines.join('');
-        const kept = text.toString(notice);
+        const retained = text.toString(notice);
         if (text.cutBytes === 0) {
-          expect(kept).toBe(whole);
+          expect(retained).toBe(whole);
           return;
         }
-        const [head, tail] = kept.split(notice(text.cutBytes)) as [string, string];
+        const [head, tail] = retained.split(notice(text.cutBytes)) as [string, string];
         expect(whole.startsWith(head)).toBe(true);
         expect(whole.endsWith(tail)).toBe(true);
         const sizes = [head, tail].map(part => Buffer.byteLength(part));
@@ -76,8 +76,8 @@ describe('a long text', () => {
     const text = new StreamText(1000);
     for (let part = 0; part < 1000; part++) text.write('x'.repeat(997));
     expect(text.size).toBeLessThanOrEqual(3000);
-    const kept = text.toString(() => '').length;
-    expect(kept + text.cutBytes).toBe(997_000);
+    const retained = text.toString(() => '').length;
+    expect(retained + text.cutBytes).toBe(997_000);
   });
 });
 

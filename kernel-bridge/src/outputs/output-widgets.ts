@@ -19,7 +19,7 @@ export interface WidgetChange {
 /** `isKnown` tells the comms of Output widgets from the others. */
 export function widgetChangeOf(
   message: JournaledMessage,
-  isKnown: (commId: string) => boolean
+  exists: (commId: string) => boolean
 ): WidgetChange | null {
   const { msgType } = message;
   if (msgType === 'comm_open') {
@@ -33,7 +33,7 @@ export function widgetChangeOf(
   if (msgType !== 'comm_msg' && msgType !== 'comm_close') return null;
   const content = contentOf(message);
   const { comm_id: commId } = content;
-  if (typeof commId !== 'string' || !isKnown(commId)) return null;
+  if (typeof commId !== 'string' || !exists(commId)) return null;
   if (msgType === 'comm_close') return { commId, kind: 'closed', msgId: '', outputs: null };
   const data = asObject(content['data']);
   return data['method'] === 'update'

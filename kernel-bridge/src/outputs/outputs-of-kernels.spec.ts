@@ -51,8 +51,8 @@ it('answers for many ended kernels at once, more than it holds in the end', () =
     await using outputs = new OutputsOfKernels({ stateDir, registry, log: pino({ enabled: false }) });
     for (let round = 0; round < 3; round++) {
       const pages = await Promise.all(kernels.map(kernelId => outputs.read(kernelId, {})));
-      const said = pages.map(({ executions }) => executions.at(-1)?.outputs.map(({ output }) => output));
-      expect(said).toEqual(
+      const printed = pages.map(({ executions }) => executions.at(-1)?.outputs.map(({ output }) => output));
+      expect(printed).toEqual(
         kernels.map((_, index) => [{ output_type: 'stream', name: 'stdout', text: `kernel ${index}\n` }])
       );
       expect(pages.map(({ executions }) => executions.length)).toEqual(kernels.map(() => 50));
@@ -65,7 +65,7 @@ it('reads anew when a kernel comes back under its id in the middle of an answer'
     const registry = new NoneRuns();
     await using outputs = new OutputsOfKernels({ stateDir, registry, log: pino({ enabled: false }) });
     await outputs.read(kernelId, {});
-    const asked = outputs.read(kernelId, {});
+    const requested = outputs.read(kernelId, {});
     const directory = path.join(stateDir, 'kernels', kernelId);
     const noRecords = { [Symbol.dispose]: () => undefined };
     const back = { id: kernelId, directory, listen: () => noRecords } as unknown as Kernel;
@@ -74,5 +74,5 @@ it('reads anew when a kernel comes back under its id in the middle of an answer'
       await pause(1);
       registry.listener?.added?.(back);
     }
-    expect((await asked).executions).toHaveLength(50);
+    expect((await requested).executions).toHaveLength(50);
   }));

@@ -12,7 +12,7 @@ import type { Kernel } from '../kernels/kernel.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import type { Execution } from './execution.js';
 import { INDEX_FILE } from './index-file.js';
-import { KernelOutputs, OutputsLetGoError } from './kernel-outputs.js';
+import { KernelOutputs, OutputsClosedError } from './kernel-outputs.js';
 import { type Outputs, type OutputsRequest, withoutKernel } from './read-outputs.js';
 
 export interface OutputsOfKernelsOptions {
@@ -82,7 +82,7 @@ export class OutputsOfKernels implements AsyncDisposable {
   /** Failures of the journal's files become errors that a client may see. */
   async withJournal<T>(kernelId: string, work: (journalDir: string) => Promise<T>): Promise<T> {
     const kernel = this.options.registry.find(kernelId);
-    const journal = kernel?.journalDir ?? (await this.#keptJournal(kernelId));
+    const journal = kernel?.journalDir ?? (await this.#storedJournal(kernelId));
     return readable(kernelId, () => work(journal));
   }
 
@@ -102,9 +102,9 @@ export class OutputsOfKernels implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#disposed = true;
     this.#listening[Symbol.dispose]();
-    const held = [...this.#running.values()];
-    for (const { listening } of held) listening[Symbol.dispose]();
-    const all = [...held, ...this.#ended.values()].map(({ outputs }) => outputs);
+    const running = [...this.#running.values()];
+    for (const { listening } of running) listening[Symbol.dispose]();
+    const all = [...running, ...this.#ended.values()].map(({ outputs }) => outputs);
     this.#running.clear();
     this.#ended.clear();
     await Promise.all(all.map(outputs => outputs[Symbol.asyncDispose]()));
@@ -123,7 +123,7 @@ export class OutputsOfKernels implements AsyncDisposable {
       try {
         return { alive, answer: await readable(kernelId, () => this.#withOutputs(kernelId, work)) };
       } catch (error) {
-        if (!(error instanceof OutputsLetGoError) || this.#disposed) throw error;
+        if (!(error instanceof OutputsClosedError) || this.#disposed) throw error;
       }
     }
   }
@@ -131,7 +131,7 @@ export class OutputsOfKernels implements AsyncDisposable {
   async #withOutputs<T>(kernelId: string, work: (outputs: KernelOutputs) => Promise<T>): Promise<T> {
     const kernel = this.options.registry.find(kernelId);
     if (kernel) return work(this.#follow(kernel).outputs);
-    const journal = await this.#keptJournal(kernelId);
+    const journal = await this.#storedJournal(kernelId);
     const ended = this.#ended.get(kernelId) ?? {
       outputs: this.#open(kernelId, path.dirname(journal)),
       readers: 0
@@ -143,12 +143,12 @@ export class OutputsOfKernels implements AsyncDisposable {
       return await work(ended.outputs);
     } finally {
       ended.readers--;
-      await this.#letGo();
+      await this.#closeIdle();
     }
   }
 
   /** Those that nobody has asked for the longest; many may be read at once, and each is answered. */
-  async #letGo(): Promise<void> {
+  async #closeIdle(): Promise<void> {
     const idle = [...this.#ended].filter(([, { readers }]) => readers === 0);
     for (const [kernelId, { outputs }] of idle.slice(0, -MAX_ENDED)) {
       this.#ended.delete(kernelId);
@@ -156,7 +156,7 @@ export class OutputsOfKernels implements AsyncDisposable {
     }
   }
 
-  async #keptJournal(kernelId: string): Promise<string> {
+  async #storedJournal(kernelId: string): Promise<string> {
     const journal = path.join(this.options.stateDir, 'kernels', kernelId, 'journal');
     const found = isKernelId(kernelId) ? await stat(journal).catch(() => null) : null;
     if (found?.isDirectory() !== true) throw bridgeError('kernel_not_found', kernelId);

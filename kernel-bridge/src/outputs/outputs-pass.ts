@@ -140,7 +140,7 @@ export class OutputsPass {
   #gap(seq: number, gap: GapRecord): void {
     for (const { of, area } of this.#executions.values()) {
       if (!concerns(of, seq, gap)) continue;
-      area.add({ output_type: 'stream', name: 'stderr', text: gapInWords(gap) }, { seq });
+      area.add({ output_type: 'stream', name: 'stderr', text: gapText(gap) }, { seq });
     }
   }
 }
@@ -164,7 +164,7 @@ function concerns(execution: Execution, seq: number, { fromSeq, toSeq }: GapReco
 }
 
 /** The words in which clients that are attached are told. */
-export function gapInWords({ count, reason }: Pick<GapRecord, 'count' | 'reason'>): string {
+export function gapText({ count, reason }: Pick<GapRecord, 'count' | 'reason'>): string {
   const missing =
     count === null
       ? 'An unknown number of messages is'

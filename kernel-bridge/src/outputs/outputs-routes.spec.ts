@@ -205,11 +205,14 @@ describe('a question that nobody waits for any more', () => {
       for (let n = 0; n < 20_000; n++) story.stream(each, `${n}\n`);
     });
     await writeEnded(story, id);
-    const gone = new AbortController();
+    const ended = new AbortController();
     const headers = { authorization: `token ${TOKEN}` };
-    const asked = fetch(`${bridge.url}bridge/v1/kernels/${id}/outputs`, { headers, signal: gone.signal });
-    gone.abort();
-    await expect(asked).rejects.toThrow();
+    const requested = fetch(`${bridge.url}bridge/v1/kernels/${id}/outputs`, {
+      headers,
+      signal: ended.signal
+    });
+    ended.abort();
+    await expect(requested).rejects.toThrow();
     expect((await outputs('', id)).executions.map(texts)).toEqual([
       Array.from({ length: 20_000 }, (_, n) => `${n}\n`).join('')
     ]);
@@ -234,8 +237,8 @@ describe('a question that cannot be answered', () => {
 
   // What is read of it is otherwise its first digit.
   it.each(['journal', 'journal/stream'])('%s?from=1e400 is refused', async route => {
-    const asked = await bridge.rest('GET', `/bridge/v1/kernels/${ENDED}/${route}?from=1e400`);
-    expect(asked).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
+    const requested = await bridge.rest('GET', `/bridge/v1/kernels/${ENDED}/${route}?from=1e400`);
+    expect(requested).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
   });
 
   it.each([['../../etc'], ['%2e%2e'], ['00000000-0000-4000-8000-0000000000ff'], ['no-id']])(

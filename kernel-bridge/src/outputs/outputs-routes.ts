@@ -57,19 +57,19 @@ export function addOutputsRoutes(
       // What a view shows depends on the notebook's file too.
       if (view === null && request.headers['if-none-match'] === etag)
         return reply.code(304).header('etag', etag).send(null);
-      const gone = new AbortController();
+      const closed = new AbortController();
       reply.raw.once('close', () => {
-        gone.abort(new Error('the client has disconnected'));
+        closed.abort(new Error('the client has disconnected'));
       });
       try {
         const page = await outputs.read(
           kernelId,
           { ...outputsRequestOf(request.query), ...view },
-          gone.signal
+          closed.signal
         );
         return await reply.header('etag', etagOf(request.query, page)).send(page);
       } catch (error) {
-        if (!gone.signal.aborted) throw error;
+        if (!closed.signal.aborted) throw error;
         // Nobody is left to be answered.
         return reply.hijack();
       }
@@ -134,9 +134,9 @@ export function addOutputsRoutes(
       const { from = 1, checksum } = request.query;
       const kernel = registry.find(kernelId) ?? null;
       const journalDir = await outputs.withJournal(kernelId, dir => Promise.resolve(dir));
-      const gone = new AbortController();
-      reply.raw.once('close', () => gone.abort(new Error('the client has disconnected')));
-      const frames = journalStream({ journalDir, kernel, from, checksum, signal: gone.signal });
+      const closed = new AbortController();
+      reply.raw.once('close', () => closed.abort(new Error('the client has disconnected')));
+      const frames = journalStream({ journalDir, kernel, from, checksum, signal: closed.signal });
       return reply
         .header('content-type', JOURNAL_STREAM_TYPE)
         .send(Readable.from(frames, { highWaterMark: 1 }));
@@ -151,7 +151,7 @@ export function outputsRequestOf({ cell, ...rest }: OutputsQuery): OutputsReques
 
 /** The same question has another answer only when something was added to the journal, or the kernel has ended. */
 function etagOf(query: OutputsQuery, { until, alive }: { until: number; alive: boolean }): string {
-  const asked = Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1));
-  const hash = createHash('sha256').update(JSON.stringify(asked)).digest('hex').slice(0, 16);
+  const parameters = Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1));
+  const hash = createHash('sha256').update(JSON.stringify(parameters)).digest('hex').slice(0, 16);
   return `"${until}-${alive ? 'alive' : 'ended'}-${hash}"`;
 }

@@ -6,7 +6,7 @@ import type { ExecutionsIndex } from './executions-index.js';
 import { displayIdIn } from './message-of-record.js';
 import { OutputArea } from './output-area.js';
 import { Turns } from '../platform/waiting.js';
-import { type Chosen, gapInWords, OutputsPass } from './outputs-pass.js';
+import { type Chosen, gapText, OutputsPass } from './outputs-pass.js';
 
 export interface OutputsRequest {
   /** Only these cells; null: all. */
@@ -74,8 +74,8 @@ function chooseExecutions(index: ExecutionsIndex, request: OutputsRequest): Exec
   const { cells = null, since = 0, after = 0, history = false, visible: isVisible } = request;
   const visible = index.executions().filter(({ hidden }) => !hidden);
   const newest = new Map(visible.map(({ cellId, msgId }) => [cellId, msgId]));
-  return visible.filter(execution => isVisible?.(execution) !== false && isAsked(execution));
-  function isAsked({ cellId, msgId, changedSeq, requestSeq }: Execution): boolean {
+  return visible.filter(execution => isVisible?.(execution) !== false && isRequested(execution));
+  function isRequested({ cellId, msgId, changedSeq, requestSeq }: Execution): boolean {
     return (
       requestSeq > after &&
       changedSeq > since &&
@@ -209,7 +209,7 @@ function describeExecution(
   lostEnd: NumberedGap | null
 ): CellExecution {
   const lost = lostEnd && { seq: lostEnd.fromSeq, count: null, code: lostEnd.code, reason: lostEnd.reason };
-  if (lost) area.add({ output_type: 'stream', name: 'stderr', text: gapInWords(lost) }, { seq: lost.seq });
+  if (lost) area.add({ output_type: 'stream', name: 'stderr', text: gapText(lost) }, { seq: lost.seq });
   const { msgId, cellId, codeHash, state, executionCount, requestSeq, changedSeq, gaps } = of;
   return {
     msgId,

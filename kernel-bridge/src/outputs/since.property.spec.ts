@@ -17,11 +17,11 @@ function byId({ executions, widgets }: Outputs): Map<string, unknown> {
 describe('outputs since a record', () => {
   it('are all that differ from then, and as they are now', async () => {
     await fc.assert(
-      fc.asyncProperty(story, fc.nat(), (told, at) =>
+      fc.asyncProperty(story, fc.nat(), (reported, at) =>
         inTemporaryFolder(async folder => {
           const journalDir = path.join(folder, 'journal');
-          await told.writeTo(journalDir);
-          const since = at % (told.messages.length + 1);
+          await reported.writeTo(journalDir);
+          const since = at % (reported.messages.length + 1);
           const outputs = new KernelOutputs({ journalDir, indexFile: null });
           const then = byId(await outputs.read({ history: true }, since));
           const now = byId(await outputs.read({ history: true }, null));
@@ -39,25 +39,25 @@ describe('outputs since a record', () => {
 
   it('come in pages that can be put together while more is said', async () => {
     await fc.assert(
-      fc.asyncProperty(story, fc.nat(), fc.integer({ min: 1, max: 3 }), (told, at, limit) =>
+      fc.asyncProperty(story, fc.nat(), fc.integer({ min: 1, max: 3 }), (reported, at, limit) =>
         inTemporaryFolder(async folder => {
           const journalDir = path.join(folder, 'journal');
-          await told.writeTo(journalDir);
+          await reported.writeTo(journalDir);
           const outputs = new KernelOutputs({ journalDir, indexFile: null });
-          const end = told.messages.length;
+          const end = reported.messages.length;
           // The first page is read when so much has been said, each further one a little later.
           let to = at % (end + 1);
           const page = await outputs.read({ limit, history: true }, to);
-          const kept = byId(page);
+          const retained = byId(page);
           for (let after = page.nextAfter; after !== null;) {
             to = Math.min(to + 3, end);
             const next = await outputs.read({ limit, after, history: true }, to);
-            for (const [id, each] of byId(next)) kept.set(id, each);
+            for (const [id, each] of byId(next)) retained.set(id, each);
             after = next.nextAfter;
           }
           const rest = await outputs.read({ since: page.until, history: true }, null);
-          for (const [id, each] of byId(rest)) kept.set(id, each);
-          expect(kept).toEqual(byId(await outputs.read({ history: true }, null)));
+          for (const [id, each] of byId(rest)) retained.set(id, each);
+          expect(retained).toEqual(byId(await outputs.read({ history: true }, null)));
         })
       ),
       { numRuns: 60 }

@@ -4,9 +4,11 @@ export class DisposalStack implements AsyncDisposable {
   #disposing: Promise<void> | null = null;
 
   /** Owns the object from now on. */
-  use<T extends Disposable | AsyncDisposable>(owned: T): T {
-    this.defer(() => (Symbol.asyncDispose in owned ? owned[Symbol.asyncDispose]() : owned[Symbol.dispose]()));
-    return owned;
+  use<T extends Disposable | AsyncDisposable>(resource: T): T {
+    this.defer(() =>
+      Symbol.asyncDispose in resource ? resource[Symbol.asyncDispose]() : resource[Symbol.dispose]()
+    );
+    return resource;
   }
 
   defer(step: () => unknown): void {

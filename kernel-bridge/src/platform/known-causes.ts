@@ -9,11 +9,11 @@ export interface Cause<Code extends string, Facts = void> {
   /** Absent: always. */
   readonly applies?: (facts: Facts) => boolean;
   readonly code: Code;
-  readonly say: Part<Facts>;
+  readonly message: Part<Facts>;
   /** What settles it when a person runs it. */
   readonly command?: Part<Facts>;
   /** Whether trying again without a person may help; absent: what the code implies. */
-  readonly outlook?: 'person' | 'again';
+  readonly recovery?: 'person' | 'again';
 }
 
 type Part<Facts> = string | ((found: Found<Facts>) => string);
@@ -21,29 +21,29 @@ type Part<Facts> = string | ((found: Found<Facts>) => string);
 export interface Found<Facts> {
   readonly facts: Facts;
   /** The last line with the pattern, as plain text. */
-  readonly words: string;
+  readonly line: string;
   readonly lines: readonly string[];
 }
 
-export interface KnownCause<Code extends string> {
+export interface MatchedCause<Code extends string> {
   readonly code: Code;
   readonly message: string;
   readonly command: string | undefined;
-  readonly outlook: 'person' | 'again' | undefined;
+  readonly recovery: 'person' | 'again' | undefined;
 }
 
 /** null: the table has no cause for these lines. */
-export function knownCause<Code extends string, Facts>(
+export function matchCause<Code extends string, Facts>(
   table: readonly Cause<Code, Facts>[],
   lines: readonly string[],
   facts: Facts
-): KnownCause<Code> | null {
+): MatchedCause<Code> | null {
   const text = lines.join('\n');
   const cause = table.find(({ pattern, applies }) => pattern.test(text) && applies?.(facts) !== false);
   if (cause === undefined) return null;
-  const { code, say, command, outlook } = cause;
+  const { code, message, command, recovery } = cause;
   const last = lines.findLast(line => cause.pattern.test(line))?.trim() ?? '';
-  const found = { facts, words: plainText(last, SHOWN_CHARACTERS).replace(/[.:]+$/, ''), lines };
+  const found = { facts, line: plainText(last, SHOWN_CHARACTERS).replace(/[.:]+$/, ''), lines };
   const written = (part: Part<Facts>): string => (typeof part === 'string' ? part : part(found));
-  return { code, message: written(say), command: command && written(command), outlook };
+  return { code, message: written(message), command: command && written(command), recovery };
 }

@@ -22,8 +22,8 @@ interface Job<Status> {
 export class NamedJobs<Status extends JobStatus> implements AsyncDisposable {
   readonly #jobs = new Map<string, Job<Status>>();
 
-  /** @param told what clients read of a failure */
-  constructor(private readonly told: (error: unknown) => NonNullable<JobError>) {}
+  /** @param errorOf what clients read of a failure */
+  constructor(private readonly errorOf: (error: unknown) => NonNullable<JobError>) {}
 
   /** null: nothing of this name was ever begun. */
   status(name: string): Status | null {
@@ -53,7 +53,7 @@ export class NamedJobs<Status extends JobStatus> implements AsyncDisposable {
     };
     const ended = run().catch((error: unknown) => {
       if (abort.signal.aborted) end('cancelled');
-      else end('failed', this.told(error));
+      else end('failed', this.errorOf(error));
     });
     const job: Job<Status> = { status: begun, abort, ended };
     this.#jobs.set(name, job);

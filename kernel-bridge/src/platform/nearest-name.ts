@@ -2,14 +2,15 @@
 
 /** Null when nothing is near: a wrong suggestion is worse than none. */
 export function nearestName(typed: string, names: readonly string[]): string | null {
-  const wanted = typed.toLowerCase();
+  const lowerCase = typed.toLowerCase();
   let best: { name: string; distance: number } | null = null;
   for (const name of names) {
-    const distance = editDistance(wanted, name.toLowerCase());
+    const distance = editDistance(lowerCase, name.toLowerCase());
     if (best === null || distance < best.distance) best = { name, distance };
   }
   if (best === null) return null;
-  const related = best.name.toLowerCase().startsWith(wanted) || wanted.startsWith(best.name.toLowerCase());
+  const related =
+    best.name.toLowerCase().startsWith(lowerCase) || lowerCase.startsWith(best.name.toLowerCase());
   return related || best.distance <= Math.max(1, Math.floor(best.name.length / 3)) ? best.name : null;
 }
 

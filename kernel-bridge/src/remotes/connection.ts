@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { HostSetup, PreparedHost, ReachableRemote, RemoteShell, SetupOptions } from './contracts.js';
 import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
 import { RemoteGateway } from './remote-gateway.js';
-import { outlookOf, RemoteProblem, told } from './remote-error.js';
+import { recoveryOf, RemoteProblem, remoteErrorOf } from './remote-error.js';
 import type { RemoteLink } from './link.js';
 import {
   findAgain,
@@ -35,7 +35,7 @@ export interface ConnectionContext extends LinkContext {
   readonly installed: HostSetup;
   readonly network: NetworkWatch;
   /** Between two looks at a machine that the cloud has not handed over yet. */
-  readonly queueLookMs: number;
+  readonly queuePollMs: number;
   readonly log: Logger;
 }
 
@@ -62,7 +62,7 @@ export class RemoteConnection {
   #watch: GatewayWatch | null = null;
   #waking = new AbortController();
   /** Ends an attempt, or says of a connection that it was ended, so that the next one begins at once. */
-  #anew = new AbortController();
+  #restart = new AbortController();
   /** When the attempt began that is being made. */
   #since: number | null = null;
   #isOver = false;
@@ -81,7 +81,7 @@ export class RemoteConnection {
     });
     this.#ended = this.#live(watching).catch((error: unknown) => {
       remote.context.log.error({ remote: remote.name, err: error }, 'a connection has failed');
-      remote.log.add(`an unexpected error ended the connection: ${told(error).message}`);
+      remote.log.add(`an unexpected error ended the connection: ${remoteErrorOf(error).message}`);
     });
   }
 
@@ -96,21 +96,21 @@ export class RemoteConnection {
     const { current, wasAnswered } = this.remote.prompts;
     // Who is being asked, or has just answered, is not asked again.
     if (this.#link !== null || current !== null || wasAnswered || this.#since === null) return;
-    if (performance.now() - this.#since > HANGING_MS) this.#anew.abort();
+    if (performance.now() - this.#since > HANGING_MS) this.#restart.abort();
   }
 
   /** Something else is to be there than was. Logging in goes on: what is to be there is read after it. */
-  prepareAnew(): void {
+  prepareAgain(): void {
     this.#waking.abort();
     if (this.#link === null) return;
-    this.#anew.abort();
+    this.#restart.abort();
     this.#watch?.end(new RemoteProblem('remote_lost', "The machine's settings have changed."));
   }
 
   /** It is reached in another way from now on: not where hosts are known already. A connection that stands goes on. */
-  reachAnew(): void {
+  relocate(): void {
     this.#targets = null;
-    if (this.#link === null) this.#anew.abort();
+    if (this.#link === null) this.#restart.abort();
   }
 
   renew(): void {
@@ -149,11 +149,11 @@ export class RemoteConnection {
   async #stayConnected(): Promise<void> {
     const { signal } = this.#stopped;
     for (let failures = 0; !this.#isStopped;) {
-      const anew = new AbortController();
-      this.#anew = anew;
+      const restart = new AbortController();
+      this.#restart = restart;
       this.#since = performance.now();
       try {
-        const { link, prepared } = await this.#connect(AbortSignal.any([signal, anew.signal]));
+        const { link, prepared } = await this.#connect(AbortSignal.any([signal, restart.signal]));
         this.#since = null;
         failures = 0;
         throw await this.#whileConnected(link, prepared, signal);
@@ -161,7 +161,7 @@ export class RemoteConnection {
         if (signal.aborted) return;
         this.#since = null;
         if (this.#link?.isOver === true) await this.#dropLink();
-        if (anew.signal.aborted) {
+        if (restart.signal.aborted) {
           this.remote.log.add('restarted');
           continue;
         }
@@ -169,7 +169,7 @@ export class RemoteConnection {
           // ssh has given up waiting; the person has not, and the answer is for the next attempt.
           await orAborted(this.remote.prompts.settled(), signal);
           if (!this.remote.prompts.wasRefused) continue;
-        } else if (this.#cameTooLate(error)) continue;
+        } else if (this.#isLateAnswer(error)) continue;
         failures++;
         if (!(await this.#failed(error, failures, signal))) return;
       }
@@ -179,7 +179,7 @@ export class RemoteConnection {
   /** Resolves when the gateway of the remote serves. */
   async #connect(signal: AbortSignal): Promise<{ link: RemoteLink; prepared: PreparedHost }> {
     const remote = this.remote;
-    const isShown = remote.phase.kind === 'connecting' || this.#failures.isLookedFor(remote.phase);
+    const isShown = remote.phase.kind === 'connecting' || this.#failures.isAwaited(remote.phase);
     if (!isShown) remote.move({ kind: 'connecting' });
     remote.beginAttempt();
     this.#waking = new AbortController();
@@ -188,10 +188,10 @@ export class RemoteConnection {
   }
 
   async #logIn(signal: AbortSignal): Promise<RemoteLink> {
-    const known = this.#targets;
+    const lastTargets = this.#targets;
     // The machine may have another address by the next attempt, unless this one succeeds.
     this.#targets = null;
-    const { link, targets } = await openLink(this.remote, known, signal);
+    const { link, targets } = await openLink(this.remote, lastTargets, signal);
     this.#failures.loggedIn();
     // By another key, while a prompt is still open.
     if (this.remote.phase.kind === 'waiting') this.remote.move({ kind: 'connecting' });
@@ -213,7 +213,7 @@ export class RemoteConnection {
     }, SETTING_UP_MS);
     try {
       const prepared = await link.prepare(remote.record.install ? setup : installed, {
-        ...wantedOf(remote.record),
+        ...setupOptionsOf(remote.record),
         takeOver: remote.takesOver,
         ...(hostOnly === undefined ? {} : { hostOnly }),
         signal,
@@ -262,7 +262,7 @@ export class RemoteConnection {
       equip,
       withShell: ({ index, target }, use) => withOtherHost(remote, target, index, signal, use),
       wanted: {
-        ...wantedOf(remote.record),
+        ...setupOptionsOf(remote.record),
         signal,
         onLog: line => remote.log.add(line)
       },
@@ -298,12 +298,12 @@ export class RemoteConnection {
         if (lost.length === 0) continue;
         log.add(`the kernel of the slice did not reach host ${lost.join(', ')}; looking for it again`);
         while (!isOver() && !(await this.#setUpAgain(link, prepared, signal))) {
-          await pause(context.queueLookMs, signal);
+          await pause(context.queuePollMs, signal);
         }
       } catch (error) {
         if (isOver()) return;
-        log.add(`the slice is not watched: ${told(error).message}`);
-        await pause(context.queueLookMs, signal);
+        log.add(`the slice is not watched: ${remoteErrorOf(error).message}`);
+        await pause(context.queuePollMs, signal);
       }
     }
   }
@@ -324,7 +324,7 @@ export class RemoteConnection {
       return this.#isOffered;
     } catch (error) {
       if (!signal.aborted) {
-        const { message } = told(error);
+        const { message } = remoteErrorOf(error);
         remote.report.check({
           name: SLICE,
           state: 'warning',
@@ -393,10 +393,10 @@ export class RemoteConnection {
   }
 
   /** The host gave up while a person was answering: ssh sees that only with the answer, which the next attempt will give. */
-  #cameTooLate(error: unknown): boolean {
+  #isLateAnswer(error: unknown): boolean {
     const { phase, prompts } = this.remote;
     const isLoggingIn = this.#link === null && phase.kind !== 'connected';
-    return isLoggingIn && prompts.wasAnswered && outlookOf(error) === 'again';
+    return isLoggingIn && prompts.wasAnswered && recoveryOf(error) === 'again';
   }
 
   /** True: to be tried again, now. */
@@ -407,9 +407,9 @@ export class RemoteConnection {
         name,
         record,
         phase,
-        queueLookMs: context.queueLookMs,
-        isBeingTaken: report.isBeingTaken,
-        isKnownRuntime: async () => (await colab?.isKnown()) === true
+        queuePollMs: context.queuePollMs,
+        isBeingPreempted: report.isBeingPreempted,
+        hasRuntime: async () => (await colab?.exists()) === true
       },
       reason,
       failures
@@ -433,7 +433,7 @@ export class RemoteConnection {
   }
 }
 
-function wantedOf({
+function setupOptionsOf({
   environment,
   sender,
   added

@@ -3,4 +3,4 @@ export type { ReachableRemote } from './contracts.js';
 export type { Remote } from './remote.js';
 export { type ReachableListener, Remotes, type RemotesOptions } from './remotes.js';
 export { Forwarder } from './forward/forwarder.js';
-export { RequestedHere } from './forward/requested-here.js';
+export { RequestedExecutions } from './forward/requested-executions.js';

@@ -15,7 +15,7 @@ import { SshProcess, viaMaster } from './ssh/ssh-process.js';
 
 /** Of a gateway that has just been started and finds its kernels. */
 const READY_MS = 60_000;
-const LOOK_MS = 100;
+const POLL_MS = 100;
 /** `sun_path` of Linux without its closing zero. */
 const SOCKET_PATH_BYTES = 107;
 
@@ -136,7 +136,7 @@ export class RemoteLink implements AsyncDisposable {
           `The server on ${this.shell.host} was started but does not serve (${why}); see gateway.log there.`
         );
       }
-      await new Promise(resolve => setTimeout(resolve, LOOK_MS));
+      await new Promise(resolve => setTimeout(resolve, POLL_MS));
     }
   }
 
@@ -156,7 +156,7 @@ export function checkSocketPath(socketPath: string, host: string): void {
   throw new RemoteProblem(
     'remote_forward_failed',
     `${host} reported the server socket ${JSON.stringify(plainText(socketPath, 120))}, which is refused: such a path consists of letters, digits and / _ . @ + - only. Check whether the installation there was modified.`,
-    { outlook: 'person' }
+    { recovery: 'person' }
   );
 }
 

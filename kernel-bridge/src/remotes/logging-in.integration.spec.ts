@@ -342,7 +342,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await knowAs('tpu.1234-0');
       await vm.laptop.configure([...HOST(), 'Host *', '  PasswordAuthentication no']);
       await hub[Symbol.asyncDispose]();
-      hub = await Hub.start(vm.laptop, { remotes: { queueLookMs: 100 } });
+      hub = await Hub.start(vm.laptop, { remotes: { queuePollMs: 100 } });
       await vm.laptop.answerGcloud(ready());
       await hub.add({ source: MY_TPU });
       await hub.until('connected');
@@ -430,7 +430,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
     it('a queued resource is waited for, also at first, and connected when it is ready', async () => {
       await knowAs('tpu.1234-0');
       await hub[Symbol.asyncDispose]();
-      hub = await Hub.start(vm.laptop, { remotes: { queueLookMs: 100 } });
+      hub = await Hub.start(vm.laptop, { remotes: { queuePollMs: 100 } });
       const waiting = [
         { words: ['queued-resources', 'describe'], stdout: queuedResource('WAITING_FOR_RESOURCES') }
       ];

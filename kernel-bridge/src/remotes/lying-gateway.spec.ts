@@ -38,7 +38,7 @@ let bridge: TemporaryGateway;
 /** Of a kernel here, under which the liar has one too. */
 let named: string | null = null;
 /** Kernels whose journal the gateway has asked it for. */
-const asked: string[] = [];
+const requests: string[] = [];
 
 /** One of what the schema may be answered with; another one at each call. */
 function lie(schema: Parameters<typeof liesOf>[0]): unknown {
@@ -82,7 +82,7 @@ beforeAll(async () => {
   liar = createServer((request, response) => {
     const target = request.url ?? '';
     const kernel = /\/kernels\/([^/]+)\/journal/.exec(target)?.[1];
-    if (kernel !== undefined) asked.push(kernel);
+    if (kernel !== undefined) requests.push(kernel);
     if (target.startsWith('/bridge/v1/health')) {
       const health = lie(Health) as object | null;
       response.end(JSON.stringify({ ...health, gatewayId: GATEWAY_ID, status: 'ok' }));
@@ -162,8 +162,8 @@ it('says nothing raw in a view, a log or a terminal, ends nothing, and fills not
     expect(stdout).not.toMatch(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/);
   }
   expect((await bridge.rest('GET', '/bridge/v1/health')).body).toMatchObject({ status: 'ok' });
-  const kept = await bridge.rest('GET', '/bridge/v1/machines/liar/mirror');
-  expect((kept.body as { kernels: unknown[] }).kernels.length).toBeLessThanOrEqual(4);
+  const retained = await bridge.rest('GET', '/bridge/v1/machines/liar/mirror');
+  expect((retained.body as { kernels: unknown[] }).kernels.length).toBeLessThanOrEqual(4);
 });
 
 it('gets no cookie, no script and no policy of its own into the browser', async () => {
@@ -189,7 +189,7 @@ it('that lists a kernel under the id of a kernel here changes, shows and ends no
         kernels: { kernelId: string }[];
       }
     ).kernels.map(({ kernelId }) => kernelId);
-  await vi.waitFor(async () => expect(asked).toContain(id), 60_000);
+  await vi.waitFor(async () => expect(requests).toContain(id), 60_000);
   expect((await bridge.rest('GET', `/api/kernels/${id}`)).body).toMatchObject({ id, name: 'python3' });
   const outputs = await bridge.rest('GET', `/bridge/v1/kernels/${id}/outputs`);
   expect(outputs).toMatchObject({ status: 200, body: { alive: true, executions: [] } });

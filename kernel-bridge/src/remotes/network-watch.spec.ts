@@ -4,14 +4,14 @@ import { type NetworkChange, NetworkWatch } from './network-watch.js';
 function watched() {
   const world = { now: 1_000_000, addresses: 'wlan0 10.0.0.2/24' };
   const watch = new NetworkWatch({ now: () => world.now, addresses: () => world.addresses, pollMs: 2000 });
-  const heard: NetworkChange[] = [];
-  const listening = watch.listen(change => heard.push(change));
+  const received: NetworkChange[] = [];
+  const listening = watch.listen(change => received.push(change));
   /** A look after this many milliseconds. */
-  const look = (ms = 2000): void => {
+  const check = (ms = 2000): void => {
     world.now += ms;
-    watch.look();
+    watch.check();
   };
-  return { world, watch, heard, listening, look };
+  return { world, watch, heard: received, listening, look: check };
 }
 
 describe('the network of this computer', () => {
@@ -23,29 +23,29 @@ describe('the network of this computer', () => {
   });
 
   it('is said to have changed once for each other set of addresses', () => {
-    const { world, heard, look, watch } = watched();
+    const { world, heard: received, look: check, watch } = watched();
     world.addresses = '';
-    look();
-    look();
+    check();
+    check();
     world.addresses = 'eth0 10.0.0.9/24';
-    look();
-    expect(heard).toEqual(['addresses', 'addresses']);
+    check();
+    expect(received).toEqual(['addresses', 'addresses']);
     watch[Symbol.dispose]();
   });
 
   it('is not what it was when the computer has slept, whatever the addresses', () => {
-    const { heard, look, watch } = watched();
-    look(3_600_000);
-    look();
-    expect(heard).toEqual(['clock']);
+    const { heard: received, look: check, watch } = watched();
+    check(3_600_000);
+    check();
+    expect(received).toEqual(['clock']);
     watch[Symbol.dispose]();
   });
 
   it('is not looked at when nobody listens any more', () => {
-    const { world, heard, listening, watch } = watched();
+    const { world, heard: received, listening, watch } = watched();
     listening[Symbol.dispose]();
     world.addresses = 'other';
-    watch.look();
-    expect(heard).toEqual([]);
+    watch.check();
+    expect(received).toEqual([]);
   });
 });

@@ -36,7 +36,7 @@ export class NetworkWatch implements Disposable {
     this.#listeners.add(listener);
     if (this.#timer === null) {
       this.#last = { at: this.#now(), addresses: this.#addresses() };
-      this.#timer = setInterval(() => this.look(), this.#pollMs);
+      this.#timer = setInterval(() => this.check(), this.#pollMs);
       this.#timer.unref();
     }
     return {
@@ -47,11 +47,11 @@ export class NetworkWatch implements Disposable {
     };
   }
 
-  look(): void {
+  check(): void {
     const before = this.#last;
     this.#last = { at: this.#now(), addresses: this.#addresses() };
-    if (this.#last.at - before.at > this.#pollMs + JUMP_MS) this.#tell('clock');
-    else if (this.#last.addresses !== before.addresses) this.#tell('addresses');
+    if (this.#last.at - before.at > this.#pollMs + JUMP_MS) this.#notify('clock');
+    else if (this.#last.addresses !== before.addresses) this.#notify('addresses');
   }
 
   [Symbol.dispose](): void {
@@ -64,7 +64,7 @@ export class NetworkWatch implements Disposable {
     this.#timer = null;
   }
 
-  #tell(change: NetworkChange): void {
+  #notify(change: NetworkChange): void {
     for (const listener of [...this.#listeners]) listener(change);
   }
 }

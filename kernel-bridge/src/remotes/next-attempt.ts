@@ -1,6 +1,6 @@
 /** What follows a failure: whether a remote is tried again, when, and what is shown until then. */
 import type { RemoteError } from '@tpulab/protocol';
-import { isCloudSilent, outlookOf, RemoteProblem, RemoteQueued, told } from './remote-error.js';
+import { isCloudSilent, recoveryOf, RemoteProblem, RemoteQueued, remoteErrorOf } from './remote-error.js';
 import type { RemotePhase } from './remote-report.js';
 import type { RemoteRecord } from './remote-store.js';
 
@@ -24,11 +24,11 @@ export interface FailedRemote {
   readonly record: Pick<RemoteRecord, 'source' | 'lastConnectedAt'>;
   readonly phase: RemotePhase;
   /** Between two looks at a machine that the cloud has not handed over yet. */
-  readonly queueLookMs: number;
+  readonly queuePollMs: number;
   /** Whether the cloud had said, when it was last heard of, that the machine is being taken back. */
-  readonly isBeingTaken: boolean;
+  readonly isBeingPreempted: boolean;
   /** Whether it is a Colab runtime that was connected before. */
-  isKnownRuntime(): Promise<boolean>;
+  hasRuntime(): Promise<boolean>;
 }
 
 export interface NextAttempt {
@@ -54,22 +54,23 @@ export class Failures {
   }
 
   /** A machine that is waited for is looked for again without a change that anybody sees. */
-  isLookedFor({ kind }: RemotePhase): boolean {
+  isAwaited({ kind }: RemotePhase): boolean {
     return kind === 'queued' || (kind === 'preempted' && this.#preempted !== null);
   }
 
   /** @param count failures in a row, this one among them */
   async next(remote: FailedRemote, reason: unknown, count: number): Promise<NextAttempt> {
-    const failure = remote.isBeingTaken ? takenBack(remote.name, reason) : reason;
+    const failure = remote.isBeingPreempted ? asPreempted(remote.name, reason) : reason;
     if (failure instanceof RemoteQueued) return this.#inQueue(remote, failure);
-    const error = told(failure);
-    if (this.#mayComeBack(remote, failure)) return this.#untilAnother(remote, error, isCloudSilent(failure));
+    const error = remoteErrorOf(failure);
+    if (this.#mayBeRecreated(remote, failure))
+      return this.#untilAnother(remote, error, isCloudSilent(failure));
     this.#preempted = null;
     // A person who connects for the first time waits for an answer and not for a better time, unless the cloud made them wait anyway.
     const isFirst =
-      remote.record.lastConnectedAt === null && this.#queuedAt === null && !(await remote.isKnownRuntime());
+      remote.record.lastConnectedAt === null && this.#queuedAt === null && !(await remote.hasRuntime());
     const isSilence = this.#queuedAt !== null && error.code === 'gcloud_login';
-    if ((outlookOf(failure) === 'person' && !isSilence) || isFirst) {
+    if ((recoveryOf(failure) === 'person' && !isSilence) || isFirst) {
       const kind = GONE.has(error.code) ? 'preempted' : 'failed';
       return { error, phase: { kind, error }, isLinkOver: true, waitMs: null };
     }
@@ -79,14 +80,14 @@ export class Failures {
   }
 
   /** A machine of Google Cloud that was preempted is often created again under its name; it is connected then, unasked. */
-  #mayComeBack({ record }: FailedRemote, failure: unknown): boolean {
+  #mayBeRecreated({ record }: FailedRemote, failure: unknown): boolean {
     if (record.source.kind !== 'gcloud' || !(failure instanceof RemoteProblem)) return false;
     if (failure.code === 'remote_preempted') return true;
     return this.#preempted !== null && (NOT_BACK.has(failure.code) || isCloudSilent(failure));
   }
 
   /** @param isSilent Google Cloud could not be asked, which is news only to a person who has asked for it */
-  #untilAnother({ phase, queueLookMs }: FailedRemote, error: RemoteError, isSilent: boolean): NextAttempt {
+  #untilAnother({ phase, queuePollMs }: FailedRemote, error: RemoteError, isSilent: boolean): NextAttempt {
     if (error.code === 'remote_preempted') this.#preempted = error;
     const shown = isSilent ? error : (this.#preempted ?? error);
     const isNews = phase.kind !== 'preempted' || (!isSilent && phase.error.code !== shown.code);
@@ -94,19 +95,19 @@ export class Failures {
       error,
       phase: isNews ? { kind: 'preempted', error: shown } : null,
       isLinkOver: true,
-      waitMs: queueLookMs
+      waitMs: queuePollMs
     };
   }
 
   /** Waiting for hours is how most machines with TPUs come, also at the first connection. */
-  #inQueue({ queueLookMs }: FailedRemote, { queue }: RemoteQueued): NextAttempt {
+  #inQueue({ queuePollMs }: FailedRemote, { queue }: RemoteQueued): NextAttempt {
     this.#queuedAt ??= queue.since ?? Date.now();
     const phase: RemotePhase = {
       kind: 'queued',
       queue: { state: queue.state, since: this.#queuedAt },
-      nextAttemptAt: Date.now() + queueLookMs
+      nextAttemptAt: Date.now() + queuePollMs
     };
-    return { error: null, phase, isLinkOver: false, waitMs: queueLookMs };
+    return { error: null, phase, isLinkOver: false, waitMs: queuePollMs };
   }
 }
 
@@ -120,7 +121,7 @@ export function waitBefore(failures: number, random = Math.random()): number {
 }
 
 /** A machine that was to be taken back and does not answer any more has been. */
-function takenBack(name: string, reason: unknown): unknown {
+function asPreempted(name: string, reason: unknown): unknown {
   const isAway = reason instanceof RemoteProblem && /^remote_(unreachable|name_unknown)$/.test(reason.code);
   if (!isAway) return reason;
   return new RemoteProblem(

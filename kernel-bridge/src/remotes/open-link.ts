@@ -42,7 +42,7 @@ export interface LinkOwner {
   /** null: its source is not Colab. */
   readonly colab: ColabRuntime | null;
   /** Whether gcloud is to add the key before the next login; true once for each time that a person asks for it. */
-  takeKeyWish(): boolean;
+  takeKeyRequest(): boolean;
   /** Where its hosts are is known now. */
   located(hosts: readonly string[]): void;
   /** ssh has logged in to the first of them. */
@@ -57,16 +57,16 @@ const MAY_HAVE_MOVED: ReadonlySet<RemoteErrorCode> = new Set([
   'remote_auth_refused'
 ]);
 
-/** @param known hosts of the connection that was lost a moment ago, if they are still to be used */
+/** @param previous hosts of the connection that was lost a moment ago, if they are still to be used */
 export async function openLink(
   remote: LinkOwner,
-  known: Targets | null,
+  previous: Targets | null,
   signal: AbortSignal
 ): Promise<OpenedLink> {
   const { source } = remote.record;
-  if (source.kind === 'colab') return openColab(remote, known, signal);
+  if (source.kind === 'colab') return openColab(remote, previous, signal);
   try {
-    return await openHost(remote, source, known, signal);
+    return await openHost(remote, source, previous, signal);
   } catch (error) {
     throw await withNames(error, remote.context.gcloud, signal);
   }
@@ -75,15 +75,15 @@ export async function openLink(
 async function openHost(
   remote: LinkOwner,
   source: Parameters<typeof resolveSource>[0],
-  known: Targets | null,
+  previous: Targets | null,
   signal: AbortSignal
 ): Promise<OpenedLink> {
   try {
-    if (remote.takeKeyWish()) await makeKeyKnown(remote, signal);
-    else if (known !== null) return await logIn(remote, known, signal);
+    if (remote.takeKeyRequest()) await makeKeyKnown(remote, signal);
+    else if (previous !== null) return await logIn(remote, previous, signal);
   } catch (error) {
     const isElsewhere = source.kind === 'gcloud' && hasCode(error, MAY_HAVE_MOVED);
-    if (known === null || !isElsewhere || remote.prompts.wasRefused) throw withCloudRemedy(error, source);
+    if (previous === null || !isElsewhere || remote.prompts.wasRefused) throw withCloudRemedy(error, source);
     remote.log.add(
       'another machine answers at the last known address; asking Google Cloud for the current one'
     );
@@ -91,7 +91,7 @@ async function openHost(
   let silence: RemoteProblem | null = null;
   let targets: Targets;
   try {
-    targets = await askCloud(remote, source, signal, known !== null);
+    targets = await resolveTargets(remote, source, signal, previous !== null);
   } catch (error) {
     const last = lastTargets(remote);
     if (last === null || !isCloudSilent(error)) throw error;
@@ -108,7 +108,7 @@ async function openHost(
       `${silence.message} The last known address of ${remote.name} does not answer either.`,
       {
         command: silence.command ?? undefined,
-        outlook: silence.code === 'gcloud_permission' ? 'person' : 'again',
+        recovery: silence.code === 'gcloud_permission' ? 'person' : 'again',
         cause: error
       }
     );
@@ -133,11 +133,11 @@ async function makeKeyKnown(remote: LinkOwner, signal: AbortSignal): Promise<voi
 /** Where the hosts are now, with their keys as Google Cloud knows them now. */
 export async function findAgain(remote: LinkOwner, signal: AbortSignal): Promise<Targets | null> {
   const { source } = remote.record;
-  return source.kind === 'gcloud' ? askCloud(remote, source, signal, true) : null;
+  return source.kind === 'gcloud' ? resolveTargets(remote, source, signal, true) : null;
 }
 
 /** @param forgets a machine may have been created again with the number that it had, and has other keys then */
-async function askCloud(
+async function resolveTargets(
   remote: LinkOwner,
   source: Parameters<typeof resolveSource>[0],
   signal: AbortSignal,
@@ -145,9 +145,11 @@ async function askCloud(
 ): Promise<Targets> {
   const knownHosts = path.join(remote.context.logDir, `${remote.name}.known_hosts`);
   if (forgets) await rm(knownHosts, { force: true });
-  const ask = (): Promise<Targets> => resolveSource(source, remote.context.gcloud, knownHosts, signal);
+  const resolve = (): Promise<Targets> => resolveSource(source, remote.context.gcloud, knownHosts, signal);
   const targets =
-    source.kind === 'gcloud' ? await staged(remote, 'gcloud', 'Google Cloud', signal, ask) : await ask();
+    source.kind === 'gcloud'
+      ? await staged(remote, 'gcloud', 'Google Cloud', signal, resolve)
+      : await resolve();
   remote.located(targets.map(({ destination }) => destination));
   return targets;
 }
@@ -172,8 +174,8 @@ async function logIn(remote: LinkOwner, targets: Targets, signal: AbortSignal): 
     const link = await staged(remote, 'ssh', 'SSH', signal, open);
     remote.loggedIn(targets);
     const warning = sliceWarning(remote.record.source, remote.name, targets.length);
-    const isNews = remote.record.hostOnly !== true && !setsUpAllHosts(remote.record);
-    if (warning !== null && isNews) remote.report.check(sliceCheck(warning));
+    const isNew = remote.record.hostOnly !== true && !setsUpAllHosts(remote.record);
+    if (warning !== null && isNew) remote.report.check(sliceCheck(warning));
     return { link, targets };
   } catch (error) {
     throw remote.prompts.wasRefused && !remote.colab ? unanswered(target) : error;
@@ -242,8 +244,12 @@ function sliceCheck(message: string): RemoteCheck {
   };
 }
 
-async function openColab(remote: LinkOwner, known: Targets | null, signal: AbortSignal): Promise<OpenedLink> {
-  let targets = known;
+async function openColab(
+  remote: LinkOwner,
+  previous: Targets | null,
+  signal: AbortSignal
+): Promise<OpenedLink> {
+  let targets = previous;
   try {
     // Each time: ssh would be asked for a login that has ended, and answer with its own first words.
     targets = [await reachColab(remote, signal)];

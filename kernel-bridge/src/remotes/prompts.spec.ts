@@ -43,9 +43,9 @@ describe('questions of ssh', () => {
 
   it('stay open when ssh has given up, and the answer is for the next attempt', async () => {
     const { prompts, ask, answer } = scene();
-    const gone = new AbortController();
-    const first = ask('Password:', gone.signal);
-    gone.abort();
+    const ended = new AbortController();
+    const first = ask('Password:', ended.signal);
+    ended.abort();
     expect(await first).toBeNull();
     expect(prompts.current).not.toBeNull();
     const settled = prompts.settled();

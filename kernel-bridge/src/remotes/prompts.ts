@@ -25,9 +25,9 @@ export interface PromptsOptions {
 }
 
 export class Prompts {
-  readonly #held = new Map<string, string>();
+  readonly #answers = new Map<string, string>();
   /** Questions that this attempt has asked: one that comes twice was answered wrongly. */
-  readonly #asked = new Set<string>();
+  readonly #prompted = new Set<string>();
   #open: Open | null = null;
   #wasRefused = false;
   #wasAnswered = false;
@@ -49,7 +49,7 @@ export class Prompts {
   }
 
   beginAttempt(): void {
-    this.#asked.clear();
+    this.#prompted.clear();
     this.#wasRefused = false;
     this.#wasAnswered = false;
   }
@@ -57,16 +57,16 @@ export class Prompts {
   readonly ask: Answerer = async (question, signal) => {
     // ssh asks some questions three times; declined once, they are declined.
     if (this.#wasRefused) return null;
-    const held = this.#asked.has(question.text) ? undefined : this.#held.get(question.text);
-    this.#asked.add(question.text);
-    if (held !== undefined) return held;
-    this.#held.delete(question.text);
+    const answer = this.#prompted.has(question.text) ? undefined : this.#answers.get(question.text);
+    this.#prompted.add(question.text);
+    if (answer !== undefined) return answer;
+    this.#answers.delete(question.text);
     const { answered } = this.#opened(question);
     return (await orAborted(answered, signal)) ?? null;
   };
 
   /** For the other hosts of the same remote: what the person has answered for the first one; nobody is asked. */
-  readonly repeat: Answerer = question => Promise.resolve(this.#held.get(question.text) ?? null);
+  readonly repeat: Answerer = question => Promise.resolve(this.#answers.get(question.text) ?? null);
 
   /** Whether the person agrees; false also when the question is withdrawn. It is never answered from memory. */
   async agree(consent: RemoteConsent, signal: AbortSignal): Promise<boolean> {
@@ -94,7 +94,7 @@ export class Prompts {
 
   /** Withdraws what is open and forgets what was answered. */
   forget(): void {
-    this.#held.clear();
+    this.#answers.clear();
     this.#open?.settle(null);
     this.#open = null;
   }
@@ -103,7 +103,7 @@ export class Prompts {
     this.#wasAnswered = true;
     if (question.kind === 'secret') this.options.hide(answer);
     if (question.kind === 'consent') return;
-    if (question.kind === 'secret' || answer !== 'no') this.#held.set(question.text, answer);
+    if (question.kind === 'secret' || answer !== 'no') this.#answers.set(question.text, answer);
   }
 
   #opened(question: Question): Open {

@@ -1,13 +1,13 @@
 /** Why a remote is not reachable: one stable code for each thing that a person can do about it. */
 import type { RemoteAction, RemoteError, RemoteQueue } from '@tpulab/protocol';
 import { CodedError } from '../platform/coded-error.js';
-import { type Cause, knownCause } from '../platform/known-causes.js';
+import { type Cause, matchCause } from '../platform/known-causes.js';
 import { plainText } from '../platform/plain-text.js';
 
 /** Whether trying again without a person may help. */
-export type Outlook = 'person' | 'again';
+export type Recovery = 'person' | 'again';
 
-const OUTLOOKS = {
+const RECOVERIES = {
   remote_ssh_missing: 'person',
   remote_destination_invalid: 'person',
   remote_name_unknown: 'again',
@@ -65,16 +65,16 @@ const OUTLOOKS = {
   colab_unreachable: 'again',
   colab_reclaimed: 'person',
   colab_not_stopped: 'person'
-} as const satisfies Record<string, Outlook>;
+} as const satisfies Record<string, Recovery>;
 
-export type RemoteErrorCode = keyof typeof OUTLOOKS;
+export type RemoteErrorCode = keyof typeof RECOVERIES;
 
 export class RemoteProblem extends CodedError<RemoteErrorCode> {
   /** What settles it when it is typed into a terminal. */
   readonly command: string | null;
   /** The same remedy, when the gateway can carry it out itself. */
   readonly action: RemoteAction | null;
-  readonly outlook: Outlook;
+  readonly recovery: Recovery;
 
   constructor(
     code: RemoteErrorCode,
@@ -83,14 +83,14 @@ export class RemoteProblem extends CodedError<RemoteErrorCode> {
       readonly command?: string | undefined;
       readonly action?: RemoteAction | undefined;
       /** Where it is not that of the code. */
-      readonly outlook?: Outlook | undefined;
+      readonly recovery?: Recovery | undefined;
       readonly cause?: unknown;
     } = {}
   ) {
     super(code, message, options);
     this.command = options.command ?? null;
     this.action = options.action ?? null;
-    this.outlook = options.outlook ?? OUTLOOKS[code];
+    this.recovery = options.recovery ?? RECOVERIES[code];
   }
 }
 
@@ -100,7 +100,7 @@ export function explained<Facts>(
   lines: readonly string[],
   facts: Facts
 ): RemoteProblem | null {
-  const cause = knownCause(table, lines, facts);
+  const cause = matchCause(table, lines, facts);
   return cause && new RemoteProblem(cause.code, cause.message, cause);
 }
 
@@ -138,13 +138,13 @@ const PASSING = new Set([
   'setup_host_garbled'
 ]);
 
-export function outlookOf(error: unknown): Outlook {
-  if (error instanceof RemoteProblem) return error.outlook;
+export function recoveryOf(error: unknown): Recovery {
+  if (error instanceof RemoteProblem) return error.recovery;
   return PASSING.has(String((error as { code?: unknown } | null)?.code)) ? 'again' : 'person';
 }
 
 /** As people and programs see it. */
-export function told(error: unknown): RemoteError {
+export function remoteErrorOf(error: unknown): RemoteError {
   if (!(error instanceof Error))
     return { code: 'internal', message: plainText(String(error)), command: null };
   const { code, command } = error as Error & { code?: unknown; command?: unknown };

@@ -14,7 +14,7 @@ import { HandshakeRefused } from '../http/upgrades.js';
 const ORIGIN = 'http://localhost';
 /** A connection through ssh costs a round trip to make, so they are kept for a while. */
 const CONNECTIONS = 512;
-const KEPT_MS = 30_000;
+const KEEP_ALIVE_MS = 30_000;
 const HEAD_BYTES = 16 * 1024;
 /** Until an answer begins. A kernel may take minutes to start. */
 const ANSWER_MS = 10 * 60_000;
@@ -91,8 +91,8 @@ export class RemoteGateway implements Disposable {
       maxHeaderSize: HEAD_BYTES,
       headersTimeout: ANSWER_MS,
       bodyTimeout: 0,
-      keepAliveTimeout: KEPT_MS,
-      keepAliveMaxTimeout: KEPT_MS
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAliveMaxTimeout: KEEP_ALIVE_MS
     };
     this.#pool = new Pool(ORIGIN, { ...this.#options, connections: CONNECTIONS });
   }
@@ -356,26 +356,26 @@ export function headersForRemote(raw: readonly string[], method: string): string
     if (name.toLowerCase() !== 'connection') return;
     for (const one of value.split(',')) dropped.add(one.trim().toLowerCase());
   });
-  const kept: string[] = [];
+  const headers: string[] = [];
   eachHeader(raw, (name, value) => {
-    if (!dropped.has(name.toLowerCase())) kept.push(name, value);
+    if (!dropped.has(name.toLowerCase())) headers.push(name, value);
   });
-  return kept;
+  return headers;
 }
 
-function eachHeader(raw: readonly string[], take: (name: string, value: string) => void): void {
-  for (let index = 0; index < raw.length; index += 2) take(raw[index] ?? '', raw[index + 1] ?? '');
+function eachHeader(raw: readonly string[], use: (name: string, value: string) => void): void {
+  for (let index = 0; index < raw.length; index += 2) use(raw[index] ?? '', raw[index + 1] ?? '');
 }
 
 /** The target without our token. All else of it stays as it was written. */
 export function withoutToken(target: string): string {
   const mark = target.indexOf('?');
   if (mark < 0) return target;
-  const kept = target
+  const query = target
     .slice(mark + 1)
     .split('&')
     .filter(pair => keyOf(pair) !== 'token');
-  return kept.length === 0 ? target.slice(0, mark) : `${target.slice(0, mark)}?${kept.join('&')}`;
+  return query.length === 0 ? target.slice(0, mark) : `${target.slice(0, mark)}?${query.join('&')}`;
 }
 
 function keyOf(pair: string): string {

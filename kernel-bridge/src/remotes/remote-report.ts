@@ -16,7 +16,7 @@ import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync } from 'n
 import path from 'node:path';
 
 /** Progress of a download comes far more often than anybody can see. */
-const TELL_MS = 50;
+const NOTIFY_MS = 50;
 
 export class RemoteReport implements Disposable {
   readonly #stages = new StageList();
@@ -24,7 +24,7 @@ export class RemoteReport implements Disposable {
   #notice: RemoteNotice | null = null;
   #roundTripMs: number | null = null;
   #accelerator: RemoteView['accelerator'] = null;
-  #telling: NodeJS.Timeout | null = null;
+  #notifying: NodeJS.Timeout | null = null;
 
   /** @param changed something that people see is another than before */
   constructor(
@@ -70,44 +70,44 @@ export class RemoteReport implements Disposable {
     if (this.#stages.put(stage)) {
       this.log.add(`${stage.title}: ${stage.state}${stage.detail === null ? '' : ` (${stage.detail})`}`);
     }
-    this.#tellSoon();
+    this.#notifySoon();
   }
 
   check(check: RemoteCheck): void {
     this.#checks = [...this.#checks.filter(({ name }) => name !== check.name), check];
     if (check.state !== 'ok') this.log.add(`${check.name}: ${check.message} ${check.remedy ?? ''}`.trim());
-    this.#tellSoon();
+    this.#notifySoon();
   }
 
   beat(roundTripMs: number, notice: RemoteNotice | null): void {
     this.#roundTripMs = Math.round(roundTripMs * 10) / 10;
     this.#notice = notice;
-    this.tell();
+    this.notify();
   }
 
   accelerator(found: RemoteView['accelerator']): void {
     this.#accelerator = found;
-    this.tell();
+    this.notify();
   }
 
   /** Whether the cloud had said, when it was last heard of, that the machine is being taken back. */
-  get isBeingTaken(): boolean {
+  get isBeingPreempted(): boolean {
     return this.#notice?.kind === 'preemption';
   }
 
-  tell(): void {
+  notify(): void {
     this[Symbol.dispose]();
     this.changed();
   }
 
   /** Nothing is told later on. */
   [Symbol.dispose](): void {
-    if (this.#telling) clearTimeout(this.#telling);
-    this.#telling = null;
+    if (this.#notifying) clearTimeout(this.#notifying);
+    this.#notifying = null;
   }
 
-  #tellSoon(): void {
-    this.#telling ??= setTimeout(() => this.tell(), TELL_MS).unref();
+  #notifySoon(): void {
+    this.#notifying ??= setTimeout(() => this.notify(), NOTIFY_MS).unref();
   }
 }
 
@@ -198,7 +198,7 @@ export function follow(from: RemotePhase, to: RemotePhase): RemotePhase {
   return to;
 }
 
-const KEPT_LINES = 1_000;
+const MAX_LINES = 1_000;
 const LINE_CHARACTERS = 2_000;
 /** A larger file is put aside as NAME.log.1 and replaces an older one. */
 const FILE_BYTES = 4 * 1024 * 1024;
@@ -227,7 +227,7 @@ export class RemoteLog {
   add(text: string): void {
     const line: RemoteLogLine = { at: Date.now(), text: this.#clean(text) };
     this.#lines.push(line);
-    if (this.#lines.length > KEPT_LINES) this.#lines.splice(0, this.#lines.length - KEPT_LINES);
+    if (this.#lines.length > MAX_LINES) this.#lines.splice(0, this.#lines.length - MAX_LINES);
     try {
       appendFileSync(this.#file, `${new Date(line.at).toISOString()} ${line.text}\n`, { mode: 0o600 });
       if (statSync(this.#file).size > FILE_BYTES) renameSync(this.#file, `${this.#file}.1`);
@@ -258,7 +258,7 @@ function earlier(file: string): RemoteLogLine[] {
   }
   return text
     .split('\n')
-    .slice(-KEPT_LINES)
+    .slice(-MAX_LINES)
     .flatMap(line => {
       const at = Date.parse(line.slice(0, 24));
       return Number.isNaN(at) ? [] : [{ at, text: line.slice(25) }];

@@ -63,11 +63,11 @@ export function isRemoteName(name: string): boolean {
 }
 
 /** A name for a source that was given none, unlike those that are taken. */
-export function nameFor(source: RemoteSource, isTaken: (name: string) => boolean): string {
+export function nameFor(source: RemoteSource, isUsed: (name: string) => boolean): string {
   const base = plain(sourceName(source));
   for (let number = 1; ; number++) {
     const name = number === 1 ? base : `${base.slice(0, 58)}-${number}`;
-    if (isRemoteName(name) && !isTaken(name)) return name;
+    if (isRemoteName(name) && !isUsed(name)) return name;
   }
 }
 

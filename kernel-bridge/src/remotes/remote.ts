@@ -6,7 +6,7 @@ import type { ReachableRemote, RemoteShell } from './contracts.js';
 import type { ColabAccount } from './colab/colab-account.js';
 import { ColabRuntime } from './colab/colab-runtime.js';
 import { Prompts } from './prompts.js';
-import { told } from './remote-error.js';
+import { remoteErrorOf } from './remote-error.js';
 import { follow, RemoteLog, type RemotePhase, RemoteReport } from './remote-report.js';
 import { type ConnectionContext, type ConnectionOwner, RemoteConnection } from './connection.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
@@ -108,11 +108,11 @@ export class Remote implements ConnectionOwner {
     else {
       // Who asks for it sees that it is looked for.
       if (this.#phase.kind === 'preempted') this.move({ kind: 'connecting' });
-      if (before.source !== this.#record.source) this.#connection.reachAnew();
+      if (before.source !== this.#record.source) this.#connection.relocate();
       const isSame = (['environment', 'install', 'hostOnly'] as const).every(
         key => before[key] === this.#record[key]
       );
-      if (!isSame || this.#connection.lacksHosts) this.#connection.prepareAnew();
+      if (!isSame || this.#connection.lacksHosts) this.#connection.prepareAgain();
       else this.#connection.wake();
     }
   }
@@ -120,7 +120,7 @@ export class Remote implements ConnectionOwner {
   /** Without an attempt. */
   fail(error: unknown): void {
     this.move({ kind: 'connecting' });
-    this.move({ kind: 'failed', error: told(error) });
+    this.move({ kind: 'failed', error: remoteErrorOf(error) });
   }
 
   /** Whether a person insists, until the attempt has an end, that a gateway of another build ends for ours. */
@@ -129,7 +129,7 @@ export class Remote implements ConnectionOwner {
   }
 
   /** Whether a person wants gcloud to add the key before the next login; asked once. */
-  takeKeyWish(): boolean {
+  takeKeyRequest(): boolean {
     const isWanted = this.#addsKey;
     this.#addsKey = false;
     return isWanted;
@@ -200,7 +200,7 @@ export class Remote implements ConnectionOwner {
         'remote changed its state'
       );
     }
-    this.report.tell();
+    this.report.notify();
   }
 
   change(fields: Partial<Omit<RemoteRecord, 'name' | 'sender'>>): void {
@@ -208,7 +208,7 @@ export class Remote implements ConnectionOwner {
     if (JSON.stringify(next) === JSON.stringify(this.#record)) return;
     this.#record = next;
     this.context.save();
-    this.report.tell();
+    this.report.notify();
   }
 
   beginAttempt(): void {
@@ -242,7 +242,8 @@ export class Remote implements ConnectionOwner {
   whyAway(): string {
     const phase = this.#phase;
     if (phase.kind === 'queued') return `Google Cloud has not provisioned it yet (${phase.queue.state})`;
-    if ('error' in phase) return told(Object.assign(new Error(phase.error.message), phase.error)).message;
+    if ('error' in phase)
+      return remoteErrorOf(Object.assign(new Error(phase.error.message), phase.error)).message;
     return `its state is ${phase.kind}`;
   }
 

@@ -171,10 +171,10 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
   });
 
   it('remembers what a person has added there, and asks for it when the machine is recreated', async () => {
-    const asked: (readonly string[] | undefined)[] = [];
+    const requests: (readonly string[] | undefined)[] = [];
     const prepares: HostSetup = {
       prepare: (shell, options) => {
-        asked.push(options.added);
+        requests.push(options.added);
         return new InstalledSetup().prepare(shell, options);
       },
       clean: () => Promise.resolve()
@@ -201,7 +201,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     await other.post('disconnect');
     await other.post('connect');
     await other.until('connected');
-    expect(asked).toEqual([[], ['tinyadd==1.2']]);
+    expect(requests).toEqual([[], ['tinyadd==1.2']]);
   });
 
   it('is forgotten when it is removed, and its gateway there goes on', async () => {

@@ -22,7 +22,7 @@ import { deadline } from '../platform/waiting.js';
 import { InstalledSetup } from './setup/host-setup.js';
 import { NetworkWatch } from './network-watch.js';
 import { Remote, type RemoteContext } from './remote.js';
-import { RemoteProblem, told } from './remote-error.js';
+import { RemoteProblem, remoteErrorOf } from './remote-error.js';
 import { isRemoteName, nameFor, newSender, RemoteStore } from './remote-store.js';
 import { createHostSetup } from './setup/host-setup.js';
 import { Askpass } from './ssh/askpass.js';
@@ -41,7 +41,7 @@ export interface RemotesOptions {
   readonly colabBalanceMs?: number;
   readonly network?: NetworkWatch;
   readonly home?: string;
-  readonly queueLookMs?: number;
+  readonly queuePollMs?: number;
   readonly mirror?: (name: string) => RemoteView['mirror'];
 }
 
@@ -55,14 +55,14 @@ const DEFAULT_ENVIRONMENT = 'jax';
 const NO_MIRROR = { kernels: 0, bytes: 0, behindBytes: 0 };
 const CANDIDATES_MS = 60_000;
 /** A look costs gcloud a start. */
-const QUEUE_LOOK_MS = 30_000;
+const QUEUE_POLL_MS = 30_000;
 /** Longest path of a control socket, with what ssh adds to it, that every system takes. */
 const RUN_DIR_BYTES = 60;
 
 export class Remotes implements AsyncDisposable {
   readonly #remotes = new Map<string, Remote>();
   readonly #context: RemoteContext;
-  #place: Promise<Place> | null = null;
+  #place: Promise<RunFolder> | null = null;
   readonly #changeListeners = new Set<(event: RemoteEvent) => void>();
   readonly #reachableListeners = new Set<ReachableListener>();
 
@@ -73,7 +73,7 @@ export class Remotes implements AsyncDisposable {
     const installed = new InstalledSetup();
     this.#context = {
       sshProgram: options.sshProgram ?? 'ssh',
-      place: () => (this.#place ??= makePlace(options.stateDir)),
+      place: () => (this.#place ??= makeRunFolder(options.stateDir)),
       logDir: path.join(options.stateDir, 'remotes'),
       gcloud: options.gcloud ?? gcloudOnPath(),
       colab: options.colab ?? new ColabAccount(colabOnPath()),
@@ -82,10 +82,10 @@ export class Remotes implements AsyncDisposable {
       setup: options.setup ?? createHostSetup(),
       installed,
       network: options.network ?? new NetworkWatch(),
-      queueLookMs: options.queueLookMs ?? QUEUE_LOOK_MS,
+      queuePollMs: options.queuePollMs ?? QUEUE_POLL_MS,
       log: options.log,
       mirror: options.mirror ?? (() => NO_MIRROR),
-      changed: remote => this.#tell(remote, false),
+      changed: remote => this.#notify(remote, false),
       reachable: (remote, found) => {
         for (const listener of [...this.#reachableListeners]) listener(remote.name, found);
       },
@@ -102,12 +102,12 @@ export class Remotes implements AsyncDisposable {
     return remotes;
   }
 
-  /** @param heldBack why they are not to be connected now; a person still can */
-  start(heldBack?: string): void {
+  /** @param pausedBecause why they are not to be connected now; a person still can */
+  start(pausedBecause?: string): void {
     for (const remote of this.#remotes.values()) {
       if (!remote.record.wanted) continue;
-      if (heldBack === undefined) remote.connect();
-      else remote.fail(new RemoteProblem('remote_held_back', heldBack));
+      if (pausedBecause === undefined) remote.connect();
+      else remote.fail(new RemoteProblem('remote_held_back', pausedBecause));
     }
   }
 
@@ -138,12 +138,12 @@ export class Remotes implements AsyncDisposable {
       try {
         checkDestination(source.destination);
       } catch (error) {
-        throw bridgeError('invalid_request', told(error).message, error);
+        throw bridgeError('invalid_request', remoteErrorOf(error).message, error);
       }
     } else if (
       source.kind === 'gcloud' &&
       [source.name, source.zone, source.project ?? ''].some(
-        word => !/^[\w.:-]*$/.test(word) || word.startsWith('-')
+        text => !/^[\w.:-]*$/.test(text) || text.startsWith('-')
       )
     ) {
       throw bridgeError(
@@ -151,16 +151,16 @@ export class Remotes implements AsyncDisposable {
         'Names, zones and projects of Google Cloud consist of letters, digits and . : - _.'
       );
     }
-    const taken = (one: string): boolean => this.#remotes.has(one);
+    const isUsed = (one: string): boolean => this.#remotes.has(one);
     if (name !== undefined && !isRemoteName(name)) {
       throw bridgeError(
         'invalid_request',
         `"${name}" is not a valid name for a machine; use lowercase letters, digits, dots and hyphens.`
       );
     }
-    if (name !== undefined && taken(name)) throw bridgeError('remote_exists', name);
+    if (name !== undefined && isUsed(name)) throw bridgeError('remote_exists', name);
     const record = {
-      name: name ?? nameFor(source, taken),
+      name: name ?? nameFor(source, isUsed),
       source,
       environment: environment ?? DEFAULT_ENVIRONMENT,
       install: install ?? true,
@@ -173,14 +173,14 @@ export class Remotes implements AsyncDisposable {
     this.#remotes.set(remote.name, remote);
     this.#save();
     if (record.wanted) remote.connect();
-    else remote.report.tell();
+    else remote.report.notify();
     return remote;
   }
 
   /** What was installed there stays, and so do its kernels; `clean` is for that. */
   async remove(name: string): Promise<void> {
     const remote = this.get(name);
-    if ((await remote.colab?.isKnown()) === true) {
+    if ((await remote.colab?.exists()) === true) {
       throw bridgeError(
         'invalid_request',
         `${name} has a Colab runtime that uses compute units. End it first ("tpulab disconnect ${name} --stop"), then remove it.`
@@ -189,7 +189,7 @@ export class Remotes implements AsyncDisposable {
     await remote.disconnect();
     this.#remotes.delete(name);
     this.#save();
-    this.#tell(remote, true);
+    this.#notify(remote, true);
   }
 
   /** Ends what runs there and removes everything that was installed. */
@@ -228,7 +228,7 @@ export class Remotes implements AsyncDisposable {
 
   /** Something that is shown with a remote but known elsewhere has changed. */
   refresh(name: string): void {
-    this.find(name)?.report.tell();
+    this.find(name)?.report.notify();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -247,16 +247,16 @@ export class Remotes implements AsyncDisposable {
     });
   }
 
-  #tell(remote: Remote, removed: boolean): void {
+  #notify(remote: Remote, removed: boolean): void {
     const event: RemoteEvent = { topic: 'remotes', remote: remote.view(), removed };
     for (const listener of [...this.#changeListeners]) listener(event);
   }
 }
 
 /** What ssh needs on this machine, made when the first remote is connected. */
-type Place = { readonly runDir: string; readonly askpass: Askpass } & AsyncDisposable;
+type RunFolder = { readonly runDir: string; readonly askpass: Askpass } & AsyncDisposable;
 
-async function makePlace(stateDir: string): Promise<Place> {
+async function makeRunFolder(stateDir: string): Promise<RunFolder> {
   const near = path.join(stateDir, 'run', 'ssh');
   const runDir = socketFolder(near, RUN_DIR_BYTES);
   const askpass = await Askpass.open(runDir);
@@ -291,7 +291,7 @@ async function cleanOthers(remote: Remote, [, ...others]: Targets, signal: Abort
       row('done', 'TPULab was removed');
     } catch (error) {
       signal.throwIfAborted();
-      row('failed', told(error).message);
+      row('failed', remoteErrorOf(error).message);
     }
   });
   await Promise.all(work);
@@ -325,7 +325,7 @@ export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<
         cause: error
       });
     }
-    remote.move({ kind: 'failed', error: told(error) });
+    remote.move({ kind: 'failed', error: remoteErrorOf(error) });
     throw error;
   }
 }

@@ -70,9 +70,9 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
       { querystring: CandidatesQuery }
     ),
     async (request, reply) => {
-      const gone = new AbortController();
-      reply.raw.once('close', () => gone.abort());
-      return remotes.candidates(gone.signal, request.query.project);
+      const closed = new AbortController();
+      reply.raw.once('close', () => closed.abort());
+      return remotes.candidates(closed.signal, request.query.project);
     }
   );
 
@@ -189,9 +189,9 @@ export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void 
         if (request.body.dryRun !== true) {
           return await reply.code(202).send(await jobs.start(remote, request.body));
         }
-        const gone = new AbortController();
-        reply.raw.once('close', () => gone.abort(new Error('the client has disconnected')));
-        return await reply.code(200).send(await jobs.plan(remote, request.body, gone.signal));
+        const closed = new AbortController();
+        reply.raw.once('close', () => closed.abort(new Error('the client has disconnected')));
+        return await reply.code(200).send(await jobs.plan(remote, request.body, closed.signal));
       } catch (error) {
         throw bridgeError(
           'remote_action_failed',

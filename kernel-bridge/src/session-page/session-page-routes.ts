@@ -142,14 +142,14 @@ export class PageFiles {
   constructor(private readonly folder: string = pageFolder()) {}
 
   /** Null when the page has no such file, or was not built. */
-  async find(name: string, takesGzip: boolean): Promise<PageFile | null> {
+  async find(name: string, acceptsGzip: boolean): Promise<PageFile | null> {
     const type = TYPES[path.extname(name)] ?? 'application/octet-stream';
     if (!(await this.#has(name + COMPRESSED)))
       return (await this.#has(name))
         ? { type, bytes: await readFile(this.#pathOf(name)), isCompressed: false }
         : null;
     const bytes = await readFile(this.#pathOf(name + COMPRESSED));
-    return { type, bytes: takesGzip ? bytes : await expanded(bytes), isCompressed: takesGzip };
+    return { type, bytes: acceptsGzip ? bytes : await expanded(bytes), isCompressed: acceptsGzip };
   }
 
   /** The page itself; null when it was not built. Small, and asked for at each load. */

@@ -40,7 +40,7 @@ const DOCUMENT_AT_RISK =
 export class SessionStore implements AsyncDisposable {
   readonly #file: StoredList<typeof SessionRecord>;
   readonly #sessions = new Map<string, SessionRecord>();
-  readonly #gone = new Set<string>();
+  readonly #ended = new Set<string>();
   /** Of kernels of other machines that share the state folder: not for clients here, and not to be lost. */
   readonly #elsewhere: SessionRecord[] = [];
   readonly #documents = new Map<Kernel, KernelDocuments>();
@@ -111,8 +111,8 @@ export class SessionStore implements AsyncDisposable {
   async change(id: string, change: SessionChange): Promise<SessionModel> {
     const before = this.#find(id);
     const choice = change.kernel ?? {};
-    const wantsKernel = (choice.id ?? choice.name ?? null) !== null;
-    const kernel = wantsKernel ? await this.#chooseOther(choice, change.path ?? before.path) : null;
+    const namesKernel = (choice.id ?? choice.name ?? null) !== null;
+    const kernel = namesKernel ? await this.#chooseOther(choice, change.path ?? before.path) : null;
     // Starting a kernel takes a while, in which the session may have been changed or deleted.
     const current = this.#sessions.get(id);
     if (!current) {
@@ -137,7 +137,7 @@ export class SessionStore implements AsyncDisposable {
 
   /** Deletes the session and shuts its kernel down, unless another document still uses it. */
   async delete(id: string): Promise<void> {
-    if (this.#gone.delete(id)) throw bridgeError('session_gone', id);
+    if (this.#ended.delete(id)) throw bridgeError('session_gone', id);
     const record = this.#find(id);
     this.#sessions.delete(id);
     await this.#save();
@@ -158,11 +158,11 @@ export class SessionStore implements AsyncDisposable {
     const { id = null, name = null } = kernel ?? {};
     const existing = id === null ? undefined : this.registry.find(id);
     if (existing) return existing;
-    const asked = id !== null && isKernelId(id) ? id.toLowerCase() : undefined;
+    const requested = id !== null && isKernelId(id) ? id.toLowerCase() : undefined;
     // The kernel of another machine stays there; the notebook gets one of its own here.
-    const isForeign = asked !== undefined && (await this.registry.isElsewhere(asked));
-    const kernelId = isForeign ? undefined : asked;
-    if (id !== null && asked === undefined && name === null) throw bridgeError('kernel_not_found', id);
+    const isForeign = requested !== undefined && (await this.registry.isElsewhere(requested));
+    const kernelId = isForeign ? undefined : requested;
+    if (id !== null && requested === undefined && name === null) throw bridgeError('kernel_not_found', id);
     return this.registry.start({ name, path: path.posix.dirname(documentPath), env, kernelId });
   }
 
@@ -194,9 +194,9 @@ export class SessionStore implements AsyncDisposable {
   }
 
   #bury(id: string): void {
-    this.#gone.add(id);
-    const oldest = this.#gone.values().next();
-    if (this.#gone.size > MAX_GONE && oldest.done !== true) this.#gone.delete(oldest.value);
+    this.#ended.add(id);
+    const oldest = this.#ended.values().next();
+    if (this.#ended.size > MAX_GONE && oldest.done !== true) this.#ended.delete(oldest.value);
   }
 
   #byPath(documentPath: string): SessionRecord | undefined {

@@ -68,14 +68,14 @@ describe('the view of a kernel that two notebooks use', () => {
         bridge.connect(kernelId, { token, query: '?predecessor=session-of-b', ...how })
       )
     );
-    const asked = ofB.execute(
+    const request = ofB.execute(
       "secret = 'CODE-OF-B'\nprint('OUTPUT-OF-B')\nprint(input('QUESTION-OF-B '))",
       { allow_stdin: true },
       inCell('b1')
     );
     await ofB.first(({ header }) => header.msg_type === 'input_request');
     ofB.send('stdin', 'input_reply', { value: 'ANSWER-OF-B', status: 'ok' });
-    await ofB.done(asked);
+    await ofB.done(request);
     await ofB.done(ofB.execute("print('COPIED-OF-B')", {}, inCell('both')));
     await ofB.done(ofB.execute("print('CONSOLE-OF-B')"));
     const last = ofA.execute("print('OUTPUT-OF-A')", {}, inCell('a1'));

@@ -75,19 +75,19 @@ export class NarrowedAccess {
     }
   };
 
-  #mayUse({ rights, share }: Pick<ClientToken, 'rights' | 'share'>, asked: string): boolean {
+  #mayUse({ rights, share }: Pick<ClientToken, 'rights' | 'share'>, requested: string): boolean {
     // A path that leads elsewhere is not what it looks like.
     if (
-      asked === '' ||
-      asked.startsWith('/') ||
-      path.posix.normalize(asked) !== asked ||
-      asked.startsWith('..')
+      requested === '' ||
+      requested.startsWith('/') ||
+      path.posix.normalize(requested) !== requested ||
+      requested.startsWith('..')
     )
       return false;
-    if (share === undefined) return isNamed(rights?.notebooks, asked);
-    if (share.path !== asked) return false;
+    if (share === undefined) return isNamed(rights?.notebooks, requested);
+    if (share.path !== requested) return false;
     if (share.stamp === null) return true;
-    const saved = this.#saved(asked);
+    const saved = this.#saved(requested);
     return saved !== null && isSameNotebook(share.stamp, saved.stamp);
   }
 
@@ -115,8 +115,8 @@ export class NarrowedAccess {
   async view(actor: ClientToken, kernelId: string): Promise<NotebookView> {
     const { outputs } = this.options;
     const scope = await this.#scopeOf(actor, kernelId);
-    const known = await outputs.executions(kernelId);
-    return new NotebookView({ ...known, scope });
+    const executions = await outputs.executions(kernelId);
+    return new NotebookView({ ...executions, scope });
   }
 
   /** Which executions of a kernel an answer to the holder may have. @throws BridgeError `read_only` */
@@ -157,10 +157,10 @@ export class NarrowedAccess {
   #pastOf(kernelId: string): readonly string[] | null {
     const kernel = this.options.registry.find(kernelId);
     if (kernel === undefined) return null;
-    const held = this.#past.get(kernel);
+    const cached = this.#past.get(kernel);
     const now = performance.now();
-    if (held === undefined || now - held.readAt > PAST_MS) {
-      const paths = held?.paths ?? null;
+    if (cached === undefined || now - cached.readAt > PAST_MS) {
+      const paths = cached?.paths ?? null;
       this.#past.set(kernel, { paths, readAt: now });
       void documentsOfKernel(kernel.directory).then(read =>
         this.#past.set(kernel, { paths: read, readAt: now })

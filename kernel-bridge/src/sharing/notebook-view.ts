@@ -55,7 +55,7 @@ export class NotebookView {
   /** Whether everything that a client's session has executed is of the notebook; then so are its widgets. */
   readonly #sessions = new Map<string, boolean>();
   #scope: Scope | null;
-  #lookedAt = performance.now();
+  #refreshedAt = performance.now();
 
   constructor(private readonly options: NotebookViewOptions) {
     const scope = (this.#scope = options.scope());
@@ -82,18 +82,18 @@ export class NotebookView {
   showsRequest(msgId: string, session: string | null = null): boolean {
     const scope = this.#current();
     if (scope === null) return false;
-    const known = this.#requests.get(msgId);
-    if (known !== undefined) return known;
+    const cached = this.#requests.get(msgId);
+    if (cached !== undefined) return cached;
     // No execution: a request of a page, such as what a widget says. Another document may have come this very moment.
     return (
-      (scope.others === null && this.#look()?.others === null) ||
+      (scope.others === null && this.#refresh()?.others === null) ||
       (session !== null && this.#sessions.get(session) === true)
     );
   }
 
   #learn(message: JournaledMessage): void {
     if (message.msgType !== 'execute_request' || message.seq <= this.options.until) return;
-    const scope = this.#look();
+    const scope = this.#refresh();
     const { cellId } = metadataOf(message);
     const isShown = scope !== null && hasCell(scope, typeof cellId === 'string' ? cellId : null);
     remember(this.#requests, message.msgId, isShown);
@@ -101,11 +101,11 @@ export class NotebookView {
   }
 
   #current(): Scope | null {
-    return performance.now() - this.#lookedAt > SCOPE_MS ? this.#look() : this.#scope;
+    return performance.now() - this.#refreshedAt > SCOPE_MS ? this.#refresh() : this.#scope;
   }
 
-  #look(): Scope | null {
-    this.#lookedAt = performance.now();
+  #refresh(): Scope | null {
+    this.#refreshedAt = performance.now();
     return (this.#scope = this.options.scope());
   }
 }
@@ -129,25 +129,25 @@ export interface SavedNotebook {
 }
 
 const MAX_NOTEBOOK_BYTES = 64 * 1024 * 1024;
-const MAX_HELD = 200;
+const MAX_CACHED = 200;
 
 /** Notebooks as they were saved last, read again when their files change. In one go, because the question is asked in between. */
 export class SavedNotebooks {
-  readonly #held = new Map<string, { readonly version: string; readonly saved: SavedNotebook }>();
+  readonly #cache = new Map<string, { readonly version: string; readonly saved: SavedNotebook }>();
 
   /** Null where there is no such file, or one that is no notebook. */
   read(file: string): SavedNotebook | null {
     try {
       const found = statSync(file);
       const version = [found.ino, found.birthtimeMs, found.mtimeMs, found.size].join();
-      const held = this.#held.get(file);
-      if (held?.version === version) return held.saved;
+      const cached = this.#cache.get(file);
+      if (cached?.version === version) return cached.saved;
       const saved = savedOf(file, found);
-      this.#held.delete(file);
-      this.#held.set(file, { version, saved });
-      for (const oldest of this.#held.keys()) {
-        if (this.#held.size <= MAX_HELD) break;
-        this.#held.delete(oldest);
+      this.#cache.delete(file);
+      this.#cache.set(file, { version, saved });
+      for (const oldest of this.#cache.keys()) {
+        if (this.#cache.size <= MAX_CACHED) break;
+        this.#cache.delete(oldest);
       }
       return saved;
     } catch {

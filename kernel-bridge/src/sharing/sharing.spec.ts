@@ -102,16 +102,16 @@ describe('the link to a notebook', () => {
     using watched = await bridge.connect(kernelId);
     await owner.run('1');
     // A cell that ends at once may be over before its state is told; this one waits.
-    const asked = watched.execute('input()', { allow_stdin: true });
+    const request = watched.execute('input()', { allow_stdin: true });
     await vi.waitFor(() => expect(JSON.stringify(page.frames)).toContain('"busy"'), 60_000);
     // The kernel throws away what came before it asked, and it is busy a little earlier.
     await watched.first(({ header }) => header.msg_type === 'input_request');
     watched.send('stdin', 'input_reply', { value: '', status: 'ok' });
-    await watched.done(asked);
-    const told = JSON.stringify(page.frames);
-    expect(told).toContain(kernelId);
-    expect(told).not.toContain(otherId);
-    expect(told).not.toContain('"clients","kernelId"');
+    await watched.done(request);
+    const reported = JSON.stringify(page.frames);
+    expect(reported).toContain(kernelId);
+    expect(reported).not.toContain(otherId);
+    expect(reported).not.toContain('"clients","kernelId"');
   });
 });
 
@@ -134,9 +134,9 @@ describe('a reader on the channels', () => {
           'get_comm_manager().register_target("t", lambda comm, m: touched.append("comm"))'
       );
       using looking = await reader({ protocols: [protocol] });
-      const asked = owner.execute("touched.append(input('? '))", { allow_stdin: true });
+      const request = owner.execute("touched.append(input('? '))", { allow_stdin: true });
       await owner.first(
-        ({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === asked
+        ({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === request
       );
       const sent = [
         looking.execute("touched.append('ran')"),
@@ -159,7 +159,7 @@ describe('a reader on the channels', () => {
       );
       expect(last.content).toMatchObject({ status: 'error', ename: 'read_only' });
       owner.send('stdin', 'input_reply', { value: 'from the owner', status: 'ok' });
-      await owner.done(asked);
+      await owner.done(request);
       const answers = await owner.run('print(touched)');
       expect(owner.printed(answers[0]?.parent.msg_id ?? '')).toBe("['from the owner']\n");
       const journal = await bridge.rest('GET', `/bridge/v1/kernels/${kernelId}/journal?from=1&limit=1000`);

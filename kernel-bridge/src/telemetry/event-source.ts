@@ -59,15 +59,15 @@ export interface SourcedEvent {
 }
 
 /** Telemetry as pages get it, as JSON text: it is sent many times and never looked at again. */
-interface HeldEvent extends TelemetryRecord {
+interface StoredEvent extends TelemetryRecord {
   readonly topic: EventTopic;
 }
 
 export class EventSource implements Disposable {
   readonly #listeners = new Set<(event: SourcedEvent) => void>();
-  readonly #histories = new Map<string, TelemetryHistory<HeldEvent>>();
+  readonly #histories = new Map<string, TelemetryHistory<StoredEvent>>();
   /** Last state told of each kernel, to leave out what changes nothing for pages. */
-  readonly #told = new Map<string, string>();
+  readonly #sentStates = new Map<string, string>();
   readonly #listening: Disposable[];
 
   constructor(
@@ -142,8 +142,9 @@ export class EventSource implements Disposable {
       telemetry: record => this.#telemetry(kernel.id, record),
       changed: () => {
         const event = kernelEvent(kernel, false);
-        if (this.registry.find(kernel.id) !== kernel || this.#told.get(kernel.id) === event.json) return;
-        this.#told.set(kernel.id, event.json);
+        if (this.registry.find(kernel.id) !== kernel || this.#sentStates.get(kernel.id) === event.json)
+          return;
+        this.#sentStates.set(kernel.id, event.json);
         this.#emit(event);
       }
     });
@@ -155,7 +156,7 @@ export class EventSource implements Disposable {
 
   #removed(kernel: Kernel): void {
     this.#histories.delete(kernel.id);
-    this.#told.delete(kernel.id);
+    this.#sentStates.delete(kernel.id);
     this.#emit(kernelEvent(kernel, true));
   }
 
@@ -168,7 +169,7 @@ export class EventSource implements Disposable {
     const { seq } = record;
     const { topic, message } = checked;
     const json = `{"topic":"${topic}","kernelId":${JSON.stringify(kernelId)},"seq":${seq},"data":${record.json}}`;
-    const event: HeldEvent = { seq, topic, json };
+    const event: StoredEvent = { seq, topic, json };
     this.#histories.get(kernelId)?.add(event, message);
     this.#emit({ ...event, kernelId });
   }

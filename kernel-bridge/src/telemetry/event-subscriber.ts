@@ -31,7 +31,7 @@ export class EventSubscriber {
     const listening = source.listen(
       guarded(
         () => socket.terminate(),
-        event => this.#hear(event)
+        event => this.#deliver(event)
       )
     );
     socket.on('message', data => this.#receive(data));
@@ -89,7 +89,7 @@ export class EventSubscriber {
     this.socket.send(JSON.stringify(answer));
   }
 
-  #hear(event: SourcedEvent): void {
+  #deliver(event: SourcedEvent): void {
     if (!this.#topics.has(event.topic)) return;
     this.#waiting.push(event);
     this.#unreadBytes += event.json.length;

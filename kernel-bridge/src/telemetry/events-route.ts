@@ -38,13 +38,13 @@ export function eventsRoute(
 }
 
 /** What the routes need of the archive. */
-interface KeptRunSource {
+interface StoredRunSource {
   list(): Promise<KeptRunSummary[]>;
   read(key: string): Promise<KeptRun | null>;
   label(key: string, labels: RunLabels): Promise<KeptRunSummary | null>;
 }
 
-export function addRunsRoutes(app: App, runs: KeptRunSource): void {
+export function addRunsRoutes(app: App, runs: StoredRunSource): void {
   app.get(
     '/bridge/v1/runs',
     route(
@@ -63,9 +63,9 @@ export function addRunsRoutes(app: App, runs: KeptRunSource): void {
       { params: Type.Object({ key: KeptRunKey }) }
     ),
     async request => {
-      const kept = await runs.read(request.params.key);
-      if (!kept) throw bridgeError('run_not_found', request.params.key);
-      return kept;
+      const stored = await runs.read(request.params.key);
+      if (!stored) throw bridgeError('run_not_found', request.params.key);
+      return stored;
     }
   );
 

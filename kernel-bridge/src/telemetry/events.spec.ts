@@ -32,12 +32,12 @@ describe('/bridge/v1/events', () => {
     });
     using client = await bridge.connect(id);
     // A cell that ends at once may be over before its state is told; this one waits.
-    const asked = client.execute('input()', { allow_stdin: true });
+    const request = client.execute('input()', { allow_stdin: true });
     await page.until(() => states().at(-1)?.executionState === 'busy' && states().at(-1)?.connections === 1);
     // The kernel throws away what came before it asked, and it is busy a little earlier.
     await client.first(({ header }) => header.msg_type === 'input_request');
     client.send('stdin', 'input_reply', { value: '', status: 'ok' });
-    await client.done(asked);
+    await client.done(request);
     await page.until(() => states().at(-1)?.executionState === 'idle');
     await bridge.rest('DELETE', `/api/kernels/${id}`);
     await page.until(() => states().some(({ removed }) => removed));

@@ -27,15 +27,15 @@ const PROGRAMS_KEPT = 128;
 /** Parts of a run with sums of their own; beyond twice as many, two become one. */
 export const PARTS_KEPT = 128;
 
-export function keptKey(kernelId: string, run: string): string {
+export function storedRunKey(kernelId: string, run: string): string {
   const safe = (text: string): string => text.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 90);
   return `${safe(kernelId)}.${safe(run)}`;
 }
 
-export function newKeptRun(kernelId: string, run: string, time: number): KeptRun {
+export function newStoredRun(kernelId: string, run: string, time: number): KeptRun {
   return {
     v: 1,
-    key: keptKey(kernelId, run),
+    key: storedRunKey(kernelId, run),
     kernelId,
     run,
     name: run,
@@ -56,7 +56,7 @@ export function newKeptRun(kernelId: string, run: string, time: number): KeptRun
 
 /** @returns whether it has come to its end by this, or has an alert that is new */
 export function addToRun(
-  kept: KeptRun,
+  stored: KeptRun,
   message:
     | AdviceMessage
     | RunMessage
@@ -67,36 +67,41 @@ export function addToRun(
     | PaceMessage
     | CompileMessage
 ): boolean {
-  kept.lastAt = Math.max(kept.lastAt, message.time);
+  stored.lastAt = Math.max(stored.lastAt, message.time);
   switch (message.type) {
     case 'run':
-      kept.name = message.name;
-      kept.totalSteps = message.totalSteps;
+      stored.name = message.name;
+      stored.totalSteps = message.totalSteps;
       if (message.control) {
-        kept.config = message.control.config;
-        kept.hyperparameters = message.control.hyperparameters;
+        stored.config = message.control.config;
+        stored.hyperparameters = message.control.hyperparameters;
       }
-      kept.state = message.state;
+      stored.state = message.state;
       return message.state !== 'running';
     case 'steps':
-      addSteps(kept, message);
+      addSteps(stored, message);
       return false;
     case 'figures':
-      for (const [name, value] of Object.entries(message.metrics)) addPoint(kept, name, message.step, value);
+      for (const [name, value] of Object.entries(message.metrics))
+        addPoint(stored, name, message.step, value);
       return false;
     case 'band':
-      if (!kept.bands.some(({ startTime, kind }) => startTime === message.startTime && kind === message.kind))
-        kept.bands = [...kept.bands, message].slice(-NOTES_KEPT);
+      if (
+        !stored.bands.some(({ startTime, kind }) => startTime === message.startTime && kind === message.kind)
+      )
+        stored.bands = [...stored.bands, message].slice(-NOTES_KEPT);
       return false;
     case 'control':
-      kept.commands = [...kept.commands.filter(({ id }) => id !== message.id), message].slice(-NOTES_KEPT);
+      stored.commands = [...stored.commands.filter(({ id }) => id !== message.id), message].slice(
+        -NOTES_KEPT
+      );
       return false;
     case 'pace':
       if (message.tokensPerSecond !== null && message.stepsPerSecond)
-        kept.tokensPerStep = message.tokensPerSecond / message.stepsPerSecond;
+        stored.tokensPerStep = message.tokensPerSecond / message.stepsPerSecond;
       return false;
     case 'compile':
-      addProgram(kept, message);
+      addProgram(stored, message);
       return false;
     case 'advice': {
       const alerts = kept.alerts ?? [];
@@ -108,17 +113,17 @@ export function addToRun(
 }
 
 /** The first ones stay, and of the others the newest. A replay says some of them again. */
-function addProgram(kept: KeptRun, message: CompileMessage): void {
+function addProgram(stored: KeptRun, message: CompileMessage): void {
   const { phase, eager, location, reason, cacheHit, fingerprint = null } = message;
   if (phase !== 'finished' || eager) return;
-  const programs = (kept.programs ??= []);
+  const programs = (stored.programs ??= []);
   const ms = message.traceMs + message.lowerMs + message.compileMs;
-  if (programs.some(known => known.function === message.function && known.ms === ms)) return;
+  if (programs.some(other => other.function === message.function && other.ms === ms)) return;
   const reused = message.reused === true && { reused: true };
   if (programs.length >= PROGRAMS_KEPT) programs.splice(PROGRAMS_KEPT / 2, 1);
   programs.push({
     function: message.function,
-    step: kept.steps,
+    step: stored.steps,
     ms,
     cacheHit,
     location,
@@ -129,19 +134,19 @@ function addProgram(kept: KeptRun, message: CompileMessage): void {
 }
 
 /** A history that is replayed after a restart of the gateway says again what is known already: that is left out by its number. */
-function addSteps(kept: KeptRun, { steps }: StepsMessage): void {
+function addSteps(stored: KeptRun, { steps }: StepsMessage): void {
   for (const step of steps) {
-    if (step.index < kept.steps) continue;
-    kept.steps = step.index + 1;
-    for (const name of Object.keys(kept.totals) as (keyof KeptRun['totals'])[])
-      kept.totals[name] += step[name];
-    addToPart(kept, step);
-    for (const [name, value] of Object.entries(step.metrics ?? {})) addPoint(kept, name, step.index, value);
+    if (step.index < stored.steps) continue;
+    stored.steps = step.index + 1;
+    for (const name of Object.keys(stored.totals) as (keyof KeptRun['totals'])[])
+      stored.totals[name] += step[name];
+    addToPart(stored, step);
+    for (const [name, value] of Object.entries(step.metrics ?? {})) addPoint(stored, name, step.index, value);
   }
 }
 
-function addToPart(kept: KeptRun, step: StepSample): void {
-  const parts = (kept.parts ??= { size: 1, list: [] });
+function addToPart(stored: KeptRun, step: StepSample): void {
+  const parts = (stored.parts ??= { size: 1, list: [] });
   let part = parts.list.at(-1);
   if (!part || isAfter(step, part, parts.size)) {
     if (parts.list.length >= 2 * PARTS_KEPT) {
@@ -190,12 +195,12 @@ function merged(parts: readonly RunPart[], size: number): RunPart[] {
   return list;
 }
 
-function addPoint(kept: KeptRun, name: string, index: number, value: number): void {
-  const known = Object.hasOwn(kept.series, name) ? kept.series[name] : undefined;
-  if (!known && Object.keys(kept.series).length >= METRICS_KEPT) return;
-  const series = (kept.series[name] = known ?? { steps: [], values: [] });
+function addPoint(stored: KeptRun, name: string, index: number, value: number): void {
+  const previous = Object.hasOwn(stored.series, name) ? stored.series[name] : undefined;
+  if (!previous && Object.keys(stored.series).length >= METRICS_KEPT) return;
+  const series = (stored.series[name] = previous ?? { steps: [], values: [] });
   const waiting = (series.waiting ??= []);
-  kept.metrics[name] = value;
+  stored.metrics[name] = value;
   const last = waiting.at(-1);
   if (last?.[0] === index) waiting.pop();
   waiting.push([index, value]);
@@ -218,10 +223,10 @@ function addTo({ steps, values }: KeptRun['series'][string], [step, value]: read
   values[at] = value;
 }
 
-export function summaryOf(kept: KeptRun): KeptRunSummary {
-  const { key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics } = kept;
-  const { labels, machine, document } = kept;
-  const stepMs = meansOf(kept)?.stepMs;
+export function summaryOf(stored: KeptRun): KeptRunSummary {
+  const { key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics } = stored;
+  const { labels, machine, document } = stored;
+  const stepMs = meansOf(stored)?.stepMs;
   return {
     ...{ key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics },
     ...(labels && { labels }),

@@ -20,7 +20,7 @@ const CLOSED: ReadonlySet<EventTopic> = new Set(['clients', 'remotes']);
 const MAX_RUNS = 1_000;
 
 /** The fields of a telemetry message that tell whose it is. */
-interface Told {
+interface TelemetryFields {
   readonly type: string;
   readonly time?: number;
   readonly run?: string | null;
@@ -34,7 +34,7 @@ export function eventsOf(source: EventSource, filter: EventFilter): ReadableEven
   return {
     listen: listener =>
       source.listen(event => {
-        if (isOpen(event) && runs.take(event, false)) listener(event);
+        if (isOpen(event) && runs.admits(event, false)) listener(event);
       }),
     watch: topics => source.watch(topics),
     historyFrom: () =>
@@ -44,7 +44,7 @@ export function eventsOf(source: EventSource, filter: EventFilter): ReadableEven
     *past(topics, since) {
       const events = [...source.past(topics, since)].filter(isOpen);
       if (filter.cells !== null) for (const event of events) runs.note(event);
-      for (const event of events) if (runs.take(event, true)) yield event;
+      for (const event of events) if (runs.admits(event, true)) yield event;
     }
   };
 }
@@ -61,15 +61,15 @@ class Runs {
 
   /** A run that ended before is past, as everything else of that time. */
   note(event: SourcedEvent): void {
-    const { run, time = 0 } = event.seq === null ? { run: null } : toldBy(event);
+    const { run, time = 0 } = event.seq === null ? { run: null } : fieldsOf(event);
     if (run) this.#newestMs.set(`${event.kernelId} ${run}`, time);
   }
 
-  take(event: SourcedEvent, isPast: boolean): boolean {
+  admits(event: SourcedEvent, isPast: boolean): boolean {
     const cells = this.#cells;
     const { kernelId } = event;
     if (cells === null || event.seq === null || kernelId === null) return true;
-    const { type, run, time = 0, location } = toldBy(event);
+    const { type, run, time = 0, location } = fieldsOf(event);
     if (run == null) {
       const isRecent = time >= cells.sinceMs;
       return location === undefined ? isRecent : isRecent && cells.shows(kernelId, location?.cellId ?? null);
@@ -88,7 +88,7 @@ class Runs {
   }
 }
 
-function toldBy({ json }: SourcedEvent): Told {
-  const { data } = JSON.parse(json) as { data?: Told };
+function fieldsOf({ json }: SourcedEvent): TelemetryFields {
+  const { data } = JSON.parse(json) as { data?: TelemetryFields };
   return data ?? { type: '' };
 }

@@ -12,7 +12,7 @@ const log = pino({ level: 'silent' });
 const T0 = 1_790_000_000_000;
 
 /** Events as the gateway's own source tells them. */
-class Told {
+class Telemetry {
   readonly #listeners = new Set<(event: SourcedEvent) => void>();
 
   listen(listener: (event: SourcedEvent) => void): Disposable {
@@ -20,8 +20,8 @@ class Told {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
-  tell(topic: SourcedEvent['topic'], kernelId: string, told: object): void {
-    const json = JSON.stringify(topic === 'kernels' ? told : { topic, kernelId, seq: 1, data: told });
+  tell(topic: SourcedEvent['topic'], kernelId: string, reported: object): void {
+    const json = JSON.stringify(topic === 'kernels' ? reported : { topic, kernelId, seq: 1, data: reported });
     for (const listener of this.#listeners) listener({ topic, kernelId, seq: 1, json });
   }
 }
@@ -47,13 +47,13 @@ function steps(first: number, count: number, id = 'r1'): StepsMessage {
 }
 
 let folder: string;
-let told: Told;
-const archiveOf = (options: { runsKept?: number } = {}): RunArchive =>
-  new RunArchive({ folder: path.join(folder, 'runs'), events: told, log, ...options });
+let reported: Telemetry;
+const archiveOf = (options: { maxRuns?: number } = {}): RunArchive =>
+  new RunArchive({ folder: path.join(folder, 'runs'), events: reported, log, ...options });
 
 beforeEach(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tpulab-runs-'));
-  told = new Told();
+  reported = new Telemetry();
 });
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
@@ -101,20 +101,20 @@ describe('the archive of runs', () => {
 
   it('has sums of parts without compilations and evaluations, the programs, the machine and the notebook', async () => {
     await using archive = new RunArchive({
-      ...{ folder: path.join(folder, 'runs'), events: told, log },
+      ...{ folder: path.join(folder, 'runs'), events: reported, log },
       documentOf: () => 'lessons/a.ipynb'
     });
     await archive.list();
-    told.tell('devices', 'k', {
+    reported.tell('devices', 'k', {
       ...{ type: 'devices', time: T0, runtime: 'jax', runtimeVersion: '1', platform: 'tpu' },
       devices: Array.from({ length: 8 }, (_, id) => ({ id, kind: 'TPU v5 lite' }))
     });
-    told.tell('runs', 'k', run('running'));
+    reported.tell('runs', 'k', run('running'));
     const first = steps(0, 1000);
     Object.assign(first.steps[0] ?? {}, { compileMs: 500, wallMs: 510 });
     Object.assign(first.steps[400] ?? {}, { bands: { evaluate: 90 }, wallMs: 100 });
     Object.assign(first.steps[500] ?? {}, { deviceKnown: false, hostMs: 8, deviceMs: 0 });
-    told.tell('steps', 'k', first);
+    reported.tell('steps', 'k', first);
     const compiled = {
       ...{ type: 'compile', time: T0, id: 1, phase: 'finished', function: 'step', variant: 1, run: 'r1' },
       ...{ traceMs: 1, lowerMs: 1, compileMs: 8, cacheHit: false, eager: false, location: null },
@@ -129,31 +129,31 @@ describe('the archive of runs', () => {
       // Another function, which an earlier run had compiled.
       { ...compiled, function: 'evaluate', reused: true }
     ])
-      told.tell('compile', 'k', message);
+      reported.tell('compile', 'k', message);
     const [summary] = await archive.list();
     expect(summary).toMatchObject({ machine: 'TPU v5 lite × 8', document: 'lessons/a.ipynb', stepMs: 10 });
-    const kept = await archive.read('k.r1');
-    const parts = kept?.parts?.list ?? [];
+    const stored = await archive.read('k.r1');
+    const parts = stored?.parts?.list ?? [];
     expect(parts.length).toBeLessThanOrEqual(2 * PARTS_KEPT);
     expect(parts.reduce((sum, part) => sum + part.steps, 0)).toBe(998);
     expect(parts.reduce((sum, part) => sum + part.watched.steps, 0)).toBe(997);
     expect(parts.reduce((sum, part) => sum + part.watched.deviceMs, 0)).toBe(997 * 6);
     expect(parts.reduce((sum, part) => sum + part.unwatched.hostMs, 0)).toBe(8);
-    expect(kept?.programs).toEqual([
+    expect(stored?.programs).toEqual([
       expect.objectContaining({ function: 'step', ms: 10, fingerprint: 'a3f1c9' }),
       expect.objectContaining({ function: 'evaluate', reused: true, fingerprint: 'a3f1c9' })
     ]);
-    expect(kept?.programs?.[0]).not.toHaveProperty('reused');
+    expect(stored?.programs?.[0]).not.toHaveProperty('reused');
   });
 
   it('keeps tags, note and group of a running and of a finished run, also over a restart', async () => {
     {
       await using archive = archiveOf();
       await archive.list();
-      told.tell('runs', 'k', run('running'));
-      told.tell('steps', 'k', steps(0, 5));
+      reported.tell('runs', 'k', run('running'));
+      reported.tell('steps', 'k', steps(0, 5));
       expect(await archive.label('k.r1', { tags: ['keep'] })).toMatchObject({ labels: { tags: ['keep'] } });
-      told.tell('runs', 'k', run('finished', 'r1', T0 + 10));
+      reported.tell('runs', 'k', run('finished', 'r1', T0 + 10));
       await archive.write();
       expect(await archive.label('k.r1', { note: 'better' })).toMatchObject({ steps: 5 });
       expect(await archive.label('k.none', { note: 'x' })).toBeNull();
@@ -168,9 +168,9 @@ describe('the archive of runs', () => {
     {
       await using first = archiveOf();
       await first.list();
-      told.tell('runs', 'k', run('running'));
-      told.tell('steps', 'k', steps(0, 50));
-      told.tell('runs', 'k', {
+      reported.tell('runs', 'k', run('running'));
+      reported.tell('steps', 'k', steps(0, 50));
+      reported.tell('runs', 'k', {
         type: 'control',
         time: T0 + 60,
         id: 'c',
@@ -185,33 +185,33 @@ describe('the archive of runs', () => {
         durationMs: 5,
         reason: null
       });
-      told.tell('runs', 'k', run('finished', 'r1', T0 + 100));
+      reported.tell('runs', 'k', run('finished', 'r1', T0 + 100));
     }
     await using second = archiveOf();
     const [summary] = await second.list();
     expect(summary).toMatchObject({ kernelId: 'k', name: 'train', state: 'finished', steps: 50 });
-    const kept = await second.read(summary?.key ?? '');
-    expect(kept?.series['loss']?.steps).toEqual(Array.from({ length: 50 }, (_, at) => at));
-    expect(kept?.totals).toMatchObject({ wallMs: 500, deviceMs: 300 });
-    expect(kept?.commands).toMatchObject([{ id: 'c', phase: 'applied', step: 20 }]);
+    const stored = await second.read(summary?.key ?? '');
+    expect(stored?.series['loss']?.steps).toEqual(Array.from({ length: 50 }, (_, at) => at));
+    expect(stored?.totals).toMatchObject({ wallMs: 500, deviceMs: 300 });
+    expect(stored?.commands).toMatchObject([{ id: 'c', phase: 'applied', step: 20 }]);
   });
 
   it('counts nothing twice when the telemetry of a living kernel is replayed to the next gateway', async () => {
     {
       await using first = archiveOf();
       await first.list();
-      told.tell('runs', 'k', run('running'));
-      told.tell('steps', 'k', steps(0, 30));
+      reported.tell('runs', 'k', run('running'));
+      reported.tell('steps', 'k', steps(0, 30));
     }
     await using second = archiveOf();
     // Before its files have been read, as a gateway that starts is told.
-    told.tell('runs', 'k', run('running'));
-    told.tell('steps', 'k', steps(0, 30));
-    told.tell('steps', 'k', steps(30, 10));
+    reported.tell('runs', 'k', run('running'));
+    reported.tell('steps', 'k', steps(0, 30));
+    reported.tell('steps', 'k', steps(30, 10));
     const [summary] = await second.list();
-    const kept = await second.read(summary?.key ?? '');
-    expect(kept).toMatchObject({ state: 'running', steps: 40, totals: { wallMs: 400 } });
-    expect(kept?.series['loss']?.steps).toHaveLength(40);
+    const stored = await second.read(summary?.key ?? '');
+    expect(stored).toMatchObject({ state: 'running', steps: 40, totals: { wallMs: 400 } });
+    expect(stored?.series['loss']?.steps).toHaveLength(40);
   });
 
   it.each([{ removed: true }, { executionState: 'dead' }, { executionState: 'restarting' }])(
@@ -219,9 +219,9 @@ describe('the archive of runs', () => {
     async state => {
       await using archive = archiveOf();
       await archive.list();
-      told.tell('runs', 'k', run('running'));
-      told.tell('steps', 'other', steps(0, 1, 'r2'));
-      told.tell('kernels', 'k', state);
+      reported.tell('runs', 'k', run('running'));
+      reported.tell('steps', 'other', steps(0, 1, 'r2'));
+      reported.tell('kernels', 'k', state);
       const states = Object.fromEntries((await archive.list()).map(one => [one.kernelId, one.state]));
       expect(states).toEqual({ k: 'interrupted', other: 'running' });
     }
@@ -230,8 +230,8 @@ describe('the archive of runs', () => {
   it('thins the metrics of a long run and keeps their first and their newest', async () => {
     await using archive = archiveOf();
     await archive.list();
-    told.tell('runs', 'k', run('running'));
-    for (let first = 0; first < 20_000; first += 200) told.tell('steps', 'k', steps(first, 200));
+    reported.tell('runs', 'k', run('running'));
+    for (let first = 0; first < 20_000; first += 200) reported.tell('steps', 'k', steps(first, 200));
     const [summary] = await archive.list();
     const points = (await archive.read(summary?.key ?? ''))?.series['loss'];
     expect(points?.steps.length).toBeLessThanOrEqual(2 * POINTS_KEPT);
@@ -244,12 +244,12 @@ describe('the archive of runs', () => {
   it('keeps a spike of one step in a long run (F17)', async () => {
     await using archive = archiveOf();
     await archive.list();
-    told.tell('runs', 'k', run('running'));
+    reported.tell('runs', 'k', run('running'));
     for (let first = 0; first < 20_000; first += 200) {
       const message = steps(first, 200);
       const spike = message.steps[123];
       if (first === 4_000 && spike?.metrics) spike.metrics['loss'] = 777;
-      told.tell('steps', 'k', message);
+      reported.tell('steps', 'k', message);
     }
     const [summary] = await archive.list();
     const points = (await archive.read(summary?.key ?? ''))?.series['loss'];
@@ -257,32 +257,32 @@ describe('the archive of runs', () => {
   });
 
   it('lets no sweep of one kernel push out the runs of others (N9)', async () => {
-    await using archive = archiveOf({ runsKept: 20 });
+    await using archive = archiveOf({ maxRuns: 20 });
     await archive.list();
     const began = (kernel: string, id: string, time: number): void => {
-      told.tell('runs', kernel, run('running', id, time));
-      told.tell('runs', kernel, run('finished', id, time + 1));
+      reported.tell('runs', kernel, run('running', id, time));
+      reported.tell('runs', kernel, run('finished', id, time + 1));
     };
     for (let at = 0; at < 5; at += 1) began('old', `mine-${at}`, T0 + at);
     for (let at = 0; at < 200; at += 1) began('sweep', `trial-${at}`, T0 + 1_000 + at * 10);
     await archive.write();
-    const left = await archive.list();
-    expect(left).toHaveLength(20);
-    expect(left.filter(({ kernelId }) => kernelId === 'old')).toHaveLength(5);
-    expect(left.some(({ run: id }) => id === 'trial-199')).toBe(true);
+    const remaining = await archive.list();
+    expect(remaining).toHaveLength(20);
+    expect(remaining.filter(({ kernelId }) => kernelId === 'old')).toHaveLength(5);
+    expect(remaining.some(({ run: id }) => id === 'trial-199')).toBe(true);
   });
 
   it('keeps figures that came after the end, and the curve of a run that goes on in another cell', async () => {
     await using archive = archiveOf();
     await archive.list();
-    told.tell('runs', 'k', run('running'));
-    told.tell('steps', 'k', steps(0, 20));
-    told.tell('runs', 'k', run('finished', 'r1', T0 + 100));
+    reported.tell('runs', 'k', run('running'));
+    reported.tell('steps', 'k', steps(0, 20));
+    reported.tell('runs', 'k', run('finished', 'r1', T0 + 100));
     await archive.write();
     const figures = { type: 'figures', time: T0 + 200, run: 'r1', step: 19, metrics: { accuracy: 0.9 } };
-    told.tell('steps', 'k', figures);
-    told.tell('runs', 'k', run('running', 'r1', T0 + 300));
-    told.tell('steps', 'k', { ...steps(20, 20), time: T0 + 400 });
+    reported.tell('steps', 'k', figures);
+    reported.tell('runs', 'k', run('running', 'r1', T0 + 300));
+    reported.tell('steps', 'k', { ...steps(20, 20), time: T0 + 400 });
     const [summary] = await archive.list();
     expect(summary).toMatchObject({ steps: 40, metrics: { accuracy: 0.9 }, startedAt: T0 });
     const series = (await archive.read(summary?.key ?? ''))?.series;
@@ -291,12 +291,12 @@ describe('the archive of runs', () => {
   });
 
   it('lets the oldest runs go, and never one that goes on', async () => {
-    await using archive = archiveOf({ runsKept: 3 });
+    await using archive = archiveOf({ maxRuns: 3 });
     await archive.list();
-    told.tell('runs', 'k', run('running', 'long', T0 - 1_000));
+    reported.tell('runs', 'k', run('running', 'long', T0 - 1_000));
     for (let n = 0; n < 5; n += 1) {
-      told.tell('runs', 'k', run('running', `r${n}`, T0 + n));
-      told.tell('runs', 'k', run('finished', `r${n}`, T0 + n));
+      reported.tell('runs', 'k', run('running', `r${n}`, T0 + n));
+      reported.tell('runs', 'k', run('finished', `r${n}`, T0 + n));
       await archive.write();
     }
     expect((await archive.list()).map(one => one.run)).toEqual(['r4', 'r3', 'long']);
@@ -307,8 +307,8 @@ describe('the archive of runs', () => {
     {
       await using first = archiveOf();
       await first.list();
-      told.tell('runs', 'k', run('running'));
-      told.tell('runs', 'k', run('finished'));
+      reported.tell('runs', 'k', run('running'));
+      reported.tell('runs', 'k', run('finished'));
     }
     await writeFile(path.join(folder, 'runs', 'broken.json'), '{"v":1,');
     await using second = archiveOf();

@@ -11,9 +11,9 @@ import type { Logger } from 'pino';
 import { writeAtomically } from '../platform/write-atomically.js';
 import type { SourcedEvent } from './event-source.js';
 import type { Notices } from './notices.js';
-import { addToRun, keptKey, newKeptRun, summaryOf } from './kept-run.js';
+import { addToRun, storedRunKey, newStoredRun, summaryOf } from './stored-run.js';
 
-export const RUNS_KEPT = 200;
+export const MAX_RUNS = 200;
 const WRITE_MS = 30_000;
 /** Events that may come before the files have been read; there are more only in a flood, which the steps' own numbers survive. */
 const EARLY_EVENTS = 20_000;
@@ -44,7 +44,7 @@ export interface RunArchiveOptions {
   readonly documentOf?: (kernelId: string) => string | null;
   /** Hears of each end and each alert once, also when a replay says them again. */
   readonly news?: Pick<Notices, 'runEnded' | 'runAlert'> | undefined;
-  readonly runsKept?: number;
+  readonly maxRuns?: number;
   readonly writeMs?: number;
 }
 
@@ -63,7 +63,7 @@ export class RunArchive implements AsyncDisposable {
   #isRefused = false;
 
   constructor(private readonly options: RunArchiveOptions) {
-    this.#listening = options.events.listen(event => this.#hear(event));
+    this.#listening = options.events.listen(event => this.#receive(event));
     this.#ready = this.#load();
     this.#timer = setInterval(() => void this.write(), options.writeMs ?? WRITE_MS);
     this.#timer.unref();
@@ -72,7 +72,7 @@ export class RunArchive implements AsyncDisposable {
   /** Newest first. */
   async list(): Promise<KeptRunSummary[]> {
     await this.#ready;
-    for (const kept of this.#open.values()) this.#summaries.set(kept.key, summaryOf(kept));
+    for (const stored of this.#open.values()) this.#summaries.set(stored.key, summaryOf(stored));
     return [...this.#summaries.values()].sort((a, b) => b.startedAt - a.startedAt);
   }
 
@@ -84,16 +84,16 @@ export class RunArchive implements AsyncDisposable {
 
   /** What people write at a run. Null for a run that is not kept, or whose file cannot be read. */
   async label(key: string, labels: RunLabels): Promise<KeptRunSummary | null> {
-    const kept = await this.read(key);
-    if (!kept) return null;
-    kept.labels = { ...kept.labels, ...labels };
+    const stored = await this.read(key);
+    if (!stored) return null;
+    stored.labels = { ...stored.labels, ...labels };
     // It may have been opened by an event while its file was read.
     const open = this.#open.get(key);
-    if (open) open.labels = kept.labels;
-    else this.#open.set(key, kept);
+    if (open) open.labels = stored.labels;
+    else this.#open.set(key, stored);
     this.#dirty.add(key);
     await this.write();
-    return summaryOf(kept);
+    return summaryOf(stored);
   }
 
   /** Resolves when what has changed is on the disk, or could not be written. */
@@ -108,7 +108,7 @@ export class RunArchive implements AsyncDisposable {
     await this.write();
   }
 
-  #hear(event: SourcedEvent): void {
+  #receive(event: SourcedEvent): void {
     if (!TOPICS.has(event.topic) || event.kernelId === null) return;
     if (this.#early) {
       if (this.#early.length < EARLY_EVENTS) this.#early.push(event);
@@ -119,64 +119,64 @@ export class RunArchive implements AsyncDisposable {
 
   #apply(event: SourcedEvent): void {
     // It has been checked against the protocol before it was told.
-    const told = JSON.parse(event.json) as {
+    const parsed = JSON.parse(event.json) as {
       data?: { type: string; run?: string | null };
       removed?: boolean;
       executionState?: string;
       reason?: string | null;
     };
     if (event.topic === 'kernels') {
-      if (told.removed === true || told.executionState === 'dead' || told.executionState === 'restarting')
-        this.#interrupt(event.kernelId, told.removed === true ? 'shut down' : (told.reason ?? null));
-      if (told.removed === true && event.kernelId !== null) this.#machines.delete(event.kernelId);
+      if (parsed.removed === true || parsed.executionState === 'dead' || parsed.executionState === 'restarting')
+        this.#interrupt(event.kernelId, parsed.removed === true ? 'shut down' : (parsed.reason ?? null));
+      if (parsed.removed === true && event.kernelId !== null) this.#machines.delete(event.kernelId);
       return;
     }
-    const { data } = told;
+    const { data } = parsed;
     if (!data || event.kernelId === null) return;
     if (data.type === 'devices') this.#runsOn(event.kernelId, machineText(data as unknown as DevicesMessage));
     if (!OF_RUN.has(data.type) || typeof data.run !== 'string') return;
     const message = data as Parameters<typeof addToRun>[1];
-    const kept = this.#keptRun(event.kernelId, data.run, message.time);
-    if (!kept) return;
-    const wentOn = kept.state === 'running';
-    const isNews = addToRun(kept, message);
-    this.#dirty.add(kept.key);
-    if (!isNews) return;
-    if (message.type === 'advice') this.options.news?.runAlert(summaryOf(kept), message);
-    else if (wentOn) this.options.news?.runEnded(summaryOf(kept), null);
+    const stored = this.#openRun(event.kernelId, data.run, message.time);
+    if (!stored) return;
+    const wasRunning = stored.state === 'running';
+    const isNew = addToRun(stored, message);
+    this.#dirty.add(stored.key);
+    if (!isNew) return;
+    if (message.type === 'advice') this.options.news?.runAlert(summaryOf(stored), message);
+    else if (wasRunning) this.options.news?.runEnded(summaryOf(stored), null);
     void this.write();
   }
 
   /** Null for what a replay says again of a run that ended and was written. A run that goes on after its end is opened again. */
-  #keptRun(kernelId: string, run: string, time: number): KeptRun | null {
-    const key = keptKey(kernelId, run);
-    let kept = this.#open.get(key);
-    if (kept) return kept;
-    const known = this.#summaries.get(key);
-    if (known && known.lastAt >= time) return null;
-    kept = (known && this.#readAgain(key)) ?? newKeptRun(kernelId, run, time);
-    const machine = kept.machine ?? this.#machines.get(kernelId);
-    if (machine !== undefined) kept.machine = machine;
-    const document = this.options.documentOf?.(kernelId) ?? kept.document;
-    if (document !== undefined) kept.document = document;
-    this.#open.set(key, kept);
-    return kept;
+  #openRun(kernelId: string, run: string, time: number): KeptRun | null {
+    const key = storedRunKey(kernelId, run);
+    let stored = this.#open.get(key);
+    if (stored) return stored;
+    const previous = this.#summaries.get(key);
+    if (previous && previous.lastAt >= time) return null;
+    stored = (previous && this.#readAgain(key)) ?? newStoredRun(kernelId, run, time);
+    const machine = stored.machine ?? this.#machines.get(kernelId);
+    if (machine !== undefined) stored.machine = machine;
+    const document = this.options.documentOf?.(kernelId) ?? stored.document;
+    if (document !== undefined) stored.document = document;
+    this.#open.set(key, stored);
+    return stored;
   }
 
   /** A run may begin before its kernel's devices are known. */
   #runsOn(kernelId: string, machine: string): void {
     if (this.#machines.get(kernelId) === machine) return;
     this.#machines.set(kernelId, machine);
-    for (const kept of this.#open.values())
-      if (kept.kernelId === kernelId && kept.state === 'running') kept.machine = machine;
+    for (const stored of this.#open.values())
+      if (stored.kernelId === kernelId && stored.state === 'running') stored.machine = machine;
   }
 
   #interrupt(kernelId: string | null, reason: string | null): void {
-    for (const kept of this.#open.values()) {
-      if (kept.kernelId === kernelId && kept.state === 'running') {
-        kept.state = 'interrupted';
-        this.#dirty.add(kept.key);
-        this.options.news?.runEnded(summaryOf(kept), reason);
+    for (const stored of this.#open.values()) {
+      if (stored.kernelId === kernelId && stored.state === 'running') {
+        stored.state = 'interrupted';
+        this.#dirty.add(stored.key);
+        this.options.news?.runEnded(summaryOf(stored), reason);
       }
     }
     if (this.#dirty.size > 0) void this.write();
@@ -186,14 +186,14 @@ export class RunArchive implements AsyncDisposable {
     const { folder, log } = this.options;
     const names = (await readdir(folder).catch((): string[] => [])).filter(name => name.endsWith('.json'));
     for (const name of names) {
-      const kept = await this.#readFile(name.slice(0, -'.json'.length));
-      if (!kept) {
+      const stored = await this.#readFile(name.slice(0, -'.json'.length));
+      if (!stored) {
         log.warn({ file: name }, 'a kept run cannot be read and is left out');
         continue;
       }
-      this.#summaries.set(kept.key, summaryOf(kept));
+      this.#summaries.set(stored.key, summaryOf(stored));
       // Its kernel may go on, and with it the run.
-      if (kept.state === 'running') this.#open.set(kept.key, kept);
+      if (stored.state === 'running') this.#open.set(stored.key, stored);
     }
     const early = this.#early ?? [];
     this.#early = null;
@@ -202,13 +202,13 @@ export class RunArchive implements AsyncDisposable {
 
   async #readFile(key: string): Promise<KeptRun | null> {
     const text = await readFile(this.#fileOf(key), 'utf8').catch(() => null);
-    return text === null ? null : parseKept(text);
+    return text === null ? null : parseStored(text);
   }
 
   /** At once, as the next message of the run follows on the heels of this one. */
   #readAgain(key: string): KeptRun | null {
     try {
-      return parseKept(readFileSync(this.#fileOf(key), 'utf8'));
+      return parseStored(readFileSync(this.#fileOf(key), 'utf8'));
     } catch {
       return null;
     }
@@ -221,15 +221,15 @@ export class RunArchive implements AsyncDisposable {
   async #write(): Promise<void> {
     const { folder, log } = this.options;
     for (const key of [...this.#dirty]) {
-      const kept = this.#open.get(key);
+      const stored = this.#open.get(key);
       this.#dirty.delete(key);
-      if (!kept) continue;
-      this.#summaries.set(key, summaryOf(kept));
+      if (!stored) continue;
+      this.#summaries.set(key, summaryOf(stored));
       try {
         await mkdir(folder, { recursive: true, mode: 0o700 });
-        await writeAtomically(this.#fileOf(key), JSON.stringify(kept));
+        await writeAtomically(this.#fileOf(key), JSON.stringify(stored));
         this.#isRefused = false;
-        if (kept.state !== 'running' && !this.#dirty.has(key)) this.#open.delete(key);
+        if (stored.state !== 'running' && !this.#dirty.has(key)) this.#open.delete(key);
       } catch (error) {
         this.#dirty.add(key);
         if (!this.#isRefused) log.warn({ err: error }, 'runs cannot be kept');
@@ -241,8 +241,8 @@ export class RunArchive implements AsyncDisposable {
   }
 
   async #trim(): Promise<void> {
-    const { runsKept = RUNS_KEPT } = this.options;
-    const surplus = this.#summaries.size - runsKept;
+    const { maxRuns = MAX_RUNS } = this.options;
+    const surplus = this.#summaries.size - maxRuns;
     if (surplus <= 0) return;
     const ended = [...this.#summaries.values()].filter(({ key }) => !this.#open.has(key));
     for (const { key } of leastMissed(ended).slice(0, surplus)) {
@@ -252,7 +252,7 @@ export class RunArchive implements AsyncDisposable {
   }
 }
 
-function parseKept(text: string): KeptRun | null {
+function parseStored(text: string): KeptRun | null {
   try {
     const value: unknown = JSON.parse(text);
     return schema.Check(value) ? value : null;

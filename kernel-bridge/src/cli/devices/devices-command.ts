@@ -11,7 +11,7 @@ import {
 import { Command } from 'commander';
 import { pause } from '../../platform/waiting.js';
 import { chosenGateway, type StateOptions } from '../running-gateway.js';
-import { interruptible, say, type Streams } from '../output.js';
+import { interruptible, print, type Streams } from '../output.js';
 
 interface DevicesOptions extends StateOptions {
   readonly watch?: true;
@@ -30,7 +30,7 @@ export function devicesCommand(streams: Streams, end?: AbortSignal): Command {
       const gateway = await chosenGateway(options);
       const show = async (): Promise<void> => {
         const page = await gateway.devices();
-        say(streams, options, page, devicesText(page));
+        print(streams, options, page, devicesText(page));
       };
       if (options.watch !== true) return show();
       await interruptible(
@@ -60,9 +60,9 @@ export function devicesText({ accelerator, chips, specs, sample }: DevicesPage):
   for (const chip of chips) {
     const spec = specs.find(({ name }) => name === chip.name);
     const peak = spec?.tflops['bf16'];
-    const known = peak === undefined ? '' : `, ${peak} bf16 TFLOP/s`;
+    const peakText = peak === undefined ? '' : `, ${peak} bf16 TFLOP/s`;
     lines.push(
-      `  chip ${chip.index}  ${chip.name ?? `unknown (PCI ${chip.pciDevice})`}${known}  ${ownersText(chip)}`
+      `  chip ${chip.index}  ${chip.name ?? `unknown (PCI ${chip.pciDevice})`}${peakText}  ${ownersText(chip)}`
     );
   }
   return [...lines, ...sample.devices.map(deviceLine)].join('\n');

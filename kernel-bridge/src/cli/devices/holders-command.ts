@@ -2,7 +2,7 @@
 import { type Holder, type HoldersPage, type LibtpuLock, secondsText } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
 import { chosenGateway, type StateOptions } from '../running-gateway.js';
-import { say, type Streams } from '../output.js';
+import { print, type Streams } from '../output.js';
 
 interface HoldersOptions extends StateOptions {
   readonly end?: number;
@@ -28,7 +28,7 @@ export function holdersCommand(streams: Streams): Command {
       if (options.end !== undefined) await gateway.endHolder(options.end, machine);
       if (options.removeLock === true) await gateway.removeLock(machine);
       const page = await gateway.holders(machine);
-      say(streams, options, page, holdersText(page, machine));
+      print(streams, options, page, holdersText(page, machine));
     });
 }
 

@@ -78,11 +78,11 @@ describe('a machine of Google Cloud, before anything is connected', () => {
     answers: Readonly<Record<string, string>>,
     where: { zone?: string } = { zone: 'z' }
   ) => {
-    const ask: Gcloud['ask'] = async (args, asked) => {
+    const ask: Gcloud['ask'] = async (args, requested) => {
       const words = args.join(' ');
-      const said = Object.entries(answers).find(([part]) => words.includes(part))?.[1] ?? 'ERROR: no';
-      if (said.startsWith('ERROR')) throw explainGcloud(said, asked);
-      return said;
+      const output = Object.entries(answers).find(([part]) => words.includes(part))?.[1] ?? 'ERROR: no';
+      if (output.startsWith('ERROR')) throw explainGcloud(output, requested);
+      return output;
     };
     const gcloud: Gcloud = { ask, change: async () => undefined };
     const { signal } = new AbortController();

@@ -2,7 +2,7 @@
 import type { RemoteCheck } from '@tpulab/protocol';
 import { Command, Option } from 'commander';
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
-import { say, type Streams } from '../output.js';
+import { print, type Streams } from '../output.js';
 import type { TargetOptions } from '../remotes/connect-target.js';
 import { checkHere } from './local-checks.js';
 import { checkThere } from './remote-checks.js';
@@ -33,7 +33,7 @@ export function doctorCommand(streams: Streams): Command {
       process.once('SIGINT', interrupt);
       try {
         const findings = await examine(target, options, interrupted.signal);
-        say(streams, options, { findings }, doctorText(findings));
+        print(streams, options, { findings }, doctorText(findings));
         if (findings.some(({ checks }) => checks.some(({ state }) => state === 'failed')))
           process.exitCode = 1;
       } finally {

@@ -79,26 +79,26 @@ const python: Check = async ({ signal }) => {
 };
 
 const ssh: Check = async ({ signal }) => {
-  const words = await versionOf('ssh', ['-V'], signal);
-  return words === null
+  const version = await versionOf('ssh', ['-V'], signal);
+  return version === null
     ? failed(
         'ssh',
         'not found',
         'Install OpenSSH ("sudo apt-get install openssh-client"). TPU VMs are reached through it.'
       )
-    : ok('ssh', words);
+    : ok('ssh', version);
 };
 
 const rsync: Check = async ({ signal }) => {
-  const words = await versionOf('rsync', ['--version'], signal);
-  return words === null
+  const version = await versionOf('rsync', ['--version'], signal);
+  return version === null
     ? warning('rsync', 'not found', 'Install rsync to sync folders to TPU VMs faster.')
-    : ok('rsync', words);
+    : ok('rsync', version);
 };
 
 const gcloud: Check = async ({ signal }) => {
-  const words = await versionOf('gcloud', ['--version'], signal);
-  if (words === null)
+  const version = await versionOf('gcloud', ['--version'], signal);
+  if (version === null)
     return warning(
       'gcloud',
       'not found',
@@ -112,10 +112,14 @@ const gcloud: Check = async ({ signal }) => {
     timeoutMs: PROGRAM_MS
   });
   const [account = '', project = ''] = (stdout[0] ?? '').split('\t');
-  if (account === '') return warning('gcloud', `${words}, not logged in`, 'Run "gcloud auth login".');
+  if (account === '') return warning('gcloud', `${version}, not logged in`, 'Run "gcloud auth login".');
   if (project === '')
-    return warning('gcloud', `${words}, ${account}, no project`, 'Run "gcloud config set project PROJECT".');
-  return ok('gcloud', `${words}, ${account}, project ${project}`);
+    return warning(
+      'gcloud',
+      `${version}, ${account}, no project`,
+      'Run "gcloud config set project PROJECT".'
+    );
+  return ok('gcloud', `${version}, ${account}, project ${project}`);
 };
 
 const disk: Check = async ({ stateDir }) => {
@@ -185,7 +189,7 @@ const chips: Check = async () => {
 
 const jupyter: Check = async ({ signal, env }) => {
   const command = await jupyterCommand(env);
-  let words: string;
+  let version: string;
   try {
     const { stdout, stderr } = await runProgram({
       command,
@@ -194,7 +198,7 @@ const jupyter: Check = async ({ signal, env }) => {
       signal,
       timeoutMs: JUPYTER_MS
     });
-    words = [...stdout, ...stderr].join('\n');
+    version = [...stdout, ...stderr].join('\n');
   } catch {
     return warning(
       'JupyterLab',
@@ -202,7 +206,7 @@ const jupyter: Check = async ({ signal, env }) => {
       'Install it with the extension: "pip install tpulab". The server itself works without it.'
     );
   }
-  const line = words.split('\n').find(each => each.includes('@tpulab/labextension'));
+  const line = version.split('\n').find(each => each.includes('@tpulab/labextension'));
   if (line === undefined)
     return warning(
       'JupyterLab',

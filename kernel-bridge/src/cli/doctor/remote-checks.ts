@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import { ColabAccount } from '../../remotes/colab/colab-account.js';
 import { colabOnPath } from '../../remotes/colab/colab-command.js';
 import { type Gcloud, gcloudOnPath, withNames } from '../../remotes/gcloud/gcloud.js';
-import { isCloudSilent, RemoteProblem, RemoteQueued, told } from '../../remotes/remote-error.js';
+import { isCloudSilent, RemoteProblem, RemoteQueued, remoteErrorOf } from '../../remotes/remote-error.js';
 import { RemoteStore } from '../../remotes/remote-store.js';
 import {
   resolveSource,
@@ -69,7 +69,7 @@ export async function checkThere(wanted: RemoteTarget): Promise<RemoteCheck[]> {
     signal.throwIfAborted();
     const code = codeOf(error);
     if (code === null) throw error;
-    return [...found, failed(partOf(code), told(error).message, remedyOf(error))];
+    return [...found, failed(partOf(code), remoteErrorOf(error).message, remedyOf(error))];
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -133,7 +133,7 @@ async function hostsOf(
 
 /** What the gateway would do is said as an option of `tpulab connect` here. */
 function remedyOf(error: unknown): string | null {
-  const { code, command, action } = told(error);
+  const { code, command, action } = remoteErrorOf(error);
   if (command !== null) return `Run: ${command}`;
   if (action?.connect.reach === 'iap') return 'Connect with --iap.';
   if (code === 'gcloud_offline') return 'Connect this computer to the network.';
@@ -147,11 +147,11 @@ async function find(
   const { stateDir, environment, signal } = wanted;
   const { target, options } = understood(wanted.target, wanted);
   const remotes = await new RemoteStore(stateDir, pino({ level: 'silent' })).load();
-  const known = remotes.find(({ name }) => name === target);
+  const remote = remotes.find(({ name }) => name === target);
   return {
-    source: known?.source ?? sourceOf(target, await withZone(target, options, gcloud, signal)),
-    environment: environment ?? known?.environment ?? DEFAULT_ENVIRONMENT,
-    last: known?.targets ?? [],
-    hostOnly: known?.hostOnly ?? false
+    source: remote?.source ?? sourceOf(target, await withZone(target, options, gcloud, signal)),
+    environment: environment ?? remote?.environment ?? DEFAULT_ENVIRONMENT,
+    last: remote?.targets ?? [],
+    hostOnly: remote?.hostOnly ?? false
   };
 }

@@ -25,20 +25,20 @@ export async function journalsOf(stateDir: string): Promise<JournalFolder[]> {
   return findJournals(stateDir, (_id, isEnded) => hasGateway && !isEnded);
 }
 
-export async function chooseJournal(stateDir: string, asked: string): Promise<ChosenJournal> {
+export async function chooseJournal(stateDir: string, requested: string): Promise<ChosenJournal> {
   const kernels = await journalsOf(stateDir);
-  if (await isJournalFolder(asked)) {
-    const dir = path.resolve(asked);
+  if (await isJournalFolder(requested)) {
+    const dir = path.resolve(requested);
     return { name: dir, dir, kernel: kernels.find(each => path.resolve(each.journalDir) === dir) ?? null };
   }
   const ids = kernels.map(({ kernelId }) => kernelId);
-  const id = chooseKernel(asked, ids, await documentsInState(stateDir));
+  const id = chooseKernel(requested, ids, await documentsInState(stateDir));
   const kernel = kernels.find(({ kernelId }) => kernelId === id) ?? null;
   if (kernel === null) throw new CommandError('kernel_unknown', `Kernel ${id} has no journal.`);
   return { name: id, dir: kernel.journalDir, kernel };
 }
 
-async function isJournalFolder(asked: string): Promise<boolean> {
-  const found = await stat(asked).catch(() => null);
-  return found?.isDirectory() === true && (await listSegments(asked)).length > 0;
+async function isJournalFolder(requested: string): Promise<boolean> {
+  const found = await stat(requested).catch(() => null);
+  return found?.isDirectory() === true && (await listSegments(requested)).length > 0;
 }

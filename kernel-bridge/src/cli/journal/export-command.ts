@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Command, Option } from 'commander';
 import { gapOf, JournalReader, TRIM_NOTES_FILE } from '../../journal/index.js';
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
-import { CommandError, interruptible, say, type Streams } from '../output.js';
+import { CommandError, interruptible, print, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
 import { fileSink, type LineSink, streamSink } from './line-sink.js';
 import { exportLine } from './record-view.js';
@@ -36,14 +36,14 @@ export function exportCommand(streams: Streams): Command {
         if (copy !== undefined) {
           const files = await orRefused(copy, () => copyFiles(journal, copy, signal));
           const text = `${files} files of the journal of ${journal.name} are in ${copy}.`;
-          say(streams, options, { journal: journal.name, folder: copy, files }, text);
+          print(streams, options, { journal: journal.name, folder: copy, files }, text);
         } else if (output !== undefined) {
           const records = await orRefused(output, async () => {
             await using sink = await fileSink(output);
             return await writeLines(journal, options, sink, signal);
           });
           const text = `${records} records of the journal of ${journal.name} are in ${output}.`;
-          say(streams, options, { journal: journal.name, file: output, records }, text);
+          print(streams, options, { journal: journal.name, file: output, records }, text);
         } else {
           await using sink = streamSink(streams.stdout);
           const ending = AbortSignal.any([signal, sink.closed]);

@@ -270,9 +270,9 @@ describe('tpulab journal prune', () => {
   it('never takes what a running kernel writes now', async () => {
     const id = await makeKernel('running');
     await journal('prune', '--older-than', '0s', '--max-size', '0');
-    const kept = await new JournalReader(journalDir(id)).firstSeq();
-    expect(kept).toBeGreaterThan(1);
-    expect(await readdir(journalDir(id))).toEqual([segmentFileName(kept), 'trimmed.json']);
+    const retained = await new JournalReader(journalDir(id)).firstSeq();
+    expect(retained).toBeGreaterThan(1);
+    expect(await readdir(journalDir(id))).toEqual([segmentFileName(retained), 'trimmed.json']);
   });
 
   it.each([
@@ -291,8 +291,8 @@ describe('tpulab journal repair', () => {
     await appendFile(await newestSegment(id), 'rubbish');
     const { json } = await journal('repair', id, '--json');
     expect(json).toMatchObject({ cuts: [{ damagedBytes: 7, why: 'it ends inside a record' }], faults: [] });
-    const kept = (await readdir(journalDir(id))).find(name => name.endsWith('.damaged'))!;
-    expect(await readFile(path.join(journalDir(id), kept), 'utf8')).toBe('rubbish');
+    const retained = (await readdir(journalDir(id))).find(name => name.endsWith('.damaged'))!;
+    expect(await readFile(path.join(journalDir(id), retained), 'utf8')).toBe('rubbish');
     expect((await journal('repair', id)).stdout).toMatch(/is in order\.\n$/);
   });
 

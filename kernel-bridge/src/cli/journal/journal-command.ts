@@ -4,7 +4,7 @@ import { repairJournal, UnrepairedError } from '../../journal/index.js';
 import { kernelPaths } from '../../keeper-protocol/keeper-file.js';
 import { LockHeldError, takeProcessLock } from '../../platform/process-lock.js';
 import { chosenStateFolder, ofState, type StateOptions, withMirrorOption } from '../running-gateway.js';
-import { CommandError, say, type Streams } from '../output.js';
+import { CommandError, print, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
 import { exportCommand } from './export-command.js';
 import { listCommand } from './list-command.js';
@@ -34,8 +34,8 @@ function repairCommand(streams: Streams): Command {
       'truncate the newest segment at its first bad record and keep the rest beside it as *.damaged; earlier damage cannot be repaired and is only reported'
     )
     .argument('<kernel>', KERNEL_ARGUMENT)
-    .action(async (asked: string, options: StateOptions) => {
-      const journal = await chooseJournal(await chosenStateFolder(options.stateDir), asked);
+    .action(async (requested: string, options: StateOptions) => {
+      const journal = await chooseJournal(await chosenStateFolder(options.stateDir), requested);
       await using lock = await lockOut(journal);
       const { cuts, nextSeq } = await repaired(journal);
       const { faults } = await verify(journal);
@@ -51,7 +51,7 @@ function repairCommand(streams: Streams): Command {
             `${segment} stays damaged at byte ${offset}, record ${seq} (${why}); readers continue with the next segment.`
         )
       ];
-      say(streams, options, result, lines.join('\n'));
+      print(streams, options, result, lines.join('\n'));
     });
 }
 

@@ -23,8 +23,8 @@ export function streamSink(stream: Streams['stdout']): LineSink {
   return {
     closed: closed.signal,
     write: async line => {
-      const isTaken = pipe.write(`${line}\n`);
-      if (isTaken === false && pipe.on) {
+      const hasRoom = pipe.write(`${line}\n`);
+      if (hasRoom === false && pipe.on) {
         await once(pipe as NodeJS.WritableStream, 'drain', { signal: closed.signal });
       }
     },

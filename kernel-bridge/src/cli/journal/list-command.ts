@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { JournalReader, type JournalRecord, readTrimNotes, verifySegments } from '../../journal/index.js';
 import { bytesOf, type JournalFolder } from '../../kernels/journal-folders.js';
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
-import { interruptible, say, type Streams } from '../output.js';
+import { interruptible, print, type Streams } from '../output.js';
 import { journalsOf } from './choose-journal.js';
 import { sizeText } from '@tpulab/protocol';
 import { timeOf } from './record-view.js';
@@ -27,7 +27,7 @@ export function listCommand(streams: Streams): Command {
         }
         const bytes = listed.reduce((sum, each) => sum + each.bytes, 0);
         const head = `${listed.length} journals, ${sizeText(bytes)}`;
-        say(streams, options, { journals: listed, bytes }, [head, ...listed.map(lineOf)].join('\n'));
+        print(streams, options, { journals: listed, bytes }, [head, ...listed.map(lineOf)].join('\n'));
       })
     );
 }

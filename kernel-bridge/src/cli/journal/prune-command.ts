@@ -4,7 +4,7 @@ import { JOURNAL_LIMITS } from '../../journal/index.js';
 import type { JournalFolder } from '../../kernels/journal-folders.js';
 import { oldest, planRemovals, type Removal, remove, whole } from '../../kernels/journal-sweeper.js';
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
-import { CommandError, say, type Streams } from '../output.js';
+import { CommandError, print, type Streams } from '../output.js';
 import { chooseJournal, journalsOf } from './choose-journal.js';
 import { sizeText } from '@tpulab/protocol';
 import { parseDuration, parseSize } from './quantities.js';
@@ -32,8 +32,8 @@ export function pruneCommand(streams: Streams): Command {
       parseSize
     )
     .option('--dry-run', 'only show what would be removed')
-    .action(async (asked: readonly string[], options: PruneOptions) => {
-      const journals = await chosen(await chosenStateFolder(options.stateDir), asked);
+    .action(async (requested: readonly string[], options: PruneOptions) => {
+      const journals = await chosen(await chosenStateFolder(options.stateDir), requested);
       const plan = planPrune(journals, options, Date.now());
       if (options.dryRun !== true) for (const removal of plan) await remove(removal);
       const bytes = plan.reduce((sum, each) => sum + each.bytes, 0);
@@ -46,7 +46,7 @@ export function pruneCommand(streams: Streams): Command {
       const verb = options.dryRun === true ? 'would be removed' : 'removed';
       const lines = plan.map(each => `  ${lineOf(each)}`);
       const head = plan.length === 0 ? 'Nothing to remove.' : `${sizeText(bytes)} ${verb}:`;
-      say(streams, options, { removed, bytes, dryRun: options.dryRun === true }, [head, ...lines].join('\n'));
+      print(streams, options, { removed, bytes, dryRun: options.dryRun === true }, [head, ...lines].join('\n'));
     });
 }
 
@@ -58,12 +58,12 @@ function planPrune(
 ): Removal[] {
   const ageMs = olderThan ?? (maxSize === undefined ? JOURNAL_LIMITS.retentionMs : Infinity);
   const byAge = journals.flatMap(journal => removalByAge(journal, now - ageMs));
-  const left = journals.flatMap(journal => {
+  const remaining = journals.flatMap(journal => {
     const removal = byAge.find(each => each.journal === journal);
     if (removal?.whole === true) return [];
     return [{ ...journal, segments: journal.segments.slice(removal?.segments ?? 0) }];
   });
-  const bySize = planRemovals(left, { totalBytes: maxSize ?? Infinity, retentionMs: Infinity }, now);
+  const bySize = planRemovals(remaining, { totalBytes: maxSize ?? Infinity, retentionMs: Infinity }, now);
   return [...byAge, ...bySize.map(removal => ({ ...removal, code: 'journal_pruned' as const }))];
 }
 
@@ -76,10 +76,10 @@ function removalByAge(journal: JournalFolder, before: number): Removal[] {
   return count === 0 ? [] : [oldest(journal, count, 'journal_pruned')];
 }
 
-async function chosen(stateDir: string, asked: readonly string[]): Promise<JournalFolder[]> {
-  if (asked.length === 0) return journalsOf(stateDir);
+async function chosen(stateDir: string, requested: readonly string[]): Promise<JournalFolder[]> {
+  if (requested.length === 0) return journalsOf(stateDir);
   const found = new Map<string, JournalFolder>();
-  for (const name of asked) {
+  for (const name of requested) {
     const { kernel } = await chooseJournal(stateDir, name);
     if (kernel === null) {
       throw new CommandError(

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { type SegmentReport, verifySegments } from '../../journal/index.js';
 import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
-import { type CommandErrorCode, interruptible, say, type Streams } from '../output.js';
+import { type CommandErrorCode, interruptible, print, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, journalsOf, KERNEL_ARGUMENT } from './choose-journal.js';
 import { sizeText } from '@tpulab/protocol';
 
@@ -12,16 +12,16 @@ export function verifyCommand(streams: Streams): Command {
   return new Command('verify')
     .description('check every journal record; exits with 1 if one is damaged')
     .argument('[kernel...]', `${KERNEL_ARGUMENT} (default: all journals)`)
-    .action((asked: readonly string[], options: StateOptions) =>
+    .action((requested: readonly string[], options: StateOptions) =>
       interruptible(async signal => {
         const verified: VerifiedJournal[] = [];
-        for (const journal of await chosen(await chosenStateFolder(options.stateDir), asked)) {
+        for (const journal of await chosen(await chosenStateFolder(options.stateDir), requested)) {
           verified.push(await verify(journal, signal));
         }
         const error = failureOf(verified);
         const damaged = verified.filter(({ faults }) => faults.length > 0).length;
         const result = { journals: verified, damaged, ...(error && { error }) };
-        say(streams, options, result, text(verified));
+        print(streams, options, result, text(verified));
         if (error) {
           streams.stderr.write(`${error.message}\n`);
           process.exitCode = 1;
@@ -40,8 +40,8 @@ function failureOf(verified: readonly VerifiedJournal[]): { code: CommandErrorCo
   return { code: 'journal_faulty', message };
 }
 
-async function chosen(stateDir: string, asked: readonly string[]): Promise<ChosenJournal[]> {
-  if (asked.length > 0) return Promise.all(asked.map(name => chooseJournal(stateDir, name)));
+async function chosen(stateDir: string, requested: readonly string[]): Promise<ChosenJournal[]> {
+  if (requested.length > 0) return Promise.all(requested.map(name => chooseJournal(stateDir, name)));
   return (await journalsOf(stateDir)).map(kernel => ({
     name: kernel.kernelId,
     dir: kernel.journalDir,

@@ -18,22 +18,22 @@ export interface DocumentOfKernel {
 }
 
 export function chooseKernel(
-  asked: string,
+  requested: string,
   ids: readonly string[],
   documents: readonly DocumentOfKernel[],
   cwd = process.cwd()
 ): string {
-  const wanted = asked.toLowerCase();
-  if (ids.includes(wanted)) return wanted;
-  const byPrefix = /^[0-9a-f-]{2,36}$/.test(wanted) ? ids.filter(id => id.startsWith(wanted)) : [];
-  const byDocument = kernelsOfDocument(documents.filter(each => isPathOf(asked, each.path, cwd)));
+  const lowerCase = requested.toLowerCase();
+  if (ids.includes(lowerCase)) return lowerCase;
+  const byPrefix = /^[0-9a-f-]{2,36}$/.test(lowerCase) ? ids.filter(id => id.startsWith(lowerCase)) : [];
+  const byDocument = kernelsOfDocument(documents.filter(each => isPathOf(requested, each.path, cwd)));
   const found = [...new Set([...byPrefix, ...byDocument])].filter(id => ids.includes(id));
   const [only] = found;
   if (only !== undefined && found.length === 1) return only;
   if (found.length > 1) {
     throw new CommandError(
       'kernel_ambiguous',
-      `"${asked}" matches ${found.length} kernels: ${found.slice(0, 5).join(', ')}; give more characters of the id.`
+      `"${requested}" matches ${found.length} kernels: ${found.slice(0, 5).join(', ')}; give more characters of the id.`
     );
   }
   const known =
@@ -42,7 +42,7 @@ export function chooseKernel(
       : `known are ${ids.slice(0, 5).join(', ')}${ids.length > 5 ? ', …' : ''}`;
   throw new CommandError(
     'kernel_unknown',
-    `There is no kernel "${asked}"; give an id, its first characters, or the path of a notebook (${known}).`
+    `There is no kernel "${requested}"; give an id, its first characters, or the path of a notebook (${known}).`
   );
 }
 
@@ -54,9 +54,9 @@ function kernelsOfDocument(documents: readonly DocumentOfKernel[]): string[] {
 }
 
 /** The same path as the client's, or a file of which that is the end. */
-function isPathOf(asked: string, documentPath: string, cwd: string): boolean {
+function isPathOf(requested: string, documentPath: string, cwd: string): boolean {
   if (documentPath === '') return false;
-  return asked === documentPath || path.resolve(cwd, asked).endsWith(`${path.sep}${documentPath}`);
+  return requested === documentPath || path.resolve(cwd, requested).endsWith(`${path.sep}${documentPath}`);
 }
 
 const Sessions = Type.Object({

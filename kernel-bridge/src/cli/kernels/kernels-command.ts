@@ -8,7 +8,7 @@ import {
   type RunningGateway,
   type StateOptions
 } from '../running-gateway.js';
-import { say, type Streams } from '../output.js';
+import { print, type Streams } from '../output.js';
 import { chooseKernel, kernelFolder } from './choose-kernel.js';
 
 type Listed = Awaited<ReturnType<RunningGateway['kernels']>>[number] & {
@@ -22,16 +22,16 @@ export function kernelsCommand(streams: Streams): Command {
   const one = (name: string, description: string, act: Act): void => {
     ofState(kernels.command(name).description(description))
       .argument('<kernel>', 'kernel id, a unique prefix of it, or the path of its notebook')
-      .action(async (asked: string, options: StateOptions) => {
+      .action(async (requested: string, options: StateOptions) => {
         const gateway = await chosenGateway(options);
-        await act({ gateway, kernel: await choose(gateway, asked), options, streams });
+        await act({ gateway, kernel: await choose(gateway, requested), options, streams });
       });
   };
   ofState(kernels.command('list').description('show the kernels that run')).action(
     async (options: StateOptions) => {
       const gateway = await chosenGateway(options);
       const all = await listed(gateway);
-      say(
+      print(
         streams,
         options,
         { kernels: all },
@@ -75,13 +75,13 @@ async function listed(gateway: RunningGateway): Promise<Listed[]> {
   }));
 }
 
-async function choose(gateway: RunningGateway, asked: string): Promise<Listed> {
+async function choose(gateway: RunningGateway, requested: string): Promise<Listed> {
   const kernels = await listed(gateway);
   const documents = kernels.flatMap(({ id, documents: paths }) =>
     paths.map(path => ({ path, kernelId: id, ranUntil: null }))
   );
   const id = chooseKernel(
-    asked,
+    requested,
     kernels.map(kernel => kernel.id),
     documents
   );
@@ -111,7 +111,7 @@ async function show({ kernel, options, streams }: Acting): Promise<void> {
     ...(kernel.last_end === undefined ? [] : [`  last end       ${kernel.last_end}`]),
     `  files          ${folder}`
   ].join('\n');
-  say(streams, options, { ...kernel, folder }, text);
+  print(streams, options, { ...kernel, folder }, text);
 }
 
 function done(
@@ -120,5 +120,5 @@ function done(
   did: string,
   text: string
 ): void {
-  say(streams, options, { id, name, done: did }, text);
+  print(streams, options, { id, name, done: did }, text);
 }

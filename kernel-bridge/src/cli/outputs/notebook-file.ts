@@ -31,9 +31,9 @@ export class NotebookFile {
     private readonly seen: BigIntStats
   ) {}
 
-  static async read(asked: string): Promise<NotebookFile> {
+  static async read(requested: string): Promise<NotebookFile> {
     try {
-      const file = await realpath(asked);
+      const file = await realpath(requested);
       const seen = await stat(file, { bigint: true });
       const text = UTF8.decode(await readFile(file));
       return new NotebookFile(file, new NotebookText(text), text, seen);
@@ -44,7 +44,9 @@ export class NotebookFile {
           : cause instanceof TypeError
             ? 'it is not UTF-8'
             : whyUnread((cause as NodeJS.ErrnoException).code);
-      throw new CommandError('notebook_unusable', `The notebook ${asked} cannot be used: ${why}.`, { cause });
+      throw new CommandError('notebook_unusable', `The notebook ${requested} cannot be used: ${why}.`, {
+        cause
+      });
     }
   }
 

@@ -64,13 +64,13 @@ function inState(work: (state: State) => Promise<void>): Promise<void> {
 }
 
 function story(): KernelStory {
-  const told = new KernelStory();
-  told.cell('a', 'print(1)', 1, id => told.stream(id, 'one\n'));
-  told.cell('b', 'plot()', 2, id => {
-    told.display(id, { 'text/plain': '<Figure>', 'image/png': Buffer.alloc(12_000).toString('base64') });
-    told.iopub(id, 'error', { ename: 'E', evalue: 'v', traceback: ['\x1b[31mE\x1b[0m: v'] });
+  const record = new KernelStory();
+  record.cell('a', 'print(1)', 1, id => record.stream(id, 'one\n'));
+  record.cell('b', 'plot()', 2, id => {
+    record.display(id, { 'text/plain': '<Figure>', 'image/png': Buffer.alloc(12_000).toString('base64') });
+    record.iopub(id, 'error', { ename: 'E', evalue: 'v', traceback: ['\x1b[31mE\x1b[0m: v'] });
   });
-  return told;
+  return record;
 }
 
 interface Cell {
@@ -103,16 +103,16 @@ describe('tpulab outputs', () => {
 
   it('prints JSON as the protocol has it, all pages as one', () =>
     inState(async state => {
-      const told = new KernelStory();
-      for (let n = 0; n < 450; n++) told.cell(`c${n}`, `${n}`, n);
-      await state.kernel(KERNEL, told);
+      const record = new KernelStory();
+      for (let n = 0; n < 450; n++) record.cell(`c${n}`, `${n}`, n);
+      await state.kernel(KERNEL, record);
       const page: unknown = JSON.parse((await state.run(KERNEL, '--json')).stdout);
       expect([...Value.Errors(OutputsPage, page)]).toEqual([]);
       expect(page).toMatchObject({
         kernelId: KERNEL,
         alive: false,
         nextAfter: null,
-        until: told.messages.length
+        until: record.messages.length
       });
       expect((page as OutputsPage).executions).toHaveLength(450);
     }));
@@ -130,26 +130,26 @@ describe('tpulab outputs', () => {
       await state.kernel(OTHER, new KernelStory());
       const sessions = [{ path: 'lessons/one.ipynb', kernelId: KERNEL }];
       await writeFile(path.join(state.folder, 'sessions.json'), JSON.stringify({ version: 1, sessions }));
-      for (const asked of [
+      for (const requested of [
         '11111111',
         'lessons/one.ipynb',
         '/home/me/lessons/one.ipynb',
         KERNEL.toUpperCase()
       ]) {
-        expect((await state.run(asked)).stdout, asked).toContain('cell a');
+        expect((await state.run(requested)).stdout, requested).toContain('cell a');
       }
       expect((await state.run('1111')).error).toMatchObject({ code: 'kernel_ambiguous' });
-      for (const asked of ['2', 'two.ipynb', 'one.ipynb', '']) {
-        expect((await state.run(asked)).error, asked).toMatchObject({ code: 'kernel_unknown' });
+      for (const requested of ['2', 'two.ipynb', 'one.ipynb', '']) {
+        expect((await state.run(requested)).error, requested).toMatchObject({ code: 'kernel_unknown' });
       }
     }));
 
   it('cuts what is very long, and gives all of it when asked', () =>
     inState(async state => {
-      const told = new KernelStory();
+      const record = new KernelStory();
       const lines = Array.from({ length: 5000 }, (_, n) => `line ${n}\n`);
-      told.cell('a', 'x', 1, id => lines.forEach(line => told.stream(id, line)));
-      await state.kernel(KERNEL, told);
+      record.cell('a', 'x', 1, id => lines.forEach(line => record.stream(id, line)));
+      await state.kernel(KERNEL, record);
       const cut = (await state.run(KERNEL, '--max-bytes', '4096')).stdout;
       expect(cut.length).toBeLessThan(6000);
       expect(cut).toMatch(/\[tpulab: \d\d\.\d KiB of text left out here; /);
@@ -161,11 +161,11 @@ describe('tpulab outputs', () => {
 
   it('tells of a damaged end when nothing can follow', () =>
     inState(async state => {
-      const told = new KernelStory();
-      const id = told.request('long()', { cellId: 'a' });
-      told.begin(id, 'long()', 1);
-      for (let n = 0; n < 9; n++) told.stream(id, `line ${n}\n`);
-      await state.kernel(KERNEL, told);
+      const record = new KernelStory();
+      const id = record.request('long()', { cellId: 'a' });
+      record.begin(id, 'long()', 1);
+      for (let n = 0; n < 9; n++) record.stream(id, `line ${n}\n`);
+      await state.kernel(KERNEL, record);
       const [segment] = await segmentsOf(path.join(state.folder, 'kernels', KERNEL, 'journal'));
       const bytes = await readFile(segment!);
       bytes.fill(0, bytes.length - 200);
@@ -244,12 +244,12 @@ describe('tpulab outputs --into', () => {
 
   it('takes the newest run that has begun, and what it has put out so far', () =>
     inState(async state => {
-      const told = story();
-      const id = told.request('print(1)', { cellId: 'a' });
-      told.begin(id, 'print(1)', 3);
-      told.stream(id, 'again\n');
-      told.request('plot()', { cellId: 'b' });
-      await state.kernel(KERNEL, told);
+      const record = story();
+      const id = record.request('print(1)', { cellId: 'a' });
+      record.begin(id, 'print(1)', 3);
+      record.stream(id, 'again\n');
+      record.request('plot()', { cellId: 'b' });
+      await state.kernel(KERNEL, record);
       const file = await state.notebook([
         { id: 'a', source: 'print(1)' },
         { id: 'b', source: 'plot()' }
@@ -262,10 +262,10 @@ describe('tpulab outputs --into', () => {
 
   it('goes by the code where a client names no cells, unless the code is there twice', () =>
     inState(async state => {
-      const told = new KernelStory();
-      told.cell(null, 'once()', 1, id => told.stream(id, 'once\n'));
-      told.cell(null, 'twice()', 2, id => told.stream(id, 'twice\n'));
-      await state.kernel(KERNEL, told);
+      const record = new KernelStory();
+      record.cell(null, 'once()', 1, id => record.stream(id, 'once\n'));
+      record.cell(null, 'twice()', 2, id => record.stream(id, 'twice\n'));
+      await state.kernel(KERNEL, record);
       const sources = ['once()', 'twice()', 'twice()'];
       const file = await state.notebook(sources.map((source, index) => ({ id: `n${index}`, source })));
       await state.run(KERNEL, '--into', file);

@@ -20,7 +20,7 @@ import {
 } from '../../outputs/index.js';
 import { holderOf } from '../../platform/process-lock.js';
 import { chosenStateFolder, type StateOptions, withMirrorOption } from '../running-gateway.js';
-import { CommandError, say, type Streams } from '../output.js';
+import { CommandError, print, type Streams } from '../output.js';
 import {
   chooseKernel,
   documentsInState,
@@ -65,10 +65,10 @@ export function outputsCommand(
     .option('--no-backup', 'with --into: keep no backup of the notebook')
     .option('--state-dir <folder>', "the server's state folder (default: the running server's)")
     .option('--json', 'print JSON')
-    .action(async (asked: string, options: OutputsOptions) => {
+    .action(async (requested: string, options: OutputsOptions) => {
       const stateDir = await chosenStateFolder(options.stateDir);
       const ids = await kernelsInState(stateDir);
-      const kernelId = chooseKernel(asked, ids, await documentsInState(stateDir));
+      const kernelId = chooseKernel(requested, ids, await documentsInState(stateDir));
       const page = await readAll(stateDir, kernelId, options);
       if (options.into === undefined) show(streams, options, page);
       else await writeInto(streams, options, page, options.into);
@@ -100,8 +100,8 @@ async function readAll(stateDir: string, kernelId: string, options: OutputsOptio
     after = page.nextAfter;
   }
   await outputs[Symbol.asyncDispose]();
-  const said = alive ? executions : executions.map(withoutKernel);
-  return { kernelId, alive, ...first, executions: said, nextAfter: null };
+  const shown = alive ? executions : executions.map(withoutKernel);
+  return { kernelId, alive, ...first, executions: shown, nextAfter: null };
 }
 
 function show(
@@ -122,7 +122,7 @@ function show(
     ...page.widgets.map(widget => widgetText(widget, view)),
     ...(page.forgotten > 0 ? [`(${page.forgotten} older executions are no longer listed)`] : [])
   ];
-  say(streams, options, page, texts.length > 0 ? texts.join('\n') : 'Nothing has been executed.');
+  print(streams, options, page, texts.length > 0 ? texts.join('\n') : 'Nothing has been executed.');
 }
 
 async function writeInto(
@@ -155,7 +155,7 @@ async function writeInto(
     cells,
     widgets: widgets.map(({ commId }) => commId)
   };
-  say(
+  print(
     streams,
     options,
     result,
@@ -170,7 +170,7 @@ async function writeInto(
   );
 }
 
-interface Told {
+interface Summary {
   readonly into: string;
   readonly isSame: boolean;
   readonly dryRun: boolean;
@@ -182,7 +182,7 @@ interface Told {
 
 function summary(
   placed: readonly PlacedCell[],
-  { into, isSame, dryRun, backup, widgets, all }: Told
+  { into, isSame, dryRun, backup, widgets, all }: Summary
 ): string {
   const of = (placement: PlacedCell['placement']): PlacedCell[] =>
     placed.filter(each => each.placement === placement);
@@ -283,8 +283,8 @@ function sizeOf(type: string, value: unknown): number {
  * somebody looks at them.
  */
 export function printable(text: string, { colours }: ViewOptions): string {
-  const kept = text.replace(ESCAPES, sequence => (colours && COLOUR.test(sequence) ? sequence : ''));
-  return kept.replace(CONTROLS, '');
+  const plain = text.replace(ESCAPES, sequence => (colours && COLOUR.test(sequence) ? sequence : ''));
+  return plain.replace(CONTROLS, '');
 }
 
 const ESCAPES =

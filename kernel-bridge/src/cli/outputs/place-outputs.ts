@@ -32,7 +32,7 @@ export interface PlacingOptions {
 export function placeOutputs(
   cells: readonly CodeCell[],
   executions: readonly CellExecution[],
-  { force, cells: wanted }: PlacingOptions
+  { force, cells: selected }: PlacingOptions
 ): PlacedCell[] {
   // A cell that never began has no outputs: those of an earlier run stay.
   const begun = executions.filter(({ startedAt, outputs }) => startedAt !== null || outputs.length > 0);
@@ -40,7 +40,7 @@ export function placeOutputs(
   const byCode = executionsByCode(begun);
   const ambiguous = repeated(cells.map(({ source }) => source));
   return cells
-    .filter(({ id }) => wanted === null || wanted.has(id))
+    .filter(({ id }) => selected === null || selected.has(id))
     .map(cell => {
       // Clients that name no cell: the code itself decides, when it is there once.
       const alike = byCode.get(codeHash(cell.source));

@@ -14,24 +14,24 @@ const STATE = 'application/vnd.jupyter.widget-state+json';
 
 /** One cell shows two widgets, another prints into the first of them, a third one into a widget that nobody shows. */
 function story(): KernelStory {
-  const told = new KernelStory();
-  told.cell('show', 'display(out)', 1, id => {
-    for (const comm of ['out', 'other', 'hidden']) openWidget(told, id, comm);
+  const record = new KernelStory();
+  record.cell('show', 'display(out)', 1, id => {
+    for (const comm of ['out', 'other', 'hidden']) openWidget(record, id, comm);
     for (const model_id of ['out', 'other']) {
-      told.display(id, { 'application/vnd.jupyter.widget-view+json': { model_id, version_major: 2 } });
+      record.display(id, { 'application/vnd.jupyter.widget-view+json': { model_id, version_major: 2 } });
     }
   });
   const into = (cell: string, comm: string, text: string): void => {
-    told.cell(cell, 'print()', 2, id => {
-      capture(told, id, comm, id);
-      told.stream(id, text);
-      capture(told, id, comm, '');
-      told.stream(id, 'below the cell\n');
+    record.cell(cell, 'print()', 2, id => {
+      capture(record, id, comm, id);
+      record.stream(id, text);
+      capture(record, id, comm, '');
+      record.stream(id, 'below the cell\n');
     });
   };
   into('print', 'out', 'into the widget\n');
   into('gone', 'hidden', 'unseen\n');
-  return told;
+  return record;
 }
 
 /** Runs `tpulab outputs --into` on a notebook with two of the cells and this metadata. */

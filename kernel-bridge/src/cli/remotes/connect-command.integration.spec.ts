@@ -70,7 +70,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
   let vm: StandInVm;
   let hub: Hub;
   let here: FakeMachine;
-  let asked: RemotePrompt[];
+  let requests: RemotePrompt[];
   /** What the set-up that installs was asked for. */
   const wanted: { readonly environment: string; readonly takeOver: boolean | undefined }[] = [];
 
@@ -87,7 +87,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     here = await FakeMachine.make();
     hub = await Hub.start(vm.laptop, { machineRoot: here.root, remotes: { setup } });
   });
-  beforeEach(() => (asked = []));
+  beforeEach(() => (requests = []));
   afterAll(async () => {
     await hub[Symbol.asyncDispose]();
     await here[Symbol.asyncDispose]();
@@ -98,7 +98,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     runCommand(
       streams =>
         connectCommand(streams, async prompt => {
-          asked.push(prompt);
+          requests.push(prompt);
           return answer;
         }),
       ...args,
@@ -112,7 +112,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     await vm.laptop.know([], '');
     const { stdout, error } = await connect(true, 'vm', '--no-install', '--json');
     expect(error).toBeNull();
-    expect(asked).toMatchObject([{ kind: 'confirm', host: 'vm' }]);
+    expect(requests).toMatchObject([{ kind: 'confirm', host: 'vm' }]);
     const lines = stdout
       .trim()
       .split('\n')

@@ -2,9 +2,9 @@
 import { Command, Option } from 'commander';
 import { type ConnectRemote, isSameMachine, type Remote } from '@tpulab/protocol';
 import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
-import { interruptible, say, type Streams } from '../output.js';
+import { interruptible, print, type Streams } from '../output.js';
 import type { StateOptions } from '../running-gateway.js';
-import { askOnTerminal, type AskPerson, followRemote } from './follow-remote.js';
+import { askOnTerminal, type Prompter, followRemote } from './follow-remote.js';
 import { reachOf, sourceOf, type TargetOptions, understood, withZone } from './connect-target.js';
 import { RemoteCalls } from './remote-calls.js';
 
@@ -42,7 +42,7 @@ export function addTargetOptions(command: Command): Command {
     .option('--state-dir <folder>', "the server's state folder (default: the running server's)");
 }
 
-export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal): Command {
+export function connectCommand(streams: Streams, ask: Prompter = askOnTerminal): Command {
   const command = new Command('connect')
     .description('connect to a TPU VM: a known machine, HOST, USER@HOST, or gcloud:[PRODUCT/]NAME')
     .argument(
@@ -60,20 +60,20 @@ export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal)
         const calls = await RemoteCalls.find(options.stateDir);
         const { name } = await begin(calls, target, await withZone(target, options, gcloudOnPath(), signal));
         const remote = await followRemote({ ...options, calls, name, streams, ask, signal });
-        say(streams, options, remote, connectedText(remote));
+        print(streams, options, remote, connectedText(remote));
       })
     );
 }
 
 /** A remote of this name, or with this source, is taken up again rather than added twice; what is asked for is asked of it. */
 async function begin(calls: RemoteCalls, target: string, options: ConnectOptions): Promise<Remote> {
-  const known = await calls.list();
+  const remotes = await calls.list();
   const source = sourceOf(target, options);
   const isIt = (remote: Remote): boolean => isSameMachine(remote.source, source);
   const found =
     options.name === undefined
-      ? (known.find(({ name }) => name === target) ?? known.find(isIt))
-      : known.find(remote => remote.name === options.name && isIt(remote));
+      ? (remotes.find(({ name }) => name === target) ?? remotes.find(isIt))
+      : remotes.find(remote => remote.name === options.name && isIt(remote));
   if (found) return calls.connect(found.name, wishes(options));
   const { takeOver, hostOnly } = options;
   const further = {

@@ -39,7 +39,7 @@ export function sourceOf(target: string, options: TargetOptions): RemoteSource {
   if (/^colab:/i.test(target)) return colabSource(target.slice('colab:'.length).toLowerCase(), options.tpu);
   if (!/^gcloud:/i.test(target)) return { kind: 'ssh', destination: target };
   const { product, name, zone } = machineIn(target, options);
-  if (zone === '') throw zoneWanted(name);
+  if (zone === '') throw zoneRequired(name);
   return {
     kind: 'gcloud',
     product,
@@ -93,7 +93,7 @@ function machineIn(target: string, options: TargetOptions) {
   return { product: product ?? 'tpu-vm', name, zone } as const;
 }
 
-function zoneWanted(name: string, why = ''): CommandError {
+function zoneRequired(name: string, why = ''): CommandError {
   return new CommandError(
     'remote_target_invalid',
     `In which zone is ${name}? Add --zone, as in --zone us-east5-b. ${why}`.trim()
@@ -102,12 +102,12 @@ function zoneWanted(name: string, why = ''): CommandError {
 
 /** `colab:`, `colab:v6e1`. What `colab` does not know it takes for v6e1, which costs more. */
 function colabSource(named: string, tpu: string | undefined): RemoteSource {
-  const wanted = named === '' ? (tpu ?? 'v5e1') : named;
-  const accelerator = TPUS.find(one => one === wanted);
+  const chosen = named === '' ? (tpu ?? 'v5e1') : named;
+  const accelerator = TPUS.find(one => one === chosen);
   if (accelerator === undefined || (named !== '' && tpu !== undefined && tpu !== named)) {
     throw new CommandError(
       'remote_target_invalid',
-      `Colab has no TPU "${wanted}"; write colab: with --tpu ${TPUS.join(' or --tpu ')}.`
+      `Colab has no TPU "${chosen}"; write colab: with --tpu ${TPUS.join(' or --tpu ')}.`
     );
   }
   return { kind: 'colab', accelerator };

@@ -9,14 +9,14 @@ import { forTerminal } from '../../platform/plain-text.js';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 
-const LOOK_MS = 200;
+const POLL_MS = 200;
 const CONTROL = '\r\u001b[K';
 
 export interface FollowOptions extends OutputOptions {
   readonly calls: RemoteCalls;
   readonly name: string;
   readonly streams: Streams;
-  readonly ask: AskPerson;
+  readonly ask: Prompter;
   readonly signal: AbortSignal;
 }
 
@@ -24,7 +24,7 @@ export interface FollowOptions extends OutputOptions {
 export async function followRemote(options: FollowOptions): Promise<Remote> {
   const { calls, name, ask, signal } = options;
   const show = new Progress(options);
-  const asked = new Set<string>();
+  const shownPrompts = new Set<string>();
   try {
     for (;;) {
       signal.throwIfAborted();
@@ -33,21 +33,21 @@ export async function followRemote(options: FollowOptions): Promise<Remote> {
       const { state, prompt, error } = remote;
       if (state === 'connected') return remote;
       const action = state === 'failed' ? error?.action : null;
-      if (error && action && !asked.has(action.label)) {
-        asked.add(action.label);
+      if (error && action && !shownPrompts.has(action.label)) {
+        shownPrompts.add(action.label);
         show.pause();
         const text = `${error.message}\n${action.label}? (yes/no)`;
-        const isWanted = await ask({ id: error.code, kind: 'confirm', text, host: name }, signal);
-        if (isWanted === true) {
+        const isConfirmed = await ask({ id: error.code, kind: 'confirm', text, host: name }, signal);
+        if (isConfirmed === true) {
           await calls.connect(name, action.connect);
           continue;
         }
       }
       if (state === 'failed' || state === 'preempted' || state === 'disconnected') {
-        throw new GatewayRefusal(error?.code ?? 'remote_interrupted', words(remote));
+        throw new GatewayRefusal(error?.code ?? 'remote_interrupted', failureText(remote));
       }
-      if (prompt && !asked.has(prompt.id)) {
-        asked.add(prompt.id);
+      if (prompt && !shownPrompts.has(prompt.id)) {
+        shownPrompts.add(prompt.id);
         show.pause();
         const value = await ask(prompt, signal);
         if (value === null) {
@@ -58,14 +58,14 @@ export async function followRemote(options: FollowOptions): Promise<Remote> {
         }
         await calls.answer(name, { id: prompt.id, value });
       }
-      await pause(LOOK_MS, signal);
+      await pause(POLL_MS, signal);
     }
   } finally {
     show.pause();
   }
 }
 
-function words({ name, error }: Remote): string {
+function failureText({ name, error }: Remote): string {
   if (!error) return `${name} was disconnected meanwhile.`;
   return error.command === null ? error.message : `${error.message}\n  $ ${error.command}`;
 }
@@ -73,7 +73,7 @@ function words({ name, error }: Remote): string {
 /** On a terminal the running stage is one line that changes; elsewhere, and as JSON, each change is a line. */
 class Progress {
   readonly #isLive: boolean;
-  readonly #told = new Map<string, string>();
+  readonly #printed = new Map<string, string>();
   #state = '';
   #hasLine = false;
 
@@ -110,11 +110,11 @@ class Progress {
     const { streams, json } = this.options;
     const text = json === true ? JSON.stringify({ stage }) : stageText(stage);
     const isLine = json === true || stage.state !== 'running';
-    const before = this.#told.get(stage.name);
+    const before = this.#printed.get(stage.name);
     if (before === text) return;
     // Not each percent where every line stays.
     if (!this.#isLive && json !== true && stage.state === 'running' && before !== undefined) return;
-    this.#told.set(stage.name, text);
+    this.#printed.set(stage.name, text);
     if (json === true) streams.stdout.write(`${text}\n`);
     else if (this.#isLive) {
       streams.stderr.write(`${CONTROL}${text}${isLine ? '\n' : ''}`);
@@ -124,10 +124,10 @@ class Progress {
 }
 
 /** null: there is nobody at this terminal. */
-export type AskPerson = (prompt: RemotePrompt, signal: AbortSignal) => Promise<string | boolean | null>;
+export type Prompter = (prompt: RemotePrompt, signal: AbortSignal) => Promise<string | boolean | null>;
 
 /** Asks the person at the terminal what ssh asks. What is typed as a secret is not shown. */
-export const askOnTerminal: AskPerson = async (prompt, signal) => {
+export const askOnTerminal: Prompter = async (prompt, signal) => {
   if (!process.stdin.isTTY) return null;
   process.stderr.write(`${forTerminal(prompt.text).replace(/\s*$/, '')} `);
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });

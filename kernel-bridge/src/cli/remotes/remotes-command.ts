@@ -7,7 +7,7 @@ import {
   confirmOnTerminal,
   type ConfirmOptions,
   interruptible,
-  say,
+  print,
   type Streams,
   YES
 } from '../output.js';
@@ -25,14 +25,14 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
 
   sub(remotes, 'ls', 'list machines and their status').action(async (options: StateOptions) => {
     const found = await (await RemoteCalls.find(options.stateDir)).list();
-    say(streams, options, { remotes: found }, remotesText(found));
+    print(streams, options, { remotes: found }, remotesText(found));
   });
 
   sub(remotes, 'candidates', "list possible targets: ssh hosts, and a project's TPU VMs")
     .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
     .action(async (options: StateOptions & { readonly project?: string }) => {
       const found = await (await RemoteCalls.find(options.stateDir)).candidates(options.project);
-      say(streams, options, found, candidatesText(found));
+      print(streams, options, found, candidatesText(found));
     });
 
   addTargetOptions(
@@ -56,7 +56,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
           const calls = await RemoteCalls.find(options.stateDir);
           const source = sourceOf(target, await withZone(target, options, gcloudOnPath(), signal));
           const added = await calls.add({ ...addition(source, options), connect: false });
-          say(
+          print(
             streams,
             options,
             added,
@@ -69,7 +69,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
     .argument('<name>')
     .action(async (name: string, options: StateOptions) => {
       const remote = await (await RemoteCalls.find(options.stateDir)).get(name);
-      say(streams, options, remote, statusText(remote));
+      print(streams, options, remote, statusText(remote));
     });
 
   sub(remotes, 'log', 'show the connection log of a machine')
@@ -77,14 +77,14 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
     .action(async (name: string, options: StateOptions) => {
       const lines = await (await RemoteCalls.find(options.stateDir)).log(name);
       const text = lines.map(({ at, text }) => `${new Date(at).toISOString()} ${text}`).join('\n');
-      say(streams, options, { lines }, text);
+      print(streams, options, { lines }, text);
     });
 
   sub(remotes, 'reconnect', 'connect now instead of at the next retry')
     .argument('<name>')
     .action(async (name: string, options: StateOptions) => {
       const found = await (await RemoteCalls.find(options.stateDir)).act(name, 'connect');
-      say(streams, options, found, `${name} is being connected.`);
+      print(streams, options, found, `${name} is being connected.`);
     });
 
   remotes.addCommand(disconnectCommand(streams));
@@ -104,14 +104,14 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
         confirm
       );
       const found = await calls.act(name, 'clean');
-      say(streams, options, found, `${name} is clean: TPULab was removed from it.`);
+      print(streams, options, found, `${name} is clean: TPULab was removed from it.`);
     });
 
   sub(remotes, 'rm', 'forget a machine (kernels on it keep running)')
     .argument('<name>')
     .action(async (name: string, options: StateOptions) => {
       await (await RemoteCalls.find(options.stateDir)).remove(name);
-      say(streams, options, { removed: name }, `${name} removed; TPULab stays installed on it.`);
+      print(streams, options, { removed: name }, `${name} removed; TPULab stays installed on it.`);
     });
   return remotes;
 }
@@ -135,7 +135,7 @@ export function disconnectCommand(streams: Streams): Command {
     .action(async (name: string, options: DisconnectOptions) => {
       const calls = await RemoteCalls.find(options.stateDir);
       const remote = await calls.disconnect(name, options.stop === true);
-      say(streams, options, remote, disconnectedText(remote, options.stop === true));
+      print(streams, options, remote, disconnectedText(remote, options.stop === true));
     });
 }
 

@@ -64,10 +64,10 @@ export function candidatesText({ sshHosts, gcloud }: RemoteCandidates): string {
 export function stageText({ title, state, detail, fraction, transfer }: RemoteStage): string {
   const sign = { running: '…', done: '✓', skipped: '–', failed: '✗' }[state];
   const percent = state === 'running' && fraction !== null ? ` ${percentText(fraction * 100)}` : '';
-  const words = [detail, state === 'running' && transfer ? transferText(transfer) : null].filter(
+  const parts = [detail, state === 'running' && transfer ? transferText(transfer) : null].filter(
     part => part !== null
   );
-  return `${sign} ${title}${percent}${words.length === 0 ? '' : ` (${words.join(', ')})`}`;
+  return `${sign} ${title}${percent}${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`;
 }
 
 function stateText({ state, roundTripMs, nextAttemptAt, queue }: Remote): string {

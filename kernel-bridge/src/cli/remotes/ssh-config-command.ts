@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { Command } from 'commander';
 import type { RemoteSsh } from '@tpulab/protocol';
 import { writeAtomically } from '../../platform/write-atomically.js';
-import { CommandError, say, type Streams } from '../output.js';
+import { CommandError, print, type Streams } from '../output.js';
 import type { StateOptions } from '../running-gateway.js';
 import { RemoteCalls } from './remote-calls.js';
 import { viaMaster } from '../../remotes/ssh/ssh-process.js';
@@ -48,13 +48,13 @@ export function sshConfigCommand(streams: Streams, home = homedir()): Command {
       const ssh = await (await RemoteCalls.find(options.stateDir)).ssh(name);
       const entry = await entryOf(name, ssh);
       if (options.write !== true) {
-        say(streams, options, { name, entry }, entry);
+        print(streams, options, { name, entry }, entry);
         return;
       }
       const folder = path.join(home, '.ssh');
       await writeEntry(folder, name, entry);
       const file = path.join(folder, OUR_FILE);
-      say(
+      print(
         streams,
         options,
         { name, entry, file },
@@ -92,8 +92,8 @@ export async function writeEntry(folder: string, name: string, entry: string): P
   const others = ((await readIfThere(ours)) ?? '')
     .split(/^(?=Host )/m)
     .filter(one => !one.startsWith(`Host ${name}\n`));
-  const kept = others.map(one => one.trim()).filter(one => one !== '');
-  await writeAtomically(ours, `${[...kept, entry].join('\n\n')}\n`);
+  const blocks = others.map(one => one.trim()).filter(one => one !== '');
+  await writeAtomically(ours, `${[...blocks, entry].join('\n\n')}\n`);
   const config = path.join(folder, 'config');
   const own = (await readIfThere(config)) ?? '';
   // In front: after a Host line it would be for that host only.
@@ -114,7 +114,7 @@ export function sshCommand(streams: Streams, runSsh: RunSsh = onThisTerminal): C
     .action(async (name: string, command: readonly string[], options: StateOptions) => {
       const ssh = await (await RemoteCalls.find(options.stateDir)).ssh(name);
       const args = sshArguments(ssh, command);
-      if (options.json === true) say(streams, options, { program: ssh.program, args }, '');
+      if (options.json === true) print(streams, options, { program: ssh.program, args }, '');
       else process.exitCode = await runSsh(ssh.program, args);
     });
 }

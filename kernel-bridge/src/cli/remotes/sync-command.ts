@@ -12,7 +12,7 @@ import {
   confirmOnTerminal,
   type ConfirmOptions,
   type OutputOptions,
-  say,
+  print,
   type Streams,
   YES
 } from '../output.js';
@@ -28,7 +28,7 @@ interface SyncOptions extends ConfirmOptions, StateOptions {
   readonly dryRun?: boolean;
 }
 
-const LOOK_MS = 300;
+const POLL_MS = 300;
 const THERE =
   'absolute, or below the home folder; on Colab, below /content (default: the last part of FOLDER)';
 
@@ -75,7 +75,7 @@ function syncCommand(
       if (options.dryRun === true || options.yes !== true) {
         const plan = await calls.planSync(name, request);
         if (options.dryRun === true) {
-          say(streams, options, plan, planText(plan));
+          print(streams, options, plan, planText(plan));
           return;
         }
         const question = questionOf(plan, direction === 'to-remote' ? name : 'this computer');
@@ -91,7 +91,7 @@ function syncCommand(
       }
       const place = direction === 'to-remote' ? `${name}:${status.remoteFolder}` : status.localFolder;
       const text = `${filesText(status.files)}, ${status.bytes} bytes copied to ${place}.`;
-      say(streams, options, status, [text, ...leftOutText(status)].join('\n'));
+      print(streams, options, status, [text, ...leftOutText(status)].join('\n'));
       if (status.leftOut.some(({ failed }) => failed === true)) process.exitCode = 1;
     });
 }
@@ -114,13 +114,13 @@ async function ended(
   streams: Streams,
   options: OutputOptions
 ): Promise<SyncStatus> {
-  for (let told = ''; ;) {
+  for (let printed = ''; ;) {
     const status = await calls.syncStatus(name);
     if (status.state !== 'running') return status;
     const text = `${status.files} of ${status.totalFiles} files`;
-    if (options.json !== true && text !== told) streams.stderr.write(`${text}\n`);
-    told = text;
-    await wait(LOOK_MS);
+    if (options.json !== true && text !== printed) streams.stderr.write(`${text}\n`);
+    printed = text;
+    await wait(POLL_MS);
   }
 }
 

@@ -14,7 +14,7 @@ const ANSWER_MS = 60_000;
 /** A kernel that has to load its framework, on a machine that is busy. */
 const START_MS = 180_000;
 const TAKEN_MS = 60_000;
-const LOOK_MS = 200;
+const POLL_MS = 200;
 
 const Session = Type.Object({
   id: Type.String(),
@@ -174,7 +174,7 @@ export class BridgeCalls {
             `The kernel did not accept ${ids.size} of ${cells.length} cells; run it again.`
           );
         }
-        await new Promise(resolve => setTimeout(resolve, LOOK_MS));
+        await new Promise(resolve => setTimeout(resolve, POLL_MS));
       }
     } finally {
       socket.close();

@@ -17,10 +17,10 @@ import {
 } from './start-again.js';
 import { pause } from '../../platform/waiting.js';
 
-const LOOK_MS = 500;
+const POLL_MS = 500;
 /** A gateway that has just started may not know its kernels yet. */
 const UNKNOWN_MS = 20_000;
-const GONE = 'The kernel no longer exists: its machine was recreated, or its journal was removed.';
+const LOST = 'The kernel no longer exists: its machine was recreated, or its journal was removed.';
 /** What the keeper says of a restart that somebody wanted. */
 const RESTARTED = /^restart/;
 const OVER = new Set<CellExecution['state']>(['ok', 'error', 'aborted', 'lost']);
@@ -36,12 +36,15 @@ export async function followRun(follow: Follow): Promise<RunRecord | null> {
 
 /** As `followRun`, or resolves with the record of the next try. */
 async function followTry(follow: Follow): Promise<RunRecord | null> {
-  const { calls, file, record, signal, tell } = follow;
+  const { calls, file, record, signal, note } = follow;
   const all = new Map<string, CellExecution>();
-  const told = new Set<string>();
+  const printed = new Set<string>();
   const widgets = new Map<string, CapturedOutputs>();
   let until = 0;
-  const away: { isTold: boolean; unknownSince: number | null } = { isTold: false, unknownSince: null };
+  const away: { isReported: boolean; unknownSince: number | null } = {
+    isReported: false,
+    unknownSince: null
+  };
   await using writer = await writerOf(file);
   while (!signal.aborted) {
     const page = await calls.outputs(record.kernelId, until).catch((error: unknown) => {
@@ -50,23 +53,23 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
       if (status !== null && status < 500 && status !== 404) throw error;
       away.unknownSince =
         refusal?.code === 'kernel_not_found' ? (away.unknownSince ?? performance.now()) : null;
-      if (!away.isTold)
-        tell(
+      if (!away.isReported)
+        note(
           `${record.remote ?? 'The server'} cannot be reached now; the run continues there. Waiting for it.`
         );
-      away.isTold = true;
+      away.isReported = true;
       return null;
     });
     if (page !== null) {
-      away.isTold = false;
+      away.isReported = false;
       away.unknownSince = null;
       until = page.until;
       for (const execution of page.executions) all.set(execution.msgId, execution);
       for (const widget of page.widgets) widgets.set(widget.commId, widget);
       const executions = [...all.values()];
-      const isNews = page.executions.length + page.widgets.length > 0;
-      if (isNews && writer) await saveInto(record.notebook, executions, [...widgets.values()], tell);
-      tellCells(executions, told, tell);
+      const hasChanges = page.executions.length + page.widgets.length > 0;
+      if (hasChanges && writer) await saveInto(record.notebook, executions, [...widgets.values()], note);
+      printCells(executions, printed, note);
       const isOver = all.size > 0 && executions.every(({ state }) => OVER.has(state));
       // The journal of a kernel that ended has been read whole by the look after its end.
       if (isOver || !page.alive) {
@@ -75,7 +78,7 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
         const end = kernel?.last_end ?? kernel?.reason ?? null;
         const failure = failureOf(executions, record, end);
         if (failure !== null && isLost && writer) {
-          await saveInto(record.notebook, noteEnd(executions, failure), [...widgets.values()], tell);
+          await saveInto(record.notebook, noteEnd(executions, failure), [...widgets.values()], note);
         }
         const isRestarted = end !== null && RESTARTED.test(end);
         return await endOrGoOn({ ...follow, isRestarted }, writer !== null, failure, now =>
@@ -83,9 +86,9 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
         );
       }
     } else if (away.unknownSince !== null && performance.now() - away.unknownSince > UNKNOWN_MS) {
-      return await endOrGoOn(follow, writer !== null, GONE, lossOfMachine);
+      return await endOrGoOn(follow, writer !== null, LOST, lossOfMachine);
     }
-    await pause(LOOK_MS, signal);
+    await pause(POLL_MS, signal);
   }
   return null;
 }
@@ -104,7 +107,7 @@ async function endOrGoOn(
   if (loss === null) return end({ ...follow, record }, failure);
   if (writes) return startAgain({ ...follow, record }, loss);
   // Whoever writes starts it again; when nobody does any more, this process is the one at the next look.
-  await pause(LOOK_MS, signal);
+  await pause(POLL_MS, signal);
   return record;
 }
 
@@ -123,7 +126,7 @@ async function saveInto(
   notebook: string,
   executions: readonly CellExecution[],
   widgets: readonly CapturedOutputs[],
-  tell: (text: string) => void
+  note: (text: string) => void
 ): Promise<void> {
   try {
     const file = await NotebookFile.read(notebook);
@@ -133,19 +136,19 @@ async function saveInto(
   } catch (error) {
     // Somebody has saved it at this moment, or the disk is full: the next look writes it, and the journal has it.
     if (!(error instanceof CommandError)) throw error;
-    tell(error.message);
+    note(error.message);
   }
 }
 
-function tellCells(
+function printCells(
   executions: readonly CellExecution[],
-  told: Set<string>,
-  tell: (text: string) => void
+  printed: Set<string>,
+  note: (text: string) => void
 ): void {
   for (const [at, { msgId, state }] of executions.entries()) {
-    if (!OVER.has(state) || told.has(msgId)) continue;
-    told.add(msgId);
-    tell(`cell ${at + 1} of ${executions.length}: ${state}`);
+    if (!OVER.has(state) || printed.has(msgId)) continue;
+    printed.add(msgId);
+    note(`cell ${at + 1} of ${executions.length}: ${state}`);
   }
 }
 

@@ -27,7 +27,7 @@ afterEach(async () => rm(folder, { recursive: true }));
 
 const run = (...args: string[]): Promise<Ran> =>
   runInThisProcess(
-    streams => runCommand(streams, args => void followers.push([...args]), { awayLookMs: 20 }),
+    streams => runCommand(streams, args => void followers.push([...args]), { awayPollMs: 20 }),
     ...args,
     '--state-dir',
     bridge.folder

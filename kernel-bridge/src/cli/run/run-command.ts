@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
 import { chooseKernel, kernelOf, NotebookText } from '@tpulab/protocol';
 import { Command, InvalidArgumentError } from 'commander';
 import { chosenStateFolder, RunningGateway, type StateOptions } from '../running-gateway.js';
-import { CommandError, interruptible, say, type Streams } from '../output.js';
+import { CommandError, interruptible, print, type Streams } from '../output.js';
 import { SLICE_ENVIRONMENTS, SLICE_KERNELS } from '../../devices/host-only.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
 import { BridgeCalls, parametersCode, parameterValue, sessionPath } from './bridge-calls.js';
@@ -47,7 +47,7 @@ export type StartFollower = (args: readonly string[]) => void;
 export function runCommand(
   streams: Streams,
   startFollower: StartFollower = inBackground,
-  { awayLookMs }: Pick<Follow, 'awayLookMs'> = {}
+  { awayPollMs }: Pick<Follow, 'awayPollMs'> = {}
 ): Command {
   return new Command('execute')
     .description('run all cells of a notebook, here or on a machine, and save outputs as they arrive')
@@ -75,59 +75,66 @@ export function runCommand(
     .option('--json', 'print JSON')
     .action((named: string | undefined, options: RunOptions) =>
       interruptible(async signal => {
-        const { asked, parameters } = await given(named, options);
+        const { requested, parameters } = await given(named, options);
         const stateDir = await chosenStateFolder(options.stateDir);
         const gateway = await RunningGateway.find(stateDir);
         const remote = options.on ?? null;
-        const { path: notebook } = await NotebookFile.read(asked);
+        const { path: notebook } = await NotebookFile.read(requested);
         const calls = new BridgeCalls(gateway, remote);
         const file = new RunFile(stateDir, notebook, remote);
         const record =
           options.attach === true
-            ? await known(file, asked, options)
+            ? await startedRun(file, requested, options)
             : await begin(calls, file, notebook, { ...options, variables: parameters });
-        const again = `tpulab execute ${asked} --attach${remote === null ? '' : ` --on ${remote}`}`;
+        const again = `tpulab execute ${requested} --attach${remote === null ? '' : ` --on ${remote}`}`;
         if (options.detach === true) {
           startFollower([
             ...['execute', notebook, '--attach', '--json', '--state-dir', stateDir],
             ...(remote === null ? [] : ['--on', remote])
           ]);
-          say(
+          print(
             streams,
             options,
             shownRun(record),
-            `${asked} runs as kernel ${record.kernelId}. Follow it with "${again}".`
+            `${requested} runs as kernel ${record.kernelId}. Follow it with "${again}".`
           );
           return;
         }
         using _ = survivingTerminal();
-        if (options.attach !== true) await tellFolder(calls, record, asked, streams);
-        const tell = (text: string): void => {
+        if (options.attach !== true) await printFolder(calls, record, requested, streams);
+        const note = (text: string): void => {
           if (options.json !== true) streams.stderr.write(`${text}\n`);
         };
-        for (const { at, reason } of record.again?.losses ?? []) tell(`${at}: ${reason}. It was rerun.`);
+        for (const { at, reason } of record.again?.losses ?? []) note(`${at}: ${reason}. It was rerun.`);
         const ended =
           record.endedAt === null
-            ? await followRun({ calls, file, record, signal, tell, awayLookMs })
+            ? await followRun({ calls, file, record, signal, note, awayPollMs })
             : record;
         if (ended === null) {
-          tell(`Stopped following; ${asked} keeps running. Follow it with "${again}".`);
+          note(`Stopped following; ${requested} keeps running. Follow it with "${again}".`);
           process.exitCode = INTERRUPTED;
           return;
         }
         if (ended.failure !== null) {
-          throw new CommandError('notebook_failed', `${ended.failure} The outputs so far are in ${asked}.`);
+          throw new CommandError(
+            'notebook_failed',
+            `${ended.failure} The outputs so far are in ${requested}.`
+          );
         }
         const skipped =
           ended.skipped === undefined || ended.skipped === 0 ? '' : ` ${cellsSkipped(ended.skipped)}.`;
         // With the lines of the cells, so that one stream tells the whole run; JSON has the other.
-        tell(`${asked} finished; it contains the outputs.${skipped}`);
-        if (options.json === true) say(streams, options, shownRun(ended), '');
+        note(`${requested} finished; it contains the outputs.${skipped}`);
+        if (options.json === true) print(streams, options, shownRun(ended), '');
       }, INTERRUPTIONS)
     );
 }
 
-async function known(file: RunFile, asked: string, { on, restarts }: RunOptions): Promise<RunRecord> {
+async function startedRun(
+  file: RunFile,
+  requested: string,
+  { on, restarts }: RunOptions
+): Promise<RunRecord> {
   const record = await file.read();
   if (record?.again && record.endedAt === null && restarts !== undefined) {
     const changed = { ...record, again: { ...record.again, most: restarts } };
@@ -137,7 +144,7 @@ async function known(file: RunFile, asked: string, { on, restarts }: RunOptions)
   if (record) return record;
   throw new CommandError(
     'run_unknown',
-    `No run of ${asked} ${on === undefined ? 'here' : `on ${on}`} was started from this machine; run it without --attach.`
+    `No run of ${requested} ${on === undefined ? 'here' : `on ${on}`} was started from this machine; run it without --attach.`
   );
 }
 
@@ -145,13 +152,13 @@ async function known(file: RunFile, asked: string, { on, restarts }: RunOptions)
 async function given(
   named: string | undefined,
   { parameter = [], parameters }: RunOptions
-): Promise<{ asked: string; parameters: Readonly<Record<string, unknown>> }> {
-  const words = [...parameter];
-  const asked = named ?? (words.length % 2 === 1 ? words.pop() : undefined);
-  if (asked === undefined || words.length % 2 === 1) {
+): Promise<{ requested: string; parameters: Readonly<Record<string, unknown>> }> {
+  const rest = [...parameter];
+  const requested = named ?? (rest.length % 2 === 1 ? rest.pop() : undefined);
+  if (requested === undefined || rest.length % 2 === 1) {
     throw new CommandError(
       'run_not_started',
-      asked === undefined
+      requested === undefined
         ? 'Name a notebook: tpulab execute NOTEBOOK.'
         : 'Each -p takes a name and a value: -p rate 0.1.'
     );
@@ -159,8 +166,8 @@ async function given(
   // Only few runs need the reader of YAML.
   const { valuesIn } = await import('./values-file.js');
   const values: Record<string, unknown> = parameters === undefined ? {} : await valuesIn(parameters);
-  for (let at = 0; at < words.length; at += 2) values[words[at] ?? ''] = parameterValue(words[at + 1] ?? '');
-  return { asked, parameters: values };
+  for (let at = 0; at < rest.length; at += 2) values[rest[at] ?? ''] = parameterValue(rest[at + 1] ?? '');
+  return { requested, parameters: values };
 }
 
 async function begin(
@@ -252,16 +259,16 @@ const cellsSkipped = (count: number): string =>
   `${count} ${count === 1 ? 'cell was' : 'cells were'} skipped (tag skip-execution)`;
 
 /** Files beside the notebook are found only in its folder. */
-async function tellFolder(
+async function printFolder(
   calls: BridgeCalls,
   { kernelId, notebook, remote }: RunRecord,
-  asked: string,
+  requested: string,
   streams: Streams
 ): Promise<void> {
   const folder = await calls.folderOf(kernelId);
   if (folder === null || folder === dirname(notebook)) return;
   const where = remote === null ? 'here' : `on ${remote}`;
-  streams.stderr.write(`${asked} runs in ${folder} ${where}, as its own folder is not there.\n`);
+  streams.stderr.write(`${requested} runs in ${folder} ${where}, as its own folder is not there.\n`);
 }
 
 /** A run begins with a new kernel; one that still computes is not ended for it. */
@@ -287,7 +294,7 @@ const OURS = 'tpulab-';
 async function kernelFor(
   calls: BridgeCalls,
   metadata: Readonly<Record<string, unknown>>,
-  { kernel: asked, on }: RunOptions
+  { kernel: requested, on }: RunOptions
 ): Promise<{ kernelName: string; isPython: boolean }> {
   const { default: first, kernelspecs } = await calls.specs();
   const chosen = (kernelName: string): { kernelName: string; isPython: boolean } => ({
@@ -297,12 +304,12 @@ async function kernelFor(
   const names = Object.keys(kernelspecs);
   const there = names.length === 0 ? 'there is none' : `there are ${names.join(', ')}`;
   const refused = (why: string): CommandError => new CommandError('run_not_started', why);
-  if (asked !== undefined) {
-    if (names.includes(asked)) return chosen(asked);
-    throw refused(`There is no kernel "${asked}" there; ${there}.`);
+  if (requested !== undefined) {
+    if (names.includes(requested)) return chosen(requested);
+    throw refused(`There is no kernel "${requested}" there; ${there}.`);
   }
-  const wanted = kernelOf(metadata);
-  const { name } = wanted;
+  const specName = kernelOf(metadata);
+  const { name } = specName;
   // Whoever connects all hosts of a slice wants their chips; --kernel chooses those of the first host alone.
   const [slice, ...more] = Object.values(kernelspecs).filter(
     each =>
@@ -311,7 +318,7 @@ async function kernelFor(
   );
   if (on !== undefined && slice !== undefined && more.length === 0) return chosen(slice.name);
   const languages = new Map(Object.values(kernelspecs).map(each => [each.name, each.spec.language]));
-  const choice = chooseKernel(wanted, languages, first);
+  const choice = chooseKernel(specName, languages, first);
   if (choice.kind === 'found') return chosen(choice.name);
   const environment = name.startsWith(OURS) ? name.slice(OURS.length) : names.length === 0 ? 'jax' : null;
   const remedy =
@@ -320,7 +327,7 @@ async function kernelFor(
       : on === undefined
         ? `: "tpulab env create ${environment}" makes it`
         : `: "tpulab connect ${on} --environment ${environment}" installs it`;
-  const language = wanted.displayName === '' ? '' : ` (${wanted.displayName})`;
+  const language = specName.displayName === '' ? '' : ` (${specName.displayName})`;
   throw refused(
     `The notebook needs the kernel "${name || first}"${language}, which is missing there${remedy}. --kernel chooses another; ${there}. The file was not changed.`
   );

@@ -22,9 +22,9 @@ export interface Follow {
   readonly record: RunRecord;
   readonly signal: AbortSignal;
   /** A line for people. */
-  readonly tell: (text: string) => void;
+  readonly note: (text: string) => void;
   /** Between two starts while a host of a slice is away. Default 30 s. */
-  readonly awayLookMs?: number;
+  readonly awayPollMs?: number;
   /** Somebody has restarted the kernel meanwhile. */
   readonly isRestarted?: boolean;
 }
@@ -32,7 +32,7 @@ export interface Follow {
 /** Unless told otherwise. */
 export const RESTARTS = 3;
 /** Between two starts while a host is away. */
-const AWAY_LOOK_MS = 30_000;
+const AWAY_POLL_MS = 30_000;
 /** A preempted machine may be hours away; nobody waits for one that does not come back. */
 const AWAY_MS = 24 * 60 * 60_000;
 
@@ -57,7 +57,7 @@ export function lossOf(record: RunRecord, executions: readonly CellExecution[]):
   if (ename === LOST) return mayStartAgain(record) ? { reason, isStillAway: false } : null;
   const last = record.again?.losses.at(-1);
   const isAwaited = last !== undefined && Date.now() - Date.parse(last.at) < AWAY_MS;
-  return ename === NOT_STARTED && isAwaited && isWanted(record) ? { reason, isStillAway: true } : null;
+  return ename === NOT_STARTED && isAwaited && isRerunnable(record) ? { reason, isStillAway: true } : null;
 }
 
 /** The machine of the kernel is another one by now, and does not know the kernel; null: as with `lossOf`. */
@@ -73,32 +73,32 @@ function isCounted({ again, kernelId }: RunRecord): boolean {
 
 function mayStartAgain(record: RunRecord): boolean {
   const { again } = record;
-  return isCounted(record) ? isWanted(record) : again !== undefined && again.losses.length < again.most;
+  return isCounted(record) ? isRerunnable(record) : again !== undefined && again.losses.length < again.most;
 }
 
 /** Somebody may have decided otherwise while a host was away. */
-function isWanted({ again }: RunRecord): boolean {
+function isRerunnable({ again }: RunRecord): boolean {
   return again !== undefined && again.losses.length <= again.most;
 }
 
 /** Resolves with the record of the new try, or of a run that took the place of this one; null: nobody wants to follow it any more. */
 export async function startAgain(
-  { calls, file, record: before, signal, tell, awayLookMs = AWAY_LOOK_MS }: Follow,
+  { calls, file, record: before, signal, note, awayPollMs = AWAY_POLL_MS }: Follow,
   { reason, isStillAway }: GroupLoss
 ): Promise<RunRecord | null> {
   if (isStillAway) {
-    tell(`${reason}. Trying again in ${Math.round(awayLookMs / 1000)} s.`);
-    await pause(awayLookMs, signal);
+    note(`${reason}. Trying again in ${Math.round(awayPollMs / 1000)} s.`);
+    await pause(awayPollMs, signal);
   } else if (before.again !== undefined && !isCounted(before)) {
     const { again, kernelId } = before;
     const losses = [...again.losses, { at: new Date().toISOString(), reason, kernelId }];
     await file.write({ ...before, again: { ...again, losses } });
-    tell(`${reason}. Running the notebook again (${losses.length} of at most ${again.most} times).`);
+    note(`${reason}. Running the notebook again (${losses.length} of at most ${again.most} times).`);
   }
   const path = sessionPath(await realpath(before.notebook));
   for (let isAway = false; !signal.aborted;) {
     const record = await file.read();
-    if (record?.again === undefined || record.kernelId !== before.kernelId || !isWanted(record))
+    if (record?.again === undefined || record.kernelId !== before.kernelId || !isRerunnable(record))
       return record;
     const { kernelName, cells, isPython = true } = record.again;
     const folder = record.remote === null ? dirname(before.notebook) : null;
@@ -109,9 +109,9 @@ export async function startAgain(
       return next;
     } catch (error) {
       if (!mayPass(error)) throw error;
-      if (!isAway) tell(`It cannot be started now: ${error.message} Trying until it can.`);
+      if (!isAway) note(`It cannot be started now: ${error.message} Trying until it can.`);
       isAway = true;
-      await pause(awayLookMs, signal);
+      await pause(awayPollMs, signal);
     }
   }
   return null;

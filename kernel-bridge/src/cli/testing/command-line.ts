@@ -13,20 +13,20 @@ export async function runCommand(
   make: (streams: Streams) => Command,
   ...args: readonly string[]
 ): Promise<Ran> {
-  const said = { stdout: '', stderr: '' };
-  const into = (name: keyof typeof said) => ({
+  const output = { stdout: '', stderr: '' };
+  const into = (name: keyof typeof output) => ({
     write: (text: string): void => {
-      said[name] += text;
+      output[name] += text;
     }
   });
   const command = make({ stdout: into('stdout'), stderr: into('stderr') });
   silence(command);
   try {
     await command.parseAsync([...args], { from: 'user' });
-    return { ...said, error: null };
+    return { ...output, error: null };
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    return { ...said, error };
+    return { ...output, error };
   }
 }
 

@@ -10,7 +10,7 @@ import {
 export class MetricServer implements AsyncDisposable {
   /** Metric name to what is answered. */
   readonly metrics = new Map<string, readonly WireMetric[]>();
-  readonly asked: MetricRequest[] = [];
+  readonly requests: MetricRequest[] = [];
   /** While set, requests are left without an answer. */
   isStuck = false;
   /** While set, requests are refused with it. */
@@ -49,7 +49,7 @@ export class MetricServer implements AsyncDisposable {
   }
 
   answer(request: MetricRequest, answer: sendUnaryData<MetricResponse>): void {
-    this.asked.push(request);
+    this.requests.push(request);
     if (this.isStuck) return;
     if (this.refusal) {
       answer(this.refusal);

@@ -57,7 +57,7 @@ export class NumberedClient implements Disposable {
   /** Of the last connection, for the message of a test that fails. */
   failure = '';
   readonly #options: ClientOptions;
-  readonly #asked: string[] = [];
+  readonly #requests: string[] = [];
   #unsent: Buffer[] = [];
   /** By channel, the last message of the kernel that a client of ours has taken. */
   readonly #lastIds = new Map<string, string>();
@@ -93,7 +93,7 @@ export class NumberedClient implements Disposable {
       stop_on_error: false,
       ...options
     });
-    this.#asked.push(id);
+    this.#requests.push(id);
     return id;
   }
 
@@ -124,10 +124,10 @@ export class NumberedClient implements Disposable {
 
   /** Requests whose reply has not come, or came more than once, and replies that overtook another. */
   replyMarks(): { lost: number; doubled: number; reordered: number } {
-    const places = this.replies.map(id => this.#asked.indexOf(id)).filter(place => place >= 0);
+    const places = this.replies.map(id => this.#requests.indexOf(id)).filter(place => place >= 0);
     const first = [...new Set(places)];
     return {
-      lost: this.#asked.length - first.length,
+      lost: this.#requests.length - first.length,
       doubled: places.length - first.length,
       reordered: first.filter((place, index) => index > 0 && place < Math.max(...first.slice(0, index)))
         .length
@@ -136,7 +136,7 @@ export class NumberedClient implements Disposable {
 
   /** Whether the reply and the idle of every request have come. */
   get isAnswered(): boolean {
-    return this.#asked.every(id => this.replyStatus.has(id) && this.idle.has(id));
+    return this.#requests.every(id => this.replyStatus.has(id) && this.idle.has(id));
   }
 
   /** Cuts the connection as a lost network would. */
@@ -280,18 +280,18 @@ export class NumberedClient implements Disposable {
     const { channel, parts } = decodeV1(frame);
     const [header, parent, metadata, content] = parts.map(part => part.toString('utf8'));
     const { msg_type: type } = JSON.parse(header ?? '{}') as { msg_type: string };
-    const said = JSON.parse(content ?? '{}') as Content;
-    const asked = (JSON.parse(parent ?? '{}') as { msg_id?: string }).msg_id ?? '';
+    const output = JSON.parse(content ?? '{}') as Content;
+    const requested = (JSON.parse(parent ?? '{}') as { msg_id?: string }).msg_id ?? '';
     const gap = (JSON.parse(metadata ?? '{}') as { tpulab?: { gap?: object } }).tpulab?.gap;
-    if (gap) this.gaps.push(said.text ?? '');
-    else if (type === 'stream') this.#show(said.text ?? '');
-    else if (type === 'display_data') this.#show(said.data?.['text/plain'] ?? '');
-    else if (type === 'status') this.#status(asked, said.execution_state ?? '');
-    else if (type === 'input_request') this.questions.push(said.prompt ?? '');
+    if (gap) this.gaps.push(output.text ?? '');
+    else if (type === 'stream') this.#show(output.text ?? '');
+    else if (type === 'display_data') this.#show(output.data?.['text/plain'] ?? '');
+    else if (type === 'status') this.#status(requested, output.execution_state ?? '');
+    else if (type === 'input_request') this.questions.push(output.prompt ?? '');
     else if (channel === 'shell' && type === 'execute_reply') {
-      this.replies.push(asked);
-      this.replyStatus.set(asked, said.status ?? '');
-    } else if (channel === 'control') this.#controlled.add(asked);
+      this.replies.push(requested);
+      this.replyStatus.set(requested, output.status ?? '');
+    } else if (channel === 'control') this.#controlled.add(requested);
   }
 
   #show(text: string): void {
@@ -301,8 +301,8 @@ export class NumberedClient implements Disposable {
     }
   }
 
-  #status(asked: string, state: string): void {
+  #status(requested: string, state: string): void {
     this.states.push(state);
-    if (state === 'idle') this.idle.add(asked);
+    if (state === 'idle') this.idle.add(requested);
   }
 }

@@ -12,7 +12,7 @@ export interface Score extends Marks {
   /** Messages that gap records of the journal count as missing; null when one cannot say how many. */
   readonly gap: number | null;
   /** What the client was told of gaps. */
-  readonly told: readonly string[];
+  readonly reported: readonly string[];
   /** Numbers that a killed kernel took with it before anybody had them. */
   readonly cutOff: number;
   /** From the end of the fault until the client had everything that was given out by then. */
@@ -82,7 +82,7 @@ export async function score({
     gap: gaps.some(({ count }) => count === null)
       ? null
       : gaps.reduce((sum, { count }) => sum + (count ?? 0), 0),
-    told: client.gaps,
+    reported: client.gaps,
     cutOff: isCutOff ? expected - reached : 0,
     catchUpMs,
     note: [note, client.gaveUp].filter(Boolean).join('; ')

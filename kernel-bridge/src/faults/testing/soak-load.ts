@@ -63,8 +63,8 @@ export async function soakLoad(scene: Scene, busyKernel: string, signal: AbortSi
       const { id } = made.body as { id: string };
       using client = new NumberedClient({ kind: 'stock', kernelId: id, url: () => bridge.url });
       await client.connect();
-      const asked = client.execute('1');
-      await client.until(() => client.replyStatus.has(asked), 'for a reply of a new kernel');
+      const request = client.execute('1');
+      await client.until(() => client.replyStatus.has(request), 'for a reply of a new kernel');
       const { status } = await bridge.rest('DELETE', `api/kernels/${id}`);
       if (status !== 204) throw new Error(`a kernel was not ended: ${status}`);
       counts.kernels++;

@@ -29,9 +29,9 @@ afterAll(async () => {
 });
 
 afterEach(async () => {
-  const asked = witness.execute('print(kept)');
-  await witness.done(asked);
-  expect(witness.printed(asked)).toBe('42\n');
+  const request = witness.execute('print(kept)');
+  await witness.done(request);
+  expect(witness.printed(request)).toBe('42\n');
   expect(witness.closed).toBeNull();
   expect(bridge.gateway.registry.list().map(({ id }) => id)).toEqual([kernelId]);
   expect((await bridge.rest('GET', '/api/sessions')).body).toEqual([]);

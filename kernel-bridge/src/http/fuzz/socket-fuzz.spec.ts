@@ -31,9 +31,9 @@ afterAll(async () => {
 });
 
 afterEach(async () => {
-  const asked = witness.execute('print(kept)');
-  await witness.done(asked);
-  expect(witness.printed(asked)).toBe('42\n');
+  const request = witness.execute('print(kept)');
+  await witness.done(request);
+  expect(witness.printed(request)).toBe('42\n');
   expect(witness.closed).toBeNull();
 });
 

@@ -27,7 +27,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-interface Heard {
+interface Received {
   readonly socket: ZmtpSocket;
   readonly messages: string[][];
   readonly failures: unknown[];
@@ -35,19 +35,19 @@ interface Heard {
   disconnected: number;
 }
 
-function open(type: SocketType, options: Partial<ZmtpSocketOptions> = {}): Heard {
-  const heard = { messages: [] as string[][], failures: [] as unknown[], connected: 0, disconnected: 0 };
+function open(type: SocketType, options: Partial<ZmtpSocketOptions> = {}): Received {
+  const received = { messages: [] as string[][], failures: [] as unknown[], connected: 0, disconnected: 0 };
   const socket = new ZmtpSocket({
     type,
     endpoint: address,
-    message: frames => heard.messages.push(frames.map(frame => frame.toString())),
-    connected: () => heard.connected++,
-    disconnected: () => heard.disconnected++,
-    failed: error => heard.failures.push(error),
+    message: frames => received.messages.push(frames.map(frame => frame.toString())),
+    connected: () => received.connected++,
+    disconnected: () => received.disconnected++,
+    failed: error => received.failures.push(error),
     ...options
   });
   opened.push(socket);
-  return Object.assign(heard, { socket });
+  return Object.assign(received, { socket });
 }
 
 function peer<T extends { close(): void }>(socket: T): T {
@@ -60,7 +60,7 @@ const becomes = (test: () => boolean): Promise<boolean> =>
 const bytes = (...texts: string[]): Buffer[] => texts.map(text => Buffer.from(text));
 
 /** A ROUTER drops what is for an identity that it has not heard of, and hears of it a moment after the handshake. */
-async function known(router: Router, dealer: Heard): Promise<void> {
+async function known(router: Router, dealer: Received): Promise<void> {
   dealer.socket.send(bytes('here I am'));
   await router.receive();
 }

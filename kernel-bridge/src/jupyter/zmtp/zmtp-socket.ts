@@ -301,10 +301,10 @@ export class ReadCoalescer {
 
   /** After each read, with the messages that it has completed: milliseconds to wait until the next, 0 for none. */
   after(messages: number, bytes: number, now: number): number {
-    const goesOn = this.#isPausing
+    const continues = this.#isPausing
       ? messages >= WORTHWHILE
       : messages > 0 && now - this.#last < this.longestMs;
-    const isFlood = goesOn && !this.#isCalm;
+    const isFlood = continues && !this.#isCalm;
     this.#isCalm = false;
     this.#isPausing = false;
     this.#last = now;

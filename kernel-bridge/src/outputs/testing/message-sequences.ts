@@ -1,7 +1,7 @@
 /** For specs: random things that a cell may put out. */
 import fc from 'fast-check';
 
-export interface Said {
+export interface Message {
   readonly msgType: string;
   readonly content: Record<string, unknown>;
 }
@@ -16,7 +16,10 @@ const text = fc
 const displayId = fc.constantFrom('one', 'two');
 const data = fc.record({ 'text/plain': fc.string({ maxLength: 6 }) });
 
-export function said(msgType: string, content: fc.Arbitrary<Record<string, unknown>>): fc.Arbitrary<Said> {
+export function output(
+  msgType: string,
+  content: fc.Arbitrary<Record<string, unknown>>
+): fc.Arbitrary<Message> {
   return content.map(each => ({ msgType, content: each }));
 }
 
@@ -27,15 +30,15 @@ const namedDisplay = fc.record({
   transient: fc.record({ display_id: displayId })
 });
 
-export const OUTPUTS: fc.Arbitrary<Said>[] = [
-  said('stream', fc.record({ name: fc.constantFrom('stdout', 'stderr'), text })),
-  said('stream', fc.record({ name: fc.constant('stdout'), text })),
-  said('display_data', display),
-  said('display_data', namedDisplay),
-  said('update_display_data', namedDisplay),
-  said('clear_output', fc.record({ wait: fc.boolean() })),
-  said('execute_result', fc.record({ data, metadata: fc.constant({}), execution_count: fc.constant(3) })),
-  said(
+export const OUTPUTS: fc.Arbitrary<Message>[] = [
+  output('stream', fc.record({ name: fc.constantFrom('stdout', 'stderr'), text })),
+  output('stream', fc.record({ name: fc.constant('stdout'), text })),
+  output('display_data', display),
+  output('display_data', namedDisplay),
+  output('update_display_data', namedDisplay),
+  output('clear_output', fc.record({ wait: fc.boolean() })),
+  output('execute_result', fc.record({ data, metadata: fc.constant({}), execution_count: fc.constant(3) })),
+  output(
     'error',
     fc.record({
       ename: fc.constant('E'),
@@ -45,4 +48,4 @@ export const OUTPUTS: fc.Arbitrary<Said>[] = [
   )
 ];
 
-export const sequence: fc.Arbitrary<Said[]> = fc.array(fc.oneof(...OUTPUTS), { maxLength: 25 });
+export const sequence: fc.Arbitrary<Message[]> = fc.array(fc.oneof(...OUTPUTS), { maxLength: 25 });

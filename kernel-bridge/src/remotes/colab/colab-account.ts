@@ -1,13 +1,13 @@
 /** The person's Colab account as the `colab` command sees it: whether it can be used, what is left on it, and what runs. */
 import { lookup } from 'node:dns/promises';
 import type { RemoteCandidates } from '@tpulab/protocol';
-import { RemoteProblem, told } from '../remote-error.js';
+import { RemoteProblem, remoteErrorOf } from '../remote-error.js';
 import {
   type ColabAnswer,
   type ColabCall,
   type ColabCommand,
   type ColabUsage,
-  knowsSsh,
+  supportsSsh,
   type ListedRuntime,
   parseRuntimes,
   parseUsage,
@@ -31,7 +31,8 @@ export class ColabAccount {
     const { code, lines, errors } = await this.command.run(['version'], { signal });
     const version = parseVersion(lines);
     if (code !== 0 || version === null) throw colabFailure('version', errors);
-    if (!knowsSsh(version)) throw explainColab(["No such command 'ssh'"]) ?? colabFailure('version', errors);
+    if (!supportsSsh(version))
+      throw explainColab(["No such command 'ssh'"]) ?? colabFailure('version', errors);
     return version;
   }
 
@@ -71,7 +72,7 @@ export class ColabAccount {
       await this.usage(signal);
       return { state: 'ok', message: null, remedy: null, accelerators };
     } catch (error) {
-      const { code, message, command } = told(error);
+      const { code, message, command } = remoteErrorOf(error);
       const state =
         code === 'colab_missing' || code === 'colab_outdated'
           ? 'missing'

@@ -12,7 +12,7 @@ import { SshProcess } from '../ssh/ssh-process.js';
 
 /** It asks a server, and once a day the package index. */
 const ANSWER_MS = 90_000;
-const KEPT_LINES = 1_000;
+const MAX_LINES = 1_000;
 
 /**
  * Its files would be readable by everybody under a usual umask, and a PYTHONPATH of ours would be its own. As a shell's arguments
@@ -61,7 +61,7 @@ async function runToEnd(program: string, args: readonly string[], call: ColabCal
   started.child.stdin.end();
   const lines: string[] = [];
   createInterface({ input: started.child.stdout }).on('line', line => {
-    if (lines.length < KEPT_LINES) lines.push(line);
+    if (lines.length < MAX_LINES) lines.push(line);
   });
   const { code } = await started.ended;
   limit.removeEventListener('abort', end);
@@ -116,7 +116,7 @@ export function parseVersion(lines: Lines): string | null {
 }
 
 /** `ssh` came with 0.7.2; what is no number is a build of somebody's own. */
-export function knowsSsh(version: string): boolean {
+export function supportsSsh(version: string): boolean {
   const numbers = /^(\d+)\.(\d+)\.(\d+)/.exec(version);
   if (!numbers) return true;
   const [major = 0, minor = 0, patch = 0] = numbers.slice(1).map(Number);

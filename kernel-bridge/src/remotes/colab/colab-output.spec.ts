@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isNotFound, knowsSsh, parseRuntimes, parseUsage, parseVersion } from './colab-command.js';
+import { isNotFound, supportsSsh, parseRuntimes, parseUsage, parseVersion } from './colab-command.js';
 import { explainColab } from './colab-problem.js';
 
 const BANNER = [
@@ -37,7 +37,7 @@ describe('what colab prints', () => {
     ['0.7.5', true],
     ['1.0.0', true],
     ['4f3a2b1', true]
-  ])('version %s has ssh: %s', (version, knows) => expect(knowsSsh(version)).toBe(knows));
+  ])('version %s has ssh: %s', (version, knows) => expect(supportsSsh(version)).toBe(knows));
 });
 
 describe('what colab says when it fails', () => {

@@ -13,80 +13,90 @@ const CAUSES: readonly Cause<RemoteErrorCode>[] = [
   {
     pattern: /No such command 'ssh'/,
     code: 'colab_outdated',
-    say: 'This version of the colab command has no "ssh". Update it, then connect again.',
+    message: 'This version of the colab command has no "ssh". Update it, then connect again.',
     command: 'uv tool upgrade google-colab-cli'
   },
   {
     pattern: /To authorize colab-cli/,
     code: 'colab_login',
-    say: 'The colab command is not logged in. Run the command in a terminal and follow its instructions, then connect again.',
+    message:
+      'The colab command is not logged in. Run the command in a terminal and follow its instructions, then connect again.',
     command: LOGIN_COMMAND
   },
   {
     pattern: /No valid default credentials|default credentials were not found/,
     code: 'colab_login',
-    say: 'The colab command found no default credentials of Google Cloud. Run the command in a terminal, then connect again.',
+    message:
+      'The colab command found no default credentials of Google Cloud. Run the command in a terminal, then connect again.',
     command: ADC_LOGIN
   },
   {
     pattern: /Allocation refused/,
     code: 'colab_no_capacity',
-    say: 'Colab refused the runtime: no such TPU is free, too many runtimes are active, or a usage limit is reached. End an unneeded runtime, or wait, then connect again.'
+    message:
+      'Colab refused the runtime: no such TPU is free, too many runtimes are active, or a usage limit is reached. End an unneeded runtime, or wait, then connect again.'
   },
   {
     pattern: /Backend rejected accelerator/,
     code: 'colab_not_entitled',
-    say: 'Your Colab plan does not include this TPU. Choose the other one (v5e1 or v6e1), or change your plan, then connect again.'
+    message:
+      'Your Colab plan does not include this TPU. Choose the other one (v5e1 or v6e1), or change your plan, then connect again.'
   },
   {
     pattern: /'outcome': 5\b/,
     code: 'colab_not_assigned',
-    say: 'Colab has restricted this account and creates no runtime for it. Read what Colab shows when you open a notebook there.'
+    message:
+      'Colab has restricted this account and creates no runtime for it. Read what Colab shows when you open a notebook there.'
   },
   {
     pattern: /'outcome': 2\b/,
     code: 'colab_not_assigned',
-    say: 'The quota of this account is used up, so Colab created no runtime. Wait, or change your plan, then connect again.'
+    message:
+      'The quota of this account is used up, so Colab created no runtime. Wait, or change your plan, then connect again.'
   },
   {
     pattern: /PostAssignmentResponse|'outcome': 1\b/,
     code: 'colab_not_assigned',
-    say: 'Colab created no runtime: none is free now, or your plan has none. Wait, or change your plan, then connect again.'
+    message:
+      'Colab created no runtime: none is free now, or your plan has none. Wait, or change your plan, then connect again.'
   },
   {
     pattern: /Service Unavailable|Read timed out/,
     code: 'colab_unavailable',
-    say: 'Colab is overloaded or too slow, and reported no runtime.'
+    message: 'Colab is overloaded or too slow, and reported no runtime.'
   },
   {
     pattern: /\(HTTP 429\)/,
     code: 'colab_busy',
-    say: 'Another SSH connection to this runtime is open; Colab allows one. A connection that was lost is released after a while.'
+    message:
+      'Another SSH connection to this runtime is open; Colab allows one. A connection that was lost is released after a while.'
   },
   {
     pattern: /unsupported key type/,
     code: 'colab_key_refused',
-    say: 'Colab does not accept this type of key, only Ed25519. End this runtime, then connect again to get a new key.'
+    message:
+      'Colab does not accept this type of key, only Ed25519. End this runtime, then connect again to get a new key.'
   },
   {
     pattern: /\(HTTP 403\)/,
     code: 'colab_forbidden',
-    say: 'Colab refuses SSH to this runtime. Your plan may not include it: Colab asks for a positive balance of compute units.'
+    message:
+      'Colab refuses SSH to this runtime. Your plan may not include it: Colab asks for a positive balance of compute units.'
   },
   {
     pattern: /\(HTTP 401\)|\(HTTP 404\)|not found\. Run/,
     code: 'colab_runtime_unknown',
-    say: 'Colab refused SSH to the runtime, which is still running.'
+    message: 'Colab refused SSH to the runtime, which is still running.'
   },
   {
     pattern: /\(HTTP 502\)|WebSocket connection failed|WebSocket upgrade/,
     code: 'colab_unreachable',
-    say: 'The runtime cannot be reached through Colab now.'
+    message: 'The runtime cannot be reached through Colab now.'
   },
   {
     pattern: /Max retries exceeded|NameResolutionError|Failed to establish a new connection/,
     code: 'colab_offline',
-    say: 'Colab cannot be reached from this computer. Check that it is online.'
+    message: 'Colab cannot be reached from this computer. Check that it is online.'
   }
 ];
 

@@ -123,8 +123,8 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     expect(described).toMatch(/ok: .* compute units left/);
     // Where Colab cannot be asked, what it said last stays.
     await google.answer({ usageFails: 'Internal Server Error' });
-    const asked = (await google.calls('usage')).length;
-    await vi.waitUntil(async () => (await google.calls('usage')).length > asked + 1, { timeout: 60_000 });
+    const requested = (await google.calls('usage')).length;
+    await vi.waitUntil(async () => (await google.calls('usage')).length > requested + 1, { timeout: 60_000 });
     expect(await left()).toMatchObject({ state: 'ok' });
     await google.answer({ usageFails: null });
     await hub.post('disconnect', undefined, 'colab');

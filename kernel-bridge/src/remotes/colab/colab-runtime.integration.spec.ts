@@ -9,7 +9,7 @@ import {
   ColabAccount as StandInAccount,
   type ColabAnswers
 } from '../../../../tests/stand-in-vm/colab/account.js';
-import { outlookOf, type RemoteProblem } from '../remote-error.js';
+import { recoveryOf, type RemoteProblem } from '../remote-error.js';
 import { explainSsh } from '../ssh/explain.js';
 import { SshProcess } from '../ssh/ssh-process.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
@@ -113,7 +113,7 @@ describe('a Colab runtime', () => {
   it('is ended for certain, and its name is not used again', async () => {
     const { target } = await reach();
     await runtime.stop(signal);
-    expect([await google.running(), await runtime.isKnown()]).toEqual([[], false]);
+    expect([await google.running(), await runtime.exists()]).toEqual([[], false]);
     const again = await reach();
     expect(again.target.destination).not.toBe(target.destination);
     expect(again.consents).toHaveLength(1);
@@ -164,7 +164,7 @@ describe('a Colab runtime', () => {
     const { target } = await reach();
     await google.reclaim();
     const problem = await failureOfSsh(target);
-    expect([problem.code, outlookOf(problem)]).toEqual(['colab_reclaimed', 'person']);
+    expect([problem.code, recoveryOf(problem)]).toEqual(['colab_reclaimed', 'person']);
     expect(problem.message).toMatch(/Outputs.*are kept.*create a new runtime/);
     expect(await readdir(path.join(folder, 'own'))).not.toContain(target.destination);
     expect((await reach()).consents).toHaveLength(1);
@@ -187,7 +187,7 @@ describe('a Colab runtime', () => {
     const now = performance.now();
     const clock = vi.spyOn(performance, 'now').mockReturnValue(now + 4 * 60_000);
     const problem = await failureOfSsh(target).finally(() => clock.mockRestore());
-    expect([problem.code, outlookOf(problem)]).toEqual(['colab_taken', 'person']);
+    expect([problem.code, recoveryOf(problem)]).toEqual(['colab_taken', 'person']);
   });
 });
 
@@ -205,10 +205,10 @@ describe('before a runtime is created', () => {
       'again'
     ],
     ['no network', { usageFails: 'Max retries exceeded with url: /tun/m/ccu-info' }, 'colab_offline', 'again']
-  ])('%s is said with its remedy', async (_what, answers, code, outlook) => {
+  ])('%s is said with its remedy', async (_what, answers, code, recovery) => {
     await google.answer(answers);
     const error = await reach().catch((reason: unknown) => reason);
-    expect([(error as RemoteProblem).code, outlookOf(error)]).toEqual([code, outlook]);
+    expect([(error as RemoteProblem).code, recoveryOf(error)]).toEqual([code, recovery]);
     expect([await google.calls('new'), await google.postedCodes()]).toEqual([[], '']);
   });
 
@@ -244,10 +244,10 @@ describe('when Colab creates none', () => {
       'person',
       /compute units/
     ]
-  ])('%s is a state with an outlook', async (_what, answers, code, outlook, message) => {
+  ])('%s is a state with an outlook', async (_what, answers, code, recovery, message) => {
     await google.answer(answers);
     const error = await reach().catch((reason: unknown) => reason);
-    expect([(error as RemoteProblem).code, outlookOf(error)]).toEqual([code, outlook]);
+    expect([(error as RemoteProblem).code, recoveryOf(error)]).toEqual([code, recovery]);
     expect((error as RemoteProblem).message).toMatch(message);
   });
 
@@ -275,10 +275,10 @@ describe('when ssh does not get in', () => {
   // One runtime for all: creating it takes longer than failing to reach it.
   it('the words of colab are told before those of ssh', async () => {
     const { target } = await reach();
-    for (const [what, answers, code, outlook] of CASES) {
+    for (const [what, answers, code, recovery] of CASES) {
       await google.answer({ sshFails: null, hasSsh: true, login: 'oauth2', ...answers });
       const problem = await failureOfSsh(target);
-      expect([what, problem.code, outlookOf(problem)]).toEqual([what, code, outlook]);
+      expect([what, problem.code, recoveryOf(problem)]).toEqual([what, code, recovery]);
     }
     await google.answer({ sshFails: '401', login: 'oauth2' });
     await google.reclaim();

@@ -22,7 +22,7 @@ const REQUEST_S = 600;
 const NEW_MS = (4 * REQUEST_S + 120) * 1000;
 const TICK_MS = 5_000;
 /** After a `new` that was broken off, and after `stop`. */
-const LOOK_MS = 60_000;
+const POLL_MS = 60_000;
 /** The place of a connection that was lost becomes free after a while. */
 const BUSY_MS = 3 * 60_000;
 /** Compute units are used by the hour; the warning comes an hour before they are used up. */
@@ -60,7 +60,7 @@ export class ColabRuntime {
   }
 
   /** Whether one was created that is not known to have ended, or may have been. */
-  async isKnown(): Promise<boolean> {
+  async exists(): Promise<boolean> {
     return (await this.#records.read()) !== null;
   }
 
@@ -96,10 +96,10 @@ export class ColabRuntime {
     if (record === null) return problem;
     if (isBusy) {
       this.#busySince ??= performance.now();
-      return performance.now() - this.#busySince < BUSY_MS ? problem : taken();
+      return performance.now() - this.#busySince < BUSY_MS ? problem : connectionInUse();
     }
-    const isGone = await this.#isGone(record, signal).catch(() => false);
-    return isGone ? this.#reclaimed(problem) : problem;
+    const hasEnded = await this.#hasEnded(record, signal).catch(() => false);
+    return hasEnded ? this.#reclaimed(problem) : problem;
   }
 
   /** Resolves when it is certain that it has ended; at once where none is known. @throws RemoteProblem `colab_not_stopped` */
@@ -118,10 +118,10 @@ export class ColabRuntime {
       return;
     }
     await account.ask(config, ['stop', '-s', record.session], { signal });
-    for (let left = STOP_CHECKS; ; left--) {
+    for (let remaining = STOP_CHECKS; ; remaining--) {
       const running = await account.runtimes(config, signal);
       if (!running.some(({ endpoint }) => endpoint === runtime.endpoint)) break;
-      if (left === 1) throw notStopped(runtime.endpoint);
+      if (remaining === 1) throw notStopped(runtime.endpoint);
       await wait(stopCheckMs, undefined, { signal });
     }
     await this.#records.forget();
@@ -137,7 +137,7 @@ export class ColabRuntime {
   async #settled({ signal }: Reaching): Promise<RuntimeRecord | null> {
     const record = await this.#records.read();
     if (record === null || record.state === 'created') return record;
-    if (!(await this.#isGone(record, signal))) return this.#records.write({ ...record, state: 'created' });
+    if (!(await this.#hasEnded(record, signal))) return this.#records.write({ ...record, state: 'created' });
     const lost = await this.#unrecorded(record, signal);
     await this.#records.forget();
     if (lost.length > 0) throw unrecorded(lost);
@@ -157,10 +157,10 @@ export class ColabRuntime {
       to,
       'colab-runtime',
       `Colab runtime with a TPU ${accelerator}`,
-      async tell => {
+      async report => {
         const since = performance.now();
         const tick = setInterval(
-          () => tell(`waiting for Colab, ${Math.round((performance.now() - since) / 1000)} s so far`),
+          () => report(`waiting for Colab, ${Math.round((performance.now() - since) / 1000)} s so far`),
           TICK_MS
         );
         try {
@@ -187,7 +187,7 @@ export class ColabRuntime {
     } catch (error) {
       // Broken off, the record stays: the next attempt looks for what was created nevertheless.
       if (signal.aborted || !isColabProblem(error)) throw error;
-      const lost = await this.#unrecorded(record, AbortSignal.timeout(LOOK_MS)).catch(() => null);
+      const lost = await this.#unrecorded(record, AbortSignal.timeout(POLL_MS)).catch(() => null);
       if (lost === null) throw error;
       if (lost.length > 0) {
         await this.#records.forget();
@@ -199,7 +199,7 @@ export class ColabRuntime {
     }
   }
 
-  async #isGone(record: RuntimeRecord, signal: AbortSignal): Promise<boolean> {
+  async #hasEnded(record: RuntimeRecord, signal: AbortSignal): Promise<boolean> {
     const { config } = this.#records.filesOf(record.session);
     const { lines } = await this.options.account.ask(config, ['status', '-s', record.session], { signal });
     return isNotFound(lines, record.session);
@@ -231,7 +231,7 @@ async function staged<T>(
   { onStage, signal }: Reaching,
   name: string,
   title: string,
-  work: (tell: (detail: string) => void) => Promise<T>
+  work: (report: (detail: string) => void) => Promise<T>
 ): Promise<T> {
   const show = (state: RemoteStage['state'], detail: string | null = null): void =>
     onStage({ name, title, state, detail, fraction: null });
@@ -250,7 +250,7 @@ function declined(): RemoteProblem {
   return new RemoteProblem('colab_declined', 'No runtime was created, because you did not agree.');
 }
 
-function taken(): RemoteProblem {
+function connectionInUse(): RemoteProblem {
   return new RemoteProblem(
     'colab_taken',
     'Another SSH connection to this runtime has been open for 3 minutes; Colab allows one. Close it (another terminal or another computer), then connect again.'

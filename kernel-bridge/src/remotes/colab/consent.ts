@@ -62,7 +62,7 @@ export function consentText({ title, terms, figures, source }: RemoteConsent): s
 /** What is left, while the runtime runs. */
 export function balanceCheck(usage: ColabUsage): RemoteCheck {
   const hours = hoursLeft(usage);
-  const left = `${figureText(usage.balance, 'compute units')} left, ${figureText(usage.ratePerHour, 'compute units/h')} used`;
+  const balanceText = `${figureText(usage.balance, 'compute units')} left, ${figureText(usage.ratePerHour, 'compute units/h')} used`;
   if (usage.balance <= 0) {
     return {
       name: 'compute-units',
@@ -75,7 +75,7 @@ export function balanceCheck(usage: ColabUsage): RemoteCheck {
   return {
     name: 'compute-units',
     state: isShort ? 'warning' : 'ok',
-    message: hours === null ? left : `${left}: about ${figureText(hours, 'h')}`,
+    message: hours === null ? balanceText : `${balanceText}: about ${figureText(hours, 'h')}`,
     remedy: isShort ? 'Save your work elsewhere, or buy compute units.' : null
   };
 }

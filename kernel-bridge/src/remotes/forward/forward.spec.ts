@@ -28,7 +28,7 @@ beforeEach(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
   refused = 0;
   answer = (_request, response) => response.end('hello');
-  far = createServer((asked, response) => answer(asked, response));
+  far = createServer((request, response) => answer(request, response));
   const socketPath = path.join(folder, 'far.sock');
   far.listen(socketPath);
   gateway = new RemoteGateway({ socketPath, token: FAR_TOKEN });
@@ -39,23 +39,23 @@ beforeEach(async () => {
       refused++;
     }
   };
-  near = createServer((asked, response) => {
+  near = createServer((request, response) => {
     void forwardRequest({
       ...fixed,
-      request: asked,
+      request: request,
       response,
-      target: asked.url!,
+      target: request.url!,
       headers: OURS,
       fail: error => response.writeHead(error.status, { connection: 'close' }).end(error.code)
     });
   });
-  near.on('upgrade', (asked: IncomingMessage, client: Socket, head: Buffer) => {
+  near.on('upgrade', (request: IncomingMessage, client: Socket, head: Buffer) => {
     const protocols = new WebSocketServer({ noServer: true, handleProtocols: () => chosen });
     let chosen: string | false = false;
-    openFar({ ...fixed, request: asked, target: asked.url!, signal: new AbortController().signal }).then(
+    openFar({ ...fixed, request: request, target: request.url!, signal: new AbortController().signal }).then(
       opened => {
         chosen = opened.protocol || false;
-        protocols.handleUpgrade(asked, client, head, socket =>
+        protocols.handleUpgrade(request, client, head, socket =>
           farSocket(opened, () => undefined).start(socket)
         );
       },
@@ -93,8 +93,8 @@ async function raw(text: string): Promise<string> {
 describe('a request', () => {
   it('arrives with the token of the far side, and without ours or anything of the page', async () => {
     let seen: IncomingMessage | null = null;
-    answer = (asked, response) => {
-      seen = asked;
+    answer = (request, response) => {
+      seen = request;
       response.end();
     };
     await raw(
@@ -123,7 +123,7 @@ describe('a request', () => {
   });
 
   it('gets status, body and the headers of a short list, with our word on who may read it', async () => {
-    answer = (_asked, response) => {
+    answer = (_request, response) => {
       response.writeHead(201, 'Made it', [
         ...['Location', '/api/kernels/1', 'X-Odd', 'a', 'Set-Cookie', 'no=1', 'Refresh', '0; url=/'],
         ...['Access-Control-Allow-Origin', '*', 'Vary', 'Origin', 'Content-Type', 'application/json'],
@@ -208,7 +208,7 @@ describe('a request', () => {
   );
 
   it('streams its body while it is made, in both directions, and is never held as a whole', async () => {
-    answer = (asked, response) => void asked.pipe(response);
+    answer = (request, response) => void request.pipe(response);
     const sent = request(url('/echo'), { method: 'POST' });
     const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
     sent.write('first');
@@ -224,9 +224,9 @@ describe('a request', () => {
 
   it('is not read faster than the far side takes it', async () => {
     const arrived = new Promise<() => void>(resolve => {
-      answer = (asked, response) => {
-        asked.pause();
-        resolve(() => asked.resume().on('end', () => response.end('done')));
+      answer = (request, response) => {
+        request.pause();
+        resolve(() => request.resume().on('end', () => response.end('done')));
       };
     });
     const sent = request(url('/slow'), { method: 'PUT' });
@@ -247,7 +247,7 @@ describe('a request', () => {
 
   it('a client that leaves ends it on the far side too', async () => {
     const left = new Promise<void>(resolve => {
-      answer = (_asked, response) => {
+      answer = (_request, response) => {
         response.write('a beginning');
         response.once('close', () => resolve());
       };
@@ -261,7 +261,7 @@ describe('a request', () => {
   });
 
   it('an answer that breaks off is broken off for the client, and not a shorter answer', async () => {
-    answer = (_asked, response) => {
+    answer = (_request, response) => {
       response.writeHead(200, { 'content-length': 100 });
       response.write('only this', () => response.socket!.destroy());
     };
@@ -277,7 +277,7 @@ describe('a request', () => {
   });
 
   it('is 503, and never 403, when the far side does not take its own token', async () => {
-    answer = (_asked, response) => response.writeHead(403).end('who are you?');
+    answer = (_request, response) => response.writeHead(403).end('who are you?');
     const found = await fetch(url('/'));
     expect([found.status, await found.text(), refused]).toEqual([503, 'remote_unavailable', 1]);
   });
@@ -296,10 +296,10 @@ describe('a request', () => {
     'a %s reaches the far side once, though its connection breaks',
     async method => {
       const seen: string[] = [];
-      answer = (asked, response) => {
-        seen.push(asked.method!);
-        if (asked.method === 'GET') response.end('hello');
-        else asked.socket.destroy();
+      answer = (request, response) => {
+        seen.push(request.method!);
+        if (request.method === 'GET') response.end('hello');
+        else request.socket.destroy();
       };
       await (await fetch(url('/'))).text(); // leaves a connection that could be taken again
       expect((await fetch(url('/restart'), { method })).status).toBe(503);
@@ -316,8 +316,8 @@ describe('a request', () => {
     ]
   ])('%s never reaches the far side as a second request', async (_what, text) => {
     const seen: string[] = [];
-    answer = (asked, response) => {
-      seen.push(asked.url!);
+    answer = (request, response) => {
+      seen.push(request.url!);
       response.end();
     };
     expect(await raw(text)).toMatch(/^HTTP\/1\.1 400/);
@@ -332,8 +332,8 @@ describe('a WebSocket', () => {
       handleProtocols: protocols => [...protocols].at(-1)!
     });
     const next = new Promise<[WebSocket, IncomingMessage]>(resolve =>
-      far.on('upgrade', (asked: IncomingMessage, socket: Socket, head: Buffer) =>
-        server.handleUpgrade(asked, socket, head, opened => resolve([opened, asked]))
+      far.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) =>
+        server.handleUpgrade(request, socket, head, opened => resolve([opened, request]))
       )
     );
     return { next };
@@ -342,9 +342,9 @@ describe('a WebSocket', () => {
   it('is passed on with its subprotocols, messages of any size and its close code', async () => {
     const { next } = farSockets();
     const client = new WebSocket(url('/ws?token=OURS&a=1').replace('http', 'ws'), ['one', 'two']);
-    const [[server, asked]] = await Promise.all([next, once(client, 'open')]);
+    const [[server, request]] = await Promise.all([next, once(client, 'open')]);
     expect(client.protocol).toBe('two');
-    expect([asked.url, asked.headers.authorization]).toEqual(['/ws?a=1', `token ${FAR_TOKEN}`]);
+    expect([request.url, request.headers.authorization]).toEqual(['/ws?a=1', `token ${FAR_TOKEN}`]);
     server.on('message', (data, isBinary) => server.send(data, { binary: isBinary }));
     for (const message of [Buffer.alloc(0), Buffer.alloc(3 * MIB, 9)]) {
       const echo = once(client, 'message');
@@ -412,7 +412,7 @@ describe('a WebSocket', () => {
     const statuses: (number | undefined)[] = [];
     for (const status of [404, 503, 403]) {
       far.removeAllListeners('upgrade');
-      far.on('upgrade', (_asked: IncomingMessage, socket: Socket) =>
+      far.on('upgrade', (_request: IncomingMessage, socket: Socket) =>
         socket.end(`HTTP/1.1 ${status} no\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`)
       );
       const client = new WebSocket(url('/ws').replace('http', 'ws'));
@@ -426,7 +426,7 @@ describe('a WebSocket', () => {
   });
 
   it('that was not opened is no pipe: what the far side goes on to say does not arrive', async () => {
-    far.on('upgrade', (_asked: IncomingMessage, socket: Socket) => {
+    far.on('upgrade', (_request: IncomingMessage, socket: Socket) => {
       socket.write('HTTP/1.1 404 Not\x1b[2J Here\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\n\r\n');
       socket.write('<script>alert(1)</script>');
       socket.on('error', () => undefined);
@@ -459,9 +459,9 @@ describe('a WebSocket', () => {
       socket
         .on('error', () => undefined)
         .once('data', (chunk: Buffer) => {
-          const asked = chunk.toString('latin1');
-          offered = /^sec-websocket-extensions:/im.test(asked);
-          const key = /^sec-websocket-key: (.*)\r$/im.exec(asked)?.[1];
+          const request = chunk.toString('latin1');
+          offered = /^sec-websocket-extensions:/im.test(request);
+          const key = /^sec-websocket-key: (.*)\r$/im.exec(request)?.[1];
           const accept = createHash('sha1')
             .update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
             .digest('base64');

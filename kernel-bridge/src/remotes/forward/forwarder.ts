@@ -14,27 +14,27 @@ import {
   TokenRefused,
   withoutToken
 } from '../remote-gateway.js';
-import { type RequestedHere, requestIn, type SeenRequest } from './requested-here.js';
+import { type RequestedExecutions, requestIn, type SeenRequest } from './requested-executions.js';
 
 /** After this JupyterLab comes back; after 1000 and 1001 it does not (docs/conformance.md). */
 const AWAY = { code: 1012, reason: 'the remote machine cannot be reached now' };
 /** What one side may be behind before the other is not read any more. */
 const UNSENT_BYTES = 1024 * 1024;
 
-interface Lane {
+interface Connection {
   readonly remote: ReachableRemote;
   readonly gateway: RemoteGateway;
   readonly sockets: Set<WebSocket>;
 }
 
 export class Forwarder implements Disposable {
-  readonly #lanes = new Map<string, Lane>();
+  readonly #connections = new Map<string, Connection>();
   readonly #listening: Disposable;
 
   /** @param requested where it is written down what is asked of the kernels there */
   constructor(
     private readonly remotes: Remotes,
-    private readonly requested: RequestedHere,
+    private readonly requested: RequestedExecutions,
     log: Logger
   ) {
     this.#listening = remotes.onReachable((name, found) => {
@@ -42,7 +42,7 @@ export class Forwarder implements Disposable {
       const failed = (err: unknown): void =>
         log.error({ remote: name, err }, 'a socket to a machine is closed: its handler failed');
       if (found)
-        this.#lanes.set(name, {
+        this.#connections.set(name, {
           remote: found,
           gateway: new RemoteGateway(found, failed),
           sockets: new Set()
@@ -57,7 +57,7 @@ export class Forwarder implements Disposable {
     response: ServerResponse,
     options: Pick<ForwardRequest, 'target' | 'headers' | 'fail'>
   ): void {
-    const { gateway } = this.#lane(name);
+    const { gateway } = this.#connection(name);
     void forwardRequest({ ...options, name, request, response, gateway, refused: () => this.#refused(name) });
   }
 
@@ -68,7 +68,7 @@ export class Forwarder implements Disposable {
     target: string,
     signal: AbortSignal
   ): Promise<FarSocket> {
-    const { gateway, sockets } = this.#lane(name);
+    const { gateway, sockets } = this.#connection(name);
     const far = await openFar({ name, request, target, gateway, signal, refused: () => this.#refused(name) });
     sockets.add(far);
     far.once('close', () => sockets.delete(far));
@@ -77,7 +77,7 @@ export class Forwarder implements Disposable {
 
   [Symbol.dispose](): void {
     this.#listening[Symbol.dispose]();
-    for (const name of [...this.#lanes.keys()]) this.#close(name);
+    for (const name of [...this.#connections.keys()]) this.#close(name);
   }
 
   /** Of the socket of a kernel it is noted what a client asks it to execute. */
@@ -88,9 +88,9 @@ export class Forwarder implements Disposable {
     };
   }
 
-  #lane(name: string): Lane {
-    const lane = this.#lanes.get(name);
-    if (lane) return lane;
+  #connection(name: string): Connection {
+    const connection = this.#connections.get(name);
+    if (connection) return connection;
     throw bridgeError('remote_unavailable', name, this.remotes.get(name).whyAway());
   }
 
@@ -99,11 +99,11 @@ export class Forwarder implements Disposable {
   }
 
   #close(name: string): void {
-    const lane = this.#lanes.get(name);
-    if (!lane) return;
-    this.#lanes.delete(name);
-    for (const socket of lane.sockets) socket.terminate();
-    lane.gateway[Symbol.dispose]();
+    const connection = this.#connections.get(name);
+    if (!connection) return;
+    this.#connections.delete(name);
+    for (const socket of connection.sockets) socket.terminate();
+    connection.gateway[Symbol.dispose]();
   }
 }
 
@@ -131,16 +131,16 @@ export async function forwardRequest(forward: ForwardRequest): Promise<void> {
   const hasBody =
     'transfer-encoding' in request.headers || Number(request.headers['content-length'] ?? 0) > 0;
   const method = request.method ?? 'GET';
-  const left = new AbortController();
+  const closed = new AbortController();
   // The client has left, or has its answer; a body that is still on its way has no reader.
-  response.once('close', () => left.abort());
+  response.once('close', () => closed.abort());
   try {
     const answer = await gateway.answer({
       method,
       target: withoutToken(target),
       headers: headersForRemote(request.rawHeaders, method),
       body: hasBody ? request : undefined,
-      signal: left.signal
+      signal: closed.signal
     });
     response.writeHead(answer.status, { ...answer.headers, ...headers });
     // Or the first bytes of a stream would wait for the second.
@@ -151,7 +151,7 @@ export async function forwardRequest(forward: ForwardRequest): Promise<void> {
     answer.body.pipe(response);
   } catch (error) {
     if (response.headersSent) response.destroy();
-    else if (!left.signal.aborted) fail(explained(error, forward));
+    else if (!closed.signal.aborted) fail(explained(error, forward));
   }
 }
 

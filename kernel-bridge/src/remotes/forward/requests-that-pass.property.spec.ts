@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodeV1 } from '../../jupyter/v1-frame.js';
-import { requestIn } from './requested-here.js';
+import { requestIn } from './requested-executions.js';
 
 interface Sent {
   readonly type: string;

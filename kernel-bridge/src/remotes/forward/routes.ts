@@ -10,7 +10,7 @@ import type { Forwarder } from '../index.js';
 import type { App } from '../../http/app.js';
 import type { Resource } from '../../http/rights.js';
 import { errorBody, errorHeaders } from '../../http/error-answers.js';
-import type { RequestedHere } from './requested-here.js';
+import type { RequestedExecutions } from './requested-executions.js';
 import type { RelayRoute } from '../../http/upgrades.js';
 import { route } from '../../http/api-description.js';
 
@@ -59,7 +59,7 @@ export async function addForwardingRoutes(app: App, forwarder: Forwarder): Promi
 }
 
 /** Which executions went through here: a remote's own word would be worth nothing. */
-export function addRequestedRoute(app: App, requested: RequestedHere): void {
+export function addRequestedRoute(app: App, requested: RequestedExecutions): void {
   app.post(
     '/bridge/v1/machines/:name/requested',
     route(

@@ -44,10 +44,10 @@ function saying(answer: string): Gcloud {
 }
 
 /** Answers by the words of the question. */
-function answeringTo(answers: Readonly<Record<string, string>>): Gcloud & { readonly asked: string[] } {
-  const asked: string[] = [];
+function answeringTo(answers: Readonly<Record<string, string>>): Gcloud & { readonly requests: string[] } {
+  const requests: string[] = [];
   const ask = async (args: readonly string[]): Promise<string> => {
-    asked.push(args.join(' '));
+    requests.push(args.join(' '));
     const found = Object.entries(answers).find(([words]) => args.join(' ').includes(words))?.[1];
     if (found === undefined) throw new RemoteProblem('gcloud_failed', 'gcloud says: no.');
     return found;
@@ -55,7 +55,7 @@ function answeringTo(answers: Readonly<Record<string, string>>): Gcloud & { read
   const change: Gcloud['change'] = async args => {
     await ask(args);
   };
-  return { asked, ask, change };
+  return { requests, ask, change };
 }
 
 describe('the dry run of gcloud', () => {
@@ -154,13 +154,13 @@ describe('what gcloud says when it fails', () => {
   });
 
   it('several hosts are a slice, the instances of a group perhaps, and one host is none', () => {
-    const said = (product: GcloudSource['product'], hosts: number): string | null =>
+    const output = (product: GcloudSource['product'], hosts: number): string | null =>
       sliceWarning({ kind: 'gcloud', product, name: 'x', zone: 'z' }, 'x', hosts);
-    expect(said('tpu-vm', 2)).toContain('x is a slice of 2 hosts');
-    expect(said('instance-group', 2)).toMatch(
+    expect(output('tpu-vm', 2)).toContain('x is a slice of 2 hosts');
+    expect(output('instance-group', 2)).toMatch(
       /a group of 2 instances.*If they form a slice, JAX there waits/
     );
-    expect(said('queued-resource', 1)).toBeNull();
+    expect(output('queued-resource', 1)).toBeNull();
   });
 
   it('a permission that has lapsed is named, with the role that gives it back', () => {
@@ -177,8 +177,8 @@ describe('what gcloud says when it fails', () => {
     const { stderr = '' } = QUEUED_RESOURCE_REFUSED;
     await writeFile(path.join(folder, 'said'), stderr);
     await writeFile(program, `#!/bin/sh\ncat '${folder}/said' >&2\n`, { mode: 0o755 });
-    const asked = gcloudOnPath(program).ask([], { project: 'p', zone: 'z' }, signal);
-    await expect(asked).rejects.toMatchObject({ code: 'gcloud_not_found' });
+    const requests = gcloudOnPath(program).ask([], { project: 'p', zone: 'z' }, signal);
+    await expect(requests).rejects.toMatchObject({ code: 'gcloud_not_found' });
     await rm(folder, { recursive: true });
   });
 
@@ -233,8 +233,8 @@ describe('what a person is told to run', () => {
     ['instance', 'gcloud compute instances list --project=p'],
     ['instance-group', 'gcloud compute instance-groups managed list --project=p']
   ] as const)('to see which %ss there are', (product, command) => {
-    const asked = { project: 'p', zone: 'wrong', product };
-    expect(explainGcloud(GCLOUD_FAILURES['gcloud_not_found']!, asked).command).toBe(command);
+    const requested = { project: 'p', zone: 'wrong', product };
+    expect(explainGcloud(GCLOUD_FAILURES['gcloud_not_found']!, requested).command).toBe(command);
   });
 });
 
@@ -311,7 +311,7 @@ describe('a machine of Google Cloud', () => {
     });
     const [target] = await find(throughIap, { ...node, tunnelThroughIap: true });
     expect(target!.options).toContain(`ProxyCommand=${PROXY}`);
-    expect(throughIap.asked).toContainEqual(
+    expect(throughIap.requests).toContainEqual(
       expect.stringMatching(/^alpha compute tpus tpu-vm ssh my-tpu --tunnel-through-iap /)
     );
   });
@@ -333,7 +333,7 @@ describe('a machine of Google Cloud', () => {
       expect(target!.options).toContain('StrictHostKeyChecking=yes');
       expect(await known()).toBe(`${REACHED.hostKeyAlias} ${KEY}\n`);
     }
-    expect(gcloud.asked.filter(words => words.includes('guest-attributes'))).toHaveLength(1);
+    expect(gcloud.requests.filter(words => words.includes('guest-attributes'))).toHaveLength(1);
   });
 
   it('that was created again under its name has another key, and nobody is asked', async () => {
@@ -377,8 +377,8 @@ describe('a machine of Google Cloud', () => {
 
   describe('behind Identity-Aware Proxy', () => {
     const target = { destination: 'ana@10.0.0.7', options: ['-o', `ProxyCommand=${PROXY}`] };
-    const explain = (said: string) =>
-      withCloudRemedy(explainSsh(target, `${said}${PROXY_GONE}`.split('\n'), 255), node);
+    const explain = (output: string) =>
+      withCloudRemedy(explainSsh(target, `${output}${PROXY_GONE}`.split('\n'), 255), node);
     const rule =
       'gcloud compute firewall-rules create allow-ssh-from-iap --direction=INGRESS --action=allow --rules=tcp:22 --source-ranges=35.235.240.0/20 --project=p';
     const grant =
@@ -402,8 +402,8 @@ describe('a machine of Google Cloud', () => {
       ['no login', IAP_NO_LOGIN, 'gcloud_login', 'gcloud auth login'],
       ['no network', iapRefusal('[Errno -3] Temporary failure in name resolution'), 'gcloud_offline', null],
       ['nothing said by the tunnel', '', 'remote_unreachable', null]
-    ])('%s is what is wrong, and not "UNKNOWN port 65535"', (_what, said, code, command) => {
-      expect(explain(said)).toMatchObject({ code, command });
+    ])('%s is what is wrong, and not "UNKNOWN port 65535"', (_what, output, code, command) => {
+      expect(explain(output)).toMatchObject({ code, command });
     });
   });
 
@@ -416,7 +416,7 @@ describe('a machine of Google Cloud', () => {
     });
     const gcloud = answeringTo({ 'tpu-vm ssh my-tpu --zone=z --project=p --worker=0 --command=true': '' });
     await addKey(gcloud, node, signal);
-    expect(gcloud.asked).toHaveLength(1);
+    expect(gcloud.requests).toHaveLength(1);
     // Its own ssh may not get through; the key is there all the same.
     const change = async (): Promise<void> => {
       throw new RemoteProblem(
@@ -516,17 +516,17 @@ describe('the machines of a project', () => {
   });
 
   it('are those of the project that is named, whatever gcloud has been set to', async () => {
-    const asked: string[] = [];
+    const requests: string[] = [];
     const gcloud: Gcloud = {
       change: async () => undefined,
       ask: async args => {
-        asked.push(args.join(' '));
+        requests.push(args.join(' '));
         return '[]';
       }
     };
     expect(await projectMachines(gcloud, signal, 'other')).toMatchObject({ state: 'ok', project: 'other' });
-    expect(asked).toHaveLength(2);
-    expect(asked.every(words => words.endsWith('--project=other'))).toBe(true);
+    expect(requests).toHaveLength(2);
+    expect(requests.every(words => words.endsWith('--project=other'))).toBe(true);
   });
 
   it('are unknown without gcloud', async () => {

@@ -11,23 +11,23 @@ const OUTPUT_LINES = 200_000;
 
 export interface Gcloud {
   /** Standard output of a command that succeeded. Throws a `RemoteProblem`. */
-  ask(args: readonly string[], asked: Asked, signal: AbortSignal): Promise<string>;
+  ask(args: readonly string[], request: GcloudRequest, signal: AbortSignal): Promise<string>;
   /** Runs a command that changes something. Throws a `RemoteProblem`. */
-  change(args: readonly string[], asked: Asked, signal: AbortSignal): Promise<void>;
+  change(args: readonly string[], request: GcloudRequest, signal: AbortSignal): Promise<void>;
 }
 
 export function gcloudOnPath(program = 'gcloud'): Gcloud {
   const gcloud: Gcloud = {
-    ask: async (args, asked, signal) => {
+    ask: async (args, request, signal) => {
       const { code, stdout, stderr } = await runToEnd(program, [...args, '--quiet'], signal, ANSWER_MS);
       // `queued-resources ssh` asks for its nodes in threads: a refusal is a traceback, and the exit code 0.
       const isRefused = stdout.trim() === '' && stderr.includes('Traceback (most recent call last)');
-      if (code !== 0 || isRefused) throw await withNames(explainGcloud(stderr, asked), gcloud, signal);
+      if (code !== 0 || isRefused) throw await withNames(explainGcloud(stderr, request), gcloud, signal);
       return stdout;
     },
-    change: async (args, asked, signal) => {
+    change: async (args, request, signal) => {
       const { code, stderr } = await runToEnd(program, [...args, '--quiet'], signal, CHANGE_MS);
-      if (code !== 0) throw await withNames(explainGcloud(stderr, asked), gcloud, signal);
+      if (code !== 0) throw await withNames(explainGcloud(stderr, request), gcloud, signal);
     }
   };
   return gcloud;
@@ -73,7 +73,7 @@ async function runToEnd(
 }
 
 /** What was asked of gcloud: what its refusal is explained by. */
-export interface Asked {
+export interface GcloudRequest {
   /** Of the machine. */
   readonly name?: string;
   readonly project: string | undefined;
@@ -101,30 +101,31 @@ export const LOGIN =
   /do not currently have an active account|does not have any valid credentials|Reauthentication|refreshing your current auth tokens|invalid_grant|could not find default credentials|UNAUTHENTICATED|gcloud auth login/i;
 
 /** The error itself is in front of what is said here. */
-const CAUSES: readonly Cause<RemoteErrorCode, Asked>[] = [
+const CAUSES: readonly Cause<RemoteErrorCode, GcloudRequest>[] = [
   {
     pattern: OFFLINE,
     code: 'gcloud_offline',
-    say: 'Check that this computer is online.'
+    message: 'Check that this computer is online.'
   },
   {
     // IAP to TPU VMs is an alpha command, and that part of gcloud is not in every installation.
     pattern:
       /command group installed\.\s+Using it\s+requires the installation of components: \[alpha\]|Invalid choice: 'alpha'/,
     code: 'gcloud_alpha_missing',
-    say: 'IAP to a TPU VM needs the alpha commands of gcloud. Install them, then connect again. If gcloud came from a package manager (apt, dnf), install the current google-cloud-cli package instead.',
+    message:
+      'IAP to a TPU VM needs the alpha commands of gcloud. Install them, then connect again. If gcloud came from a package manager (apt, dnf), install the current google-cloud-cli package instead.',
     command: 'gcloud components install alpha'
   },
   {
     pattern: LOGIN,
     code: 'gcloud_login',
-    say: 'Log in, then try again.',
+    message: 'Log in, then try again.',
     command: 'gcloud auth login'
   },
   {
     pattern: /SERVICE_DISABLED|has not been used in project|API \[[^\]]+\] (is )?not enabled|it is disabled/i,
     code: 'gcloud_api_disabled',
-    say: 'Enable the API in the project, wait a minute, then try again.',
+    message: 'Enable the API in the project, wait a minute, then try again.',
     command: ({ facts: { project }, lines }) =>
       `gcloud services enable ${/\b((?:tpu|compute|iap)\.googleapis\.com)\b/.exec(lines.join('\n'))?.[1] ?? 'tpu.googleapis.com'}${project === undefined ? '' : ` --project=${project}`}`
   },
@@ -132,27 +133,28 @@ const CAUSES: readonly Cause<RemoteErrorCode, Asked>[] = [
     pattern:
       /required property \[project\]|Failed to find attribute \[project\]|project property is set to the empty|Project .*(not found|does not exist)|Invalid project|CONSUMER_INVALID|Failed to find project|not a valid project/i,
     code: 'gcloud_project',
-    say: 'Name the project with --project, or make it the default.',
+    message: 'Name the project with --project, or make it the default.',
     command: ({ facts: { project } }) => `gcloud config set project ${project ?? 'PROJECT'}`
   },
   {
     pattern:
       /PERMISSION_DENIED|Permission '[\w.]+' denied|does not have permission|Required '[\w.]+' permission|forbidden|HTTPError 403/i,
     code: 'gcloud_permission',
-    say: 'Your account has no permission for this in the project. Ask an owner of the project to run the command.',
+    message:
+      'Your account has no permission for this in the project. Ask an owner of the project to run the command.',
     command: ({ facts: { project, product } }) => grantCommand(project, roleFor(product))
   },
   {
     pattern:
       /NOT_FOUND|was not found|could not fetch resource|Unknown zone|Invalid value for field 'zone'|Location .* (is not|was not)|invalid location|HTTPError 404/i,
     code: 'gcloud_not_found',
-    say: 'Check the name, the zone and the project.',
+    message: 'Check the name, the zone and the project.',
     command: ({ facts: { project, product = 'tpu-vm' } }) =>
       `gcloud compute ${LISTS[product]}${project === undefined ? '' : ` --project=${project}`}`
   }
 ];
 
-function roleFor(product: Asked['product']): string {
+function roleFor(product: GcloudRequest['product']): string {
   return product === 'instance' || product === 'instance-group'
     ? 'roles/compute.instanceAdmin.v1'
     : 'roles/tpu.admin';
@@ -170,33 +172,33 @@ export function grantCommand(project: string | undefined, role: string): string 
 export async function withNames(problem: unknown, gcloud: Gcloud, signal: AbortSignal): Promise<unknown> {
   if (!(problem instanceof RemoteProblem) || problem.command?.includes(UNKNOWN_ACCOUNT) !== true)
     return problem;
-  const known = async (name: 'account' | 'project', form: RegExp): Promise<string | null> => {
+  const configured = async (name: 'account' | 'project', form: RegExp): Promise<string | null> => {
     const value = await gcloudSetting(gcloud, name, signal).catch(() => null);
     return value !== null && form.test(value) ? value : null;
   };
-  const account = await known('account', /^[\w.+-]+@[\w.-]+$/);
+  const account = await configured('account', /^[\w.+-]+@[\w.-]+$/);
   const needsProject = problem.command.includes(` ${UNKNOWN_PROJECT} `);
-  const project = needsProject ? await known('project', /^[\w.:-]+$/) : null;
+  const project = needsProject ? await configured('project', /^[\w.:-]+$/) : null;
   signal.throwIfAborted();
   const kind = account?.endsWith('.gserviceaccount.com') === true ? 'serviceAccount' : 'user';
   const command = problem.command
     .replace(`user:${UNKNOWN_ACCOUNT}`, given => (account === null ? given : `${kind}:${account}`))
     .replace(` ${UNKNOWN_PROJECT} `, given => (project === null ? given : ` ${project} `));
-  const { code, message, outlook, cause } = problem;
-  return new RemoteProblem(code, message, { command, outlook, cause });
+  const { code, message, recovery, cause } = problem;
+  return new RemoteProblem(code, message, { command, recovery, cause });
 }
 
 /** What gcloud says when it does not do what it was asked, in its own words and with what to do. */
-export function explainGcloud(stderr: string, asked: Asked): RemoteProblem {
-  const words = shortened(stderr);
-  const cause = explained(CAUSES, stderr.split('\n'), asked);
+export function explainGcloud(stderr: string, request: GcloudRequest): RemoteProblem {
+  const output = shortened(stderr);
+  const cause = explained(CAUSES, stderr.split('\n'), request);
   if (cause !== null) {
     const command = cause.command ?? undefined;
-    return new RemoteProblem(cause.code, `gcloud says: ${words} ${cause.message}`, { command });
+    return new RemoteProblem(cause.code, `gcloud says: ${output} ${cause.message}`, { command });
   }
   return new RemoteProblem(
     'gcloud_failed',
-    `gcloud says: ${words === '' ? 'nothing, and fails.' : words} Run it in a terminal to see more.`
+    `gcloud says: ${output === '' ? 'nothing, and fails.' : output} Run it in a terminal to see more.`
   );
 }
 

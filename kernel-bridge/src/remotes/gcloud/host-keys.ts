@@ -49,7 +49,7 @@ export async function withHostKeys(
   }
   return targets.map(({ destination, options, alias }) => ({
     destination,
-    options: alias !== null && hasKey(text, alias) ? knownBy(file, options) : options
+    options: alias !== null && hasKey(text, alias) ? knownHostsOf(file, options) : options
   }));
 }
 
@@ -58,7 +58,7 @@ function hasKey(text: string, alias: string): boolean {
 }
 
 /** Any other key than the one that Google Cloud tells is refused, unasked. */
-function knownBy(file: string, options: readonly string[]): string[] {
+function knownHostsOf(file: string, options: readonly string[]): string[] {
   const others = options.flatMap((word, index) => {
     const isOther = (text: string | undefined): boolean => !/^UserKnownHostsFile=/i.test(text ?? '');
     return word === '-o' ? (isOther(options[index + 1]) ? [word] : []) : isOther(word) ? [word] : [];

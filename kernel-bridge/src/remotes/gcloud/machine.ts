@@ -33,7 +33,7 @@ export async function findMachine(
   const { product, name } = source;
   if (product === 'instance-group') return findGroup(gcloud, source, signal);
   const describe = async (what: keyof typeof DESCRIBE, named: string): Promise<unknown> =>
-    parseJson(await ask(gcloud, source, [...DESCRIBE[what], named, '--format=json'], signal));
+    parseJson(await runGcloud(gcloud, source, [...DESCRIBE[what], named, '--format=json'], signal));
   const described = await describe(product, name);
   if (product === 'instance') {
     checkState(source, described);
@@ -47,7 +47,12 @@ export async function findMachine(
   checkAddress(source, node);
   const targets = await dryRun(gcloud, source, name, signal);
   return withHostKeys(targets, knownHosts, () =>
-    ask(gcloud, source, [...GUEST_ATTRIBUTES, nodeName, '--query-path=hostkeys/', '--format=json'], signal)
+    runGcloud(
+      gcloud,
+      source,
+      [...GUEST_ATTRIBUTES, nodeName, '--query-path=hostkeys/', '--format=json'],
+      signal
+    )
   );
 }
 
@@ -171,7 +176,7 @@ async function dryRun(
   // Several workers at once are allowed with a command only, which a dry run does not run.
   const workers = product(source) === 'tpus' ? ['--worker=all', '--command=true'] : [];
   const args = [...track(source), ...SSH[source.product], name, ...reach(source), ...workers, '--dry-run'];
-  const targets = parseDryRun(await ask(gcloud, source, args, signal));
+  const targets = parseDryRun(await runGcloud(gcloud, source, args, signal));
   if (targets.length === 0) {
     throw new RemoteProblem(
       'gcloud_unreadable',
@@ -185,7 +190,7 @@ async function dryRun(
 /** The instances of a group in the order of their names, which is that of their numbers. */
 async function findGroup(gcloud: Gcloud, source: GcloudSource, signal: AbortSignal): Promise<SshTarget[]> {
   const listed = parseJson(
-    await ask(
+    await runGcloud(
       gcloud,
       source,
       [...LIST_GROUP.split(' '), source.name, '--format=json(instance,instanceStatus,currentAction)'],
@@ -235,7 +240,7 @@ function checkInstance(source: GcloudSource, { name, state, action }: GroupInsta
     throw new RemoteProblem(
       'remote_machine_stopped',
       `${name} in ${source.zone} has ended: its state is ${state}. If the group ${source.name} creates it again, TPULab connects; otherwise start it.`,
-      { command: startCommand(source, name), outlook: 'again' }
+      { command: startCommand(source, name), recovery: 'again' }
     );
   }
   checkState(source, { state: isMade && !COMES.has(state ?? '') ? 'CREATING' : state }, name);
@@ -288,7 +293,7 @@ function stateOf(described: unknown): string | null {
   return at(described, 'state', 'state') ?? at(described, 'state') ?? at(described, 'status');
 }
 
-function ask(
+function runGcloud(
   gcloud: Gcloud,
   source: GcloudSource,
   args: readonly string[],

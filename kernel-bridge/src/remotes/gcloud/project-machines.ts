@@ -1,6 +1,6 @@
 /** The machines with TPUs in a project, of both generations of the API. */
 import type { RemoteCandidates } from '@tpulab/protocol';
-import { told, RemoteProblem } from '../remote-error.js';
+import { remoteErrorOf, RemoteProblem } from '../remote-error.js';
 import { type Gcloud, gcloudSetting, LISTS } from './gcloud.js';
 import type { GcloudSource } from './machine.js';
 import { bridgeError } from '../../platform/bridge-error.js';
@@ -13,9 +13,9 @@ export async function projectMachines(gcloud: Gcloud, signal: AbortSignal, wante
   let project = wanted ?? null;
   try {
     project ??= await ownProject(gcloud, signal);
-    const asked = { project, zone: undefined };
+    const request = { project, zone: undefined };
     const list = async (args: readonly string[]): Promise<readonly Item[]> =>
-      items(await gcloud.ask([...args, '--format=json', `--project=${project}`], asked, signal));
+      items(await gcloud.ask([...args, '--format=json', `--project=${project}`], request, signal));
     const parts = await Promise.allSettled([
       list(['compute', 'tpus', 'tpu-vm', 'list', '--zone=-']).then(all => all.flatMap(tpuVm)),
       list(['compute', 'instances', 'list', '--filter=machineType~/(ct|tpu)[0-9]']).then(all =>
@@ -28,7 +28,7 @@ export async function projectMachines(gcloud: Gcloud, signal: AbortSignal, wante
     if (failed && machines.length === 0) throw failed.reason;
     return { state: 'ok', message: null, remedy: null, project, machines };
   } catch (error) {
-    const { code, message, command } = told(error);
+    const { code, message, command } = remoteErrorOf(error);
     return {
       state: code === 'gcloud_missing' ? 'missing' : 'failed',
       message,
@@ -122,7 +122,7 @@ export async function withZone(
     signal.throwIfAborted();
     throw bridgeError(
       'invalid_request',
-      `In which zone is ${name}? Add the zone, as in us-east5-b. ${told(error).message}`,
+      `In which zone is ${name}? Add the zone, as in us-east5-b. ${remoteErrorOf(error).message}`,
       error
     );
   });

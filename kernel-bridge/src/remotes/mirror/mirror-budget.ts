@@ -13,7 +13,7 @@ const FILE_BYTES = 4096;
 /** After making room some of it is left, or the next append would look at the whole disk again. */
 const LEFT = 0.9;
 /** A person is told once in this time. */
-const TOLD_MS = 10 * 60_000;
+const NOTIFY_MS = 10 * 60_000;
 
 /** Name of the first copy of a journal that was put aside. */
 export const ASIDE = 'journal.other';
@@ -22,7 +22,7 @@ export const ASIDE = 'journal.other';
 interface BudgetedJournal {
   readonly journalDir: string;
   /** Removes all of it; what follows begins after a gap. */
-  letGo(): Promise<void>;
+  discard(): Promise<void>;
 }
 
 export interface MirrorBudgetOptions {
@@ -47,7 +47,7 @@ const ORDER = { aside: 0, segment: 1, newest: 2 } as const;
 export class MirrorBudget {
   readonly #open = new Map<string, BudgetedJournal>();
   #used: number | null = null;
-  #toldAt = -Infinity;
+  #notifiedAt = -Infinity;
   readonly #writing = new InTurn();
 
   constructor(private readonly options: MirrorBudgetOptions) {}
@@ -84,21 +84,21 @@ export class MirrorBudget {
     const { totalBytes } = this.options.limits;
     const pieces = await this.#pieces();
     let used = pieces.reduce((sum, piece) => sum + piece.bytes, 0);
-    const wanted = Math.max(totalBytes * LEFT - bytes, 0);
+    const target = Math.max(totalBytes * LEFT - bytes, 0);
     const isOwn = ({ place, kind }: Piece): boolean => kind === 'newest' && place === journal.journalDir;
     pieces.sort(
       (a, b) => Number(isOwn(a)) - Number(isOwn(b)) || ORDER[a.kind] - ORDER[b.kind] || a.at - b.at
     );
     let removed = false;
     for (const piece of used + bytes > totalBytes ? pieces : []) {
-      if (used <= wanted) break;
+      if (used <= target) break;
       await this.#remove(piece);
       used -= piece.bytes;
       removed = true;
     }
     this.#used = used;
-    if (!removed || performance.now() - this.#toldAt < TOLD_MS) return;
-    this.#toldAt = performance.now();
+    if (!removed || performance.now() - this.#notifiedAt < NOTIFY_MS) return;
+    this.#notifiedAt = performance.now();
     this.options.onFull?.();
   }
 
@@ -107,7 +107,7 @@ export class MirrorBudget {
     else if (kind === 'segment') await trimSegments(place, 1, 'journal_total_quota');
     else {
       const open = this.#open.get(place);
-      if (open) await open.letGo();
+      if (open) await open.discard();
       else await rm(path.dirname(place), { recursive: true, force: true });
     }
   }

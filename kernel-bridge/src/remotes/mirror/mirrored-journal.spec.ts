@@ -35,8 +35,8 @@ it('keeps every copy that it puts aside, however often the remote begins another
   }
   await journal.append(record('now'));
   const names = (await readdir(folder)).sort();
-  const kept = await Promise.all(names.map(name => textOf(path.join(folder, name))));
-  expect(Object.fromEntries(names.map((name, at) => [name, kept[at]]))).toEqual({
+  const retained = await Promise.all(names.map(name => textOf(path.join(folder, name))));
+  expect(Object.fromEntries(names.map((name, at) => [name, retained[at]]))).toEqual({
     journal: 'now',
     'journal.other': 'first',
     'journal.other-2': 'second',

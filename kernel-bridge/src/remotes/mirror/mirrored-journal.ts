@@ -118,7 +118,7 @@ export class MirroredJournal implements AsyncDisposable {
   }
 
   /** There is no room for it, and others need it: what follows begins after a gap. */
-  async letGo(): Promise<void> {
+  async discard(): Promise<void> {
     await this.#finish();
     await rm(this.journalDir, { recursive: true, force: true });
     await mkdir(this.journalDir, { mode: 0o700 });

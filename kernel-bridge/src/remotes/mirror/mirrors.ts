@@ -45,11 +45,11 @@ export interface MirrorTotals {
   readonly putAside: number;
 }
 
-interface Kept {
+interface Mirror {
   readonly directory: string;
   readonly progress: Map<string, KernelProgress>;
   readonly space: MirrorBudget;
-  readonly known: Set<string>;
+  readonly knownKernels: Set<string>;
   readonly restarts: Map<string, number[]>;
   readonly sweeper: JournalSweeper;
   readonly outputs: OutputsOfKernels;
@@ -72,38 +72,38 @@ const NOTHING: MirrorTotals = { kernels: 0, bytes: 0, behindBytes: 0, putAside: 
 const MEASURE_MS = 2000;
 
 export class Mirrors implements AsyncDisposable {
-  readonly #kept = new Map<string, Kept>();
+  readonly #mirrors = new Map<string, Mirror>();
 
   constructor(private readonly options: MirrorsOptions) {}
 
   /** A remote can be reached, perhaps at another place than before. */
   attach(remote: string, gateway: RemoteMirrorOptions['gateway']): Promise<void> {
-    const kept = this.#open(remote);
-    kept.gateway = gateway;
-    return kept.changes.run(async () => {
+    const mirror = this.#open(remote);
+    mirror.gateway = gateway;
+    return mirror.changes.run(async () => {
       // Removed meanwhile; whoever did that begins anew.
-      if (this.#kept.get(remote) !== kept) return;
-      await this.#stop(kept);
-      await this.#start(remote, kept, gateway);
+      if (this.#mirrors.get(remote) !== mirror) return;
+      await this.#stop(mirror);
+      await this.#start(remote, mirror, gateway);
     });
   }
 
   /** The remote cannot be reached any more, or is not wanted now. What is here stays. */
   async detach(remote: string): Promise<void> {
-    const kept = this.#kept.get(remote);
-    if (!kept) return;
-    kept.gateway = null;
-    await kept.changes.run(() => this.#stop(kept));
+    const mirror = this.#mirrors.get(remote);
+    if (!mirror) return;
+    mirror.gateway = null;
+    await mirror.changes.run(() => this.#stop(mirror));
   }
 
   /** Whether anything of a remote of this name is, or is to be, here. */
   async has(remote: string): Promise<boolean> {
-    if (this.#kept.has(remote)) return true;
+    if (this.#mirrors.has(remote)) return true;
     return (await stat(this.#directoryOf(remote)).catch(() => null))?.isDirectory() === true;
   }
 
   totals(remote: string): MirrorTotals {
-    return this.#kept.get(remote)?.totals ?? NOTHING;
+    return this.#mirrors.get(remote)?.totals ?? NOTHING;
   }
 
   /** The kernels of a remote whose journal is here, as a whole or in part. */
@@ -120,38 +120,38 @@ export class Mirrors implements AsyncDisposable {
 
   /** Removes what is kept of a remote. While it can be reached, what its kernels have there is kept from now on. */
   async remove(remote: string): Promise<void> {
-    const kept = this.#open(remote);
-    await kept.changes.run(async () => {
-      await this.#stop(kept);
-      await close(kept);
-      await rm(kept.directory, { recursive: true, force: true });
-      this.#kept.delete(remote);
+    const mirror = this.#open(remote);
+    await mirror.changes.run(async () => {
+      await this.#stop(mirror);
+      await close(mirror);
+      await rm(mirror.directory, { recursive: true, force: true });
+      this.#mirrors.delete(remote);
     });
-    if (kept.gateway !== null) await this.attach(remote, kept.gateway);
+    if (mirror.gateway !== null) await this.attach(remote, mirror.gateway);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const all = [...this.#kept.keys()];
+    const all = [...this.#mirrors.keys()];
     await Promise.all(all.map(remote => this.detach(remote)));
-    await Promise.all([...this.#kept.values()].map(close));
-    this.#kept.clear();
+    await Promise.all([...this.#mirrors.values()].map(close));
+    this.#mirrors.clear();
   }
 
-  #open(remote: string): Kept {
-    const known = this.#kept.get(remote);
-    if (known) return known;
+  #open(remote: string): Mirror {
+    const existing = this.#mirrors.get(remote);
+    if (existing) return existing;
     const { limits, log } = this.options;
     const directory = this.#directoryOf(remote);
-    const kept: Kept = {
+    const mirror: Mirror = {
       directory,
       progress: new Map(),
       space: new MirrorBudget({ directory, limits, onFull: () => this.options.onFull?.(remote) }),
-      known: new Set(),
+      knownKernels: new Set(),
       restarts: new Map(),
       sweeper: new JournalSweeper({
         stateDir: directory,
         limits,
-        isKept: kernelId => kept.progress.get(kernelId)?.state === 'following',
+        isInUse: kernelId => mirror.progress.get(kernelId)?.state === 'following',
         log
       }),
       outputs: new OutputsOfKernels({ stateDir: directory, registry: NO_KERNELS, log }),
@@ -161,66 +161,66 @@ export class Mirrors implements AsyncDisposable {
       totals: NOTHING,
       measuring: null
     };
-    this.#kept.set(remote, kept);
-    void this.#measure(remote, kept);
-    return kept;
+    this.#mirrors.set(remote, mirror);
+    void this.#measure(remote, mirror);
+    return mirror;
   }
 
-  async #start(remote: string, kept: Kept, gateway: RemoteMirrorOptions['gateway']): Promise<void> {
+  async #start(remote: string, mirror: Mirror, gateway: RemoteMirrorOptions['gateway']): Promise<void> {
     const { log, silenceMs } = this.options;
-    const folders = await findJournals(kept.directory, isUnfinished);
+    const folders = await findJournals(mirror.directory, isUnfinished);
     const unfinished = folders.filter(({ endedAt }) => endedAt === null).map(({ kernelId }) => kernelId);
-    for (const kernelId of await readdir(path.join(kept.directory, 'kernels')).catch(() => []))
-      kept.known.add(kernelId);
-    kept.running = new RemoteMirror({
-      space: kept.space,
-      known: kept.known,
-      restarts: kept.restarts,
+    for (const kernelId of await readdir(path.join(mirror.directory, 'kernels')).catch(() => []))
+      mirror.knownKernels.add(kernelId);
+    mirror.running = new RemoteMirror({
+      space: mirror.space,
+      knownKernels: mirror.knownKernels,
+      restarts: mirror.restarts,
       onLog: line => this.options.onLog?.(remote, line),
       gateway,
       unfinished,
-      folderOf: kernelId => path.join(kept.directory, 'kernels', kernelId),
+      folderOf: kernelId => path.join(mirror.directory, 'kernels', kernelId),
       log: log.child({ remote }),
       ...(silenceMs === undefined ? {} : { silenceMs }),
       onProgress: (kernelId, progress) => {
-        kept.progress.set(kernelId, progress);
-        this.#measureSoon(remote, kept);
+        mirror.progress.set(kernelId, progress);
+        this.#measureSoon(remote, mirror);
       }
     });
   }
 
-  async #stop(kept: Kept): Promise<void> {
-    const running = kept.running;
-    kept.running = null;
+  async #stop(mirror: Mirror): Promise<void> {
+    const running = mirror.running;
+    mirror.running = null;
     await running?.[Symbol.asyncDispose]();
-    kept.progress.clear();
+    mirror.progress.clear();
   }
 
   #directoryOf(remote: string): string {
     return path.join(this.options.stateDir, 'mirrors', remote);
   }
 
-  #measureSoon(remote: string, kept: Kept): void {
-    kept.measuring ??= setTimeout(() => {
-      kept.measuring = null;
-      void this.#measure(remote, kept);
+  #measureSoon(remote: string, mirror: Mirror): void {
+    mirror.measuring ??= setTimeout(() => {
+      mirror.measuring = null;
+      void this.#measure(remote, mirror);
     }, MEASURE_MS).unref();
   }
 
-  async #measure(remote: string, kept: Kept): Promise<void> {
+  async #measure(remote: string, mirror: Mirror): Promise<void> {
     let behindBytes = 0;
-    for (const progress of kept.progress.values()) behindBytes += progress.behindBytes;
-    const totals = { ...(await kept.space.use()), behindBytes };
-    const isSame = isDeepStrictEqual(totals, kept.totals);
-    kept.totals = totals;
+    for (const progress of mirror.progress.values()) behindBytes += progress.behindBytes;
+    const totals = { ...(await mirror.space.use()), behindBytes };
+    const isSame = isDeepStrictEqual(totals, mirror.totals);
+    mirror.totals = totals;
     if (!isSame) this.options.onChange?.(remote);
   }
 }
 
-async function close(kept: Kept): Promise<void> {
-  if (kept.measuring !== null) clearTimeout(kept.measuring);
-  await kept.sweeper[Symbol.asyncDispose]();
-  await kept.outputs[Symbol.asyncDispose]();
+async function close(mirror: Mirror): Promise<void> {
+  if (mirror.measuring !== null) clearTimeout(mirror.measuring);
+  await mirror.sweeper[Symbol.asyncDispose]();
+  await mirror.outputs[Symbol.asyncDispose]();
 }
 
 /** Where no end has been noted there may be more at the remote, however long ago it was written to. */

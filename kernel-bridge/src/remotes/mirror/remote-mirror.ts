@@ -24,7 +24,7 @@ export interface RemoteMirrorOptions {
   /** Of all its kernels, kept beyond this connection. */
   readonly space: MirrorBudget;
   /** Kernels that have a folder here, kept beyond this connection. */
-  readonly known: Set<string>;
+  readonly knownKernels: Set<string>;
   /** When each kernel's journal was begun again, kept beyond this connection. */
   readonly restarts: Map<string, number[]>;
   /** A line for the log of the remote. */
@@ -110,7 +110,7 @@ export class RemoteMirror implements AsyncDisposable {
   #follow(kernelId: string): void {
     // It becomes a folder's name.
     if (!KERNEL_ID.test(kernelId) || this.#following.has(kernelId) || this.#over.signal.aborted) return;
-    const { known } = this.options;
+    const { knownKernels: known } = this.options;
     if (known.size >= MAX_KERNELS && !known.has(kernelId)) return;
     known.add(kernelId);
     if (this.#following.size >= MAX_FOLLOWED) {
@@ -144,7 +144,7 @@ export class RemoteMirror implements AsyncDisposable {
     const { log, onProgress, onLog, silenceMs, space } = this.options;
     const { signal } = this.#over;
     for (let attempt = 0; !signal.aborted; attempt++) {
-      const tell = (progress: KernelProgress): void => onProgress(kernelId, progress);
+      const report = (progress: KernelProgress): void => onProgress(kernelId, progress);
       try {
         await using journal = await MirroredJournal.open(this.options.folderOf(kernelId), space);
         const before = journal.nextSeq;
@@ -157,17 +157,17 @@ export class RemoteMirror implements AsyncDisposable {
           mayRestart: () => this.#mayRestart(kernelId),
           log,
           ...(silenceMs === undefined ? {} : { silenceMs }),
-          onProgress: ({ behindBytes }) => tell({ state: 'following', behindBytes })
+          onProgress: ({ behindBytes }) => report({ state: 'following', behindBytes })
         });
         if (end !== 'disconnected') {
-          tell({ state: end, behindBytes: 0 });
+          report({ state: end, behindBytes: 0 });
           return;
         }
         if (journal.nextSeq > before) attempt = 0;
       } catch (error) {
         // A full disk of ours, or a stream that is not one: later, and without harm to what people do meanwhile.
         log.warn({ kernelId, err: error }, 'mirroring was interrupted');
-        tell({ state: 'behind', behindBytes: 0 });
+        report({ state: 'behind', behindBytes: 0 });
         if (error instanceof RestartStorm) {
           onLog(
             `the journal of kernel ${kernelId} is not copied for ${LEFT_ALONE_MS / 60_000} minutes: ${error.message}`
@@ -178,7 +178,7 @@ export class RemoteMirror implements AsyncDisposable {
             `the journal of kernel ${kernelId} cannot be copied now (${(error as Error).message}); it is tried again`
           );
       }
-      tell({ state: 'behind', behindBytes: 0 });
+      report({ state: 'behind', behindBytes: 0 });
       await pause(retryMs(attempt), signal);
     }
   }

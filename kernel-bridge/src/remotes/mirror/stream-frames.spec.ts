@@ -60,9 +60,9 @@ describe('frames of a remote', () => {
   it('that nobody waits for any more give back what they waited for', async () => {
     const budget = new FrameBudget();
     const all = await budget.take(2 * MAX_FRAME_BYTES);
-    const gone = new AbortController();
-    const waiting = budget.take(MIB, gone.signal);
-    gone.abort();
+    const ended = new AbortController();
+    const waiting = budget.take(MIB, ended.signal);
+    ended.abort();
     await expect(waiting).rejects.toThrow();
     all[Symbol.dispose]();
     using again = await budget.take(2 * MAX_FRAME_BYTES);

@@ -75,7 +75,7 @@ export async function* framesOf(
   { budget = new FrameBudget(), signal }: FramesOptions = {}
 ): AsyncGenerator<StreamFrame, void, void> {
   let chunks: Buffer[] = [];
-  let held = 0;
+  let buffered = 0;
   let needed = STREAM_FRAME_HEADER_BYTES;
   let lease: Disposable | null = null;
   let skipped = { bytes: 0, left: 0 };
@@ -89,9 +89,9 @@ export async function* framesOf(
         skipped = { bytes: 0, left: 0 };
       }
       chunks.push(chunk);
-      held += chunk.length;
-      if (held < needed) continue;
-      let bytes = chunks.length === 1 ? chunk : Buffer.concat(chunks, held);
+      buffered += chunk.length;
+      if (buffered < needed) continue;
+      let bytes = chunks.length === 1 ? chunk : Buffer.concat(chunks, buffered);
       for (;;) {
         needed = STREAM_FRAME_HEADER_BYTES;
         if (bytes.length < needed) break;
@@ -117,7 +117,7 @@ export async function* framesOf(
         bytes = bytes.subarray(needed);
       }
       chunks = bytes.length === 0 ? [] : [bytes];
-      held = bytes.length;
+      buffered = bytes.length;
     }
   } finally {
     lease?.[Symbol.dispose]();

@@ -28,7 +28,7 @@ export interface FetchContext {
 /** `3.12`: the Python of our own that a host gets, when its own does not fit. */
 export const OWN_PYTHON = '3.12';
 
-const LOOK_MS = 500;
+const POLL_MS = 500;
 
 /** The wheel of a tool; the path of the file here. @throws SetupError */
 export async function fetchTool(tool: ToolWheel, context: FetchContext): Promise<string> {
@@ -75,7 +75,7 @@ export async function fetchEnvironment(
     uv: context.uv,
     args,
     signal: context.signal,
-    keptLines: 100_000
+    maxLines: 100_000
   });
   context.signal.throwIfAborted();
   if (exitCode !== 0) throw downloadFailed(name, stderr);
@@ -185,7 +185,7 @@ async function turnOf(
     } catch (error) {
       if (!(error instanceof LockHeldError)) throw error;
       if (isFirst) onLine(`waiting for process ${error.holder.pid}, which is fetching files for a host`);
-      await pause(LOOK_MS, signal);
+      await pause(POLL_MS, signal);
       signal.throwIfAborted();
     }
   }
@@ -274,7 +274,7 @@ export async function wheelOf(
         ...['--format', 'pylock.toml', '--python-version', PYTHON, '--python-platform', uvPlatform(platform)]
       ],
       signal,
-      keptLines: 2000
+      maxLines: 2000
     });
     signal.throwIfAborted();
     const wheels = exitCode === 0 ? ((parse(stdout.join('\n')) as Pylock).packages?.[0]?.wheels ?? []) : [];

@@ -37,7 +37,7 @@ function context(found: HostFacts, change: Partial<CheckContext> = {}): CheckCon
   return {
     facts: found,
     chips,
-    asked: found.time,
+    requestedAt: found.time,
     now: found.time,
     neededBytes: 0,
     environment: { name: 'jax', chips: ['v5e', 'v6e'] },
@@ -67,7 +67,7 @@ describe('the probe', () => {
     const home = await mkdtemp(path.join(tmpdir(), 'tpl-home-'));
     const base = path.join(home, 'tpulab');
     const environment = 'envs/1/jax/tpulab.json';
-    const look = async (): Promise<HostFacts> => {
+    const probe = async (): Promise<HostFacts> => {
       const { stdout } = await run('sh', ['-c', PROBE_SCRIPT, 'sh', base, home, environment], {
         env: { HOME: home, PATH: process.env['PATH'] }
       });
@@ -85,16 +85,16 @@ describe('the probe', () => {
       await write('state/gateway.socket', '/s\n');
       await write('state/token', 'secret\n');
       await write('state/gateway.bridge', 'versions/2-b\n');
-      expect(await look()).toMatchObject({ gateway: { bridge: 'versions/2-b', starter: null } });
-      expect((await look()).environmentFor).toBeNull();
+      expect(await probe()).toMatchObject({ gateway: { bridge: 'versions/2-b', starter: null } });
+      expect((await probe()).environmentFor).toBeNull();
       await write('state/gateway.starter', 'versions/1-a me no\n');
-      expect((await look()).gateway?.starter).toBeNull();
+      expect((await probe()).gateway?.starter).toBeNull();
       await write('state/gateway.starter', 'versions/2-b me yes\n');
-      expect((await look()).gateway?.starter).toEqual({ sender: 'me', tookOver: true });
+      expect((await probe()).gateway?.starter).toEqual({ sender: 'me', tookOver: true });
       await write(environment, JSON.stringify({ format: 1 }, null, 2));
-      expect((await look()).environmentFor).toBe('cpu');
+      expect((await probe()).environmentFor).toBe('cpu');
       await write(environment, JSON.stringify({ format: 1, accelerator: 'tpu' }, null, 2));
-      expect((await look()).environmentFor).toBe('tpu');
+      expect((await probe()).environmentFor).toBe('tpu');
     } finally {
       gateway.kill();
       await rm(home, { recursive: true, force: true });
@@ -142,7 +142,7 @@ describe('the checks of a host', () => {
     [90_000, 'failed']
   ] as const)('judge a clock that is %i s off: %s', async (off, state) => {
     const found = await facts();
-    expect(of('clock', context(found, { asked: found.time - off, now: found.time - off }))?.state).toBe(
+    expect(of('clock', context(found, { requestedAt: found.time - off, now: found.time - off }))?.state).toBe(
       state
     );
   });
@@ -150,7 +150,7 @@ describe('the checks of a host', () => {
   // Cases N8 and B14.
   it('say nothing against a clock that was read at some time of a slow look', async () => {
     const found = await facts();
-    const slow = context(found, { asked: found.time - 40, now: found.time + 40 });
+    const slow = context(found, { requestedAt: found.time - 40, now: found.time + 40 });
     expect(of('clock', slow)?.state).toBe('ok');
   });
 

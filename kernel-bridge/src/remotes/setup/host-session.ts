@@ -10,7 +10,7 @@ import { sha256Of } from './payload.js';
 export interface ScriptEnd {
   readonly code: number;
   /** Value of the last line `KEY<tab>VALUE` of each key. */
-  readonly said: ReadonlyMap<string, string>;
+  readonly values: ReadonlyMap<string, string>;
   /** Its other lines, the last ones. */
   readonly lines: readonly string[];
 }
@@ -19,11 +19,11 @@ export interface ScriptOptions {
   readonly timeoutMs: number;
   /** Lines without a key. */
   readonly onText?: (text: string) => void;
-  readonly onSaid?: (key: string, value: string) => void;
+  readonly onValue?: (key: string, value: string) => void;
 }
 
 export const QUICK_MS = 60_000;
-const KEPT_LINES = 40;
+const MAX_LINES = 40;
 
 export class HostSession {
   readonly signal: AbortSignal;
@@ -44,7 +44,7 @@ export class HostSession {
   }
 
   async run(script: string, args: readonly string[], options: ScriptOptions): Promise<ScriptEnd> {
-    const said = new Map<string, string>();
+    const values = new Map<string, string>();
     const lines: string[] = [];
     const { code, stderr } = await this.shell.run(script, [this.base, ...args], {
       signal: this.signal,
@@ -53,9 +53,9 @@ export class HostSession {
         const tab = line.indexOf('\t');
         if (tab > 0 && /^[a-z_]+$/.test(line.slice(0, tab))) {
           const [key, value] = [line.slice(0, tab), line.slice(tab + 1)];
-          said.set(key, value);
+          values.set(key, value);
           if (key === 'log') this.#log(value);
-          options.onSaid?.(key, value);
+          options.onValue?.(key, value);
           return;
         }
         keep(lines, line);
@@ -77,7 +77,7 @@ export class HostSession {
     }
     const cause = code === 0 ? null : explainHost(this.host, lines.join('\n'));
     if (cause !== null) throw cause;
-    return { code, said, lines };
+    return { code, values, lines };
   }
 
   upload(localPath: string, name: string, onProgress: (bytes: number, total: number) => void): Promise<void> {
@@ -91,7 +91,7 @@ export class HostSession {
 
 function keep(lines: string[], line: string): void {
   lines.push(line);
-  if (lines.length > KEPT_LINES) lines.shift();
+  if (lines.length > MAX_LINES) lines.shift();
 }
 
 /** Sends one file, with its progress. */
@@ -116,7 +116,7 @@ export async function sendFiles(
   const there = new Map<string, string>();
   await session.run(LIST_SCRIPT, [folder], {
     timeoutMs: 10 * QUICK_MS,
-    onSaid: (key, value) => {
+    onValue: (key, value) => {
       const space = value.indexOf(' ');
       if (key === 'file') there.set(value.slice(space + 1), value.slice(0, space));
     }

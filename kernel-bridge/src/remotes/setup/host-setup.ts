@@ -154,16 +154,16 @@ async function probe(
   parts: readonly string[],
   { folder = DEFAULT_FOLDER, root = '', now = Date.now }: HostSetupOptions
 ) {
-  const asked = now() / 1000;
+  const requestedAt = now() / 1000;
   const { stdout } = await shell.run(PROBE_SCRIPT, [folder, root, ...parts], { signal, timeoutMs: QUICK_MS });
   signal.throwIfAborted();
   const facts = parseFacts(stdout, shell.host);
   // Unix seconds here, and what a start-up file there prints.
-  return { facts, asked, now: now() / 1000, noise: shell.noise ?? null };
+  return { facts, asked: requestedAt, now: now() / 1000, noise: shell.noise ?? null };
 }
 
 function judge(
-  { facts, asked, now, noise }: Probed,
+  { facts, asked: requestedAt, now, noise }: Probed,
   context: SetupContext,
   { chips = new ChipTable() }: HostSetupOptions
 ): RemoteCheck[] {
@@ -177,7 +177,7 @@ function judge(
     checkHost({
       facts,
       chips,
-      asked,
+      requestedAt,
       now,
       neededBytes: (facts.have.has(layout.node) ? 0 : TOOLS_BYTES) + environmentBytes,
       environment: { name, chips: description.tpu?.chips ?? null }
@@ -309,10 +309,10 @@ function stages(onStage: (stage: RemoteStage) => void) {
     onStage({ name, title, state, detail, fraction: null });
 }
 
-function notStarted(host: string, words: string): RemoteProblem {
-  const why = words.trim().split('\n').slice(-3).join(' ');
+function notStarted(host: string, output: string): RemoteProblem {
+  const why = output.trim().split('\n').slice(-3).join(' ');
   return (
-    explainHost(host, words) ??
+    explainHost(host, output) ??
     new RemoteProblem('remote_bridge_failed', `The server on ${host} does not start: ${why}`)
   );
 }

@@ -203,7 +203,7 @@ async function downloadThere(
   stage.at('downloading');
   const end = await session.run(DOWNLOAD_SCRIPT, [file, wheel.sha256, wheel.url], {
     timeoutMs: DOWNLOAD_MS,
-    onSaid: (key, value) => {
+    onValue: (key, value) => {
       if (key === 'waiting') stage.at(value);
       if (key === 'bytes') stage.moved('downloading', Number(value), wheel.bytes);
     }

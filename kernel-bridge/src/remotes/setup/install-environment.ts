@@ -51,13 +51,13 @@ export async function installPython(
       timeoutMs: PYTHON_MS,
       onText: text => stage.at(text.trim())
     });
-  const found = (await find('')).said.get('python');
+  const found = (await find('')).values.get('python');
   if (found !== undefined) return { python: found, isOurs: found.startsWith(`${session.base}/python/`) };
   stage.at(`installing Python ${range} on ${session.host}`);
   const installed = await find(OWN_PYTHON);
   if (installed.code !== 0 && installed.code !== EXIT.download) throw noPython(session, range, installed);
   if (installed.code === EXIT.download) await sendPython(installation, stage);
-  const ours = installed.said.get('python') ?? (await find('')).said.get('python');
+  const ours = installed.values.get('python') ?? (await find('')).values.get('python');
   if (ours === undefined) throw noPython(session, range, installed);
   return { python: ours, isOurs: true };
 }
@@ -89,7 +89,7 @@ export async function installEnvironment(
           if (text.startsWith('{')) return;
           stage.at(uv.line(text), uv.fraction, uv.transfer);
         },
-        onSaid: (key, value) => {
+        onValue: (key, value) => {
           if (key === 'waiting') stage.at(value);
         }
       }
@@ -147,8 +147,8 @@ async function sendPython(
 
 async function versionOf(session: HostSession, python: string): Promise<string> {
   const script = `"$2" -c 'import sys; print("version\\t%d.%d" % sys.version_info[:2])'`;
-  const { said } = await session.run(script, [python], { timeoutMs: QUICK_MS });
-  return said.get('version') ?? OWN_PYTHON;
+  const { values } = await session.run(script, [python], { timeoutMs: QUICK_MS });
+  return values.get('version') ?? OWN_PYTHON;
 }
 
 /** The command prints its failure as one line of JSON. */

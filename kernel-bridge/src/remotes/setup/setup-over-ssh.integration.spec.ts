@@ -20,7 +20,7 @@ class Together {
   /** Names of the files that were sent. */
   readonly sent: string[] = [];
   readonly #waiting = new Map<string, (() => void)[]>();
-  #gone = 0;
+  #ended = 0;
 
   constructor(private readonly count: number) {}
 
@@ -28,13 +28,13 @@ class Together {
     return {
       ...setup,
       prepare: async (shell, options) => {
-        let hasLooked = false;
+        let hasChecked = false;
         const watched: RemoteShell = {
           host: shell.host,
           run: async (...call) => {
             const result = await shell.run(...call);
-            if (!hasLooked) await this.#meet('look');
-            hasLooked = true;
+            if (!hasChecked) await this.#meet('look');
+            hasChecked = true;
             return result;
           },
           upload: async (file, place, how) => {
@@ -51,7 +51,7 @@ class Together {
 
   /** Who has ended, well or not, is not waited for. */
   #leave(): void {
-    this.#gone++;
+    this.#ended++;
     for (const waiting of this.#waiting.values()) for (const go of waiting.splice(0)) go();
   }
 
@@ -59,7 +59,7 @@ class Together {
   async #meet(point: string): Promise<void> {
     const waiting = this.#waiting.get(point) ?? [];
     this.#waiting.set(point, waiting);
-    if (waiting.length + 1 + this.#gone >= this.count) for (const go of waiting.splice(0)) go();
+    if (waiting.length + 1 + this.#ended >= this.count) for (const go of waiting.splice(0)) go();
     else await new Promise<void>(resolve => waiting.push(resolve));
   }
 }

@@ -3,15 +3,17 @@ import { expect, it } from 'vitest';
 import { StageReporter } from './stage-reporter.js';
 
 it('tells how much has been sent, of how much, and nothing of that once the stage has ended', async () => {
-  const told: RemoteStage[] = [];
-  const reporter = new StageReporter(stage => told.push(stage));
+  const reported: RemoteStage[] = [];
+  const reporter = new StageReporter(stage => reported.push(stage));
   await reporter.run('node', stage => {
     stage.moved('sending nodejs.whl', 25, 100);
     stage.moved('downloading', 25, null);
     stage.moved('sending nothing', 0, 0);
     return Promise.resolve({ value: null, detail: 'sent from this computer' });
   });
-  expect(told.map(({ state, detail, fraction, transfer }) => [state, detail, fraction, transfer])).toEqual([
+  expect(
+    reported.map(({ state, detail, fraction, transfer }) => [state, detail, fraction, transfer])
+  ).toEqual([
     ['running', null, null, undefined],
     ['running', 'sending nodejs.whl', 0.25, { bytes: 25, totalBytes: 100, bytesPerS: null }],
     ['running', 'downloading', null, { bytes: 25, totalBytes: null, bytesPerS: null }],

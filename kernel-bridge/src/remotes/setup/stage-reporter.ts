@@ -23,7 +23,7 @@ export interface RunningStage {
 }
 
 export class StageReporter {
-  constructor(private readonly tell: (stage: RemoteStage) => void) {}
+  constructor(private readonly notify: (stage: RemoteStage) => void) {}
 
   /** `work` says in the end what was done, for people. */
   async run<Value>(
@@ -33,17 +33,17 @@ export class StageReporter {
   ): Promise<Value> {
     let last: string | null = null;
     const rate = new TransferRate();
-    const tell = (
+    const report = (
       state: RemoteStage['state'],
       detail: string | null,
       fraction: number | null,
       transfer: Transfer | null = null
-    ): void => this.tell({ name, title, state, detail, fraction, ...(transfer && { transfer }) });
+    ): void => this.notify({ name, title, state, detail, fraction, ...(transfer && { transfer }) });
     const at: RunningStage['at'] = (text, fraction = null, transfer = null) => {
       last = text;
-      tell('running', text, fraction === null ? null : Math.min(1, Math.max(0, fraction)), transfer);
+      report('running', text, fraction === null ? null : Math.min(1, Math.max(0, fraction)), transfer);
     };
-    tell('running', null, null);
+    report('running', null, null);
     try {
       const { value, detail } = await work({
         at,
@@ -52,16 +52,16 @@ export class StageReporter {
           at(text, fraction, rate.at(bytes, totalBytes));
         }
       });
-      tell('done', detail, 1);
+      report('done', detail, 1);
       return value;
     } catch (error) {
-      tell('failed', error instanceof Error ? error.message : last, null);
+      report('failed', error instanceof Error ? error.message : last, null);
       throw error;
     }
   }
 
   skip(name: StageName, detail: string, title: string = STAGE_TITLES[name]): void {
-    this.tell({ name, title, state: 'skipped', detail, fraction: null });
+    this.notify({ name, title, state: 'skipped', detail, fraction: null });
   }
 }
 

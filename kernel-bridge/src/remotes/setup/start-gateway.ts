@@ -41,7 +41,7 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
     return { socketPath, token, gatewayId, version };
   }
   return stages.run('gateway', async stage => {
-    const { code, said, lines } = await session.run(
+    const { code, values, lines } = await session.run(
       START_SCRIPT,
       [
         `${layout.node}/${tools.node.program}`,
@@ -55,16 +55,16 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
       ],
       {
         timeoutMs: START_MS,
-        onSaid: key => {
+        onValue: key => {
           if (key === 'replacing') stage.at('ending the server of another version; its kernels keep running');
         }
       }
     );
-    const gatewayId = /"gatewayId":"([^"]+)"/.exec(said.get('gateway') ?? '')?.[1];
-    const [socketPath, token] = [said.get('socket'), said.get('token')];
+    const gatewayId = /"gatewayId":"([^"]+)"/.exec(values.get('gateway') ?? '')?.[1];
+    const [socketPath, token] = [values.get('socket'), values.get('token')];
     if (code === 0 && gatewayId && socketPath && token)
       return { value: { socketPath, token, gatewayId, version }, detail: null };
-    if (code === EXIT.otherBuild) throw otherBuild(session.host, said.get('other') ?? '', newcomer);
+    if (code === EXIT.otherBuild) throw otherBuild(session.host, values.get('other') ?? '', newcomer);
     throw new SetupError(
       'setup_gateway_failed',
       `The server did not start on ${session.host}: the error was "${plainText(lines.at(-1) ?? `code ${code}`, 300)}". See state/gateway.log in TPULab's folder there.`,

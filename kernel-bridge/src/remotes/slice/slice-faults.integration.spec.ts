@@ -51,7 +51,7 @@ describe.skipIf(why !== null)(`a slice that loses hosts${why === null ? '' : ` (
 
   const run = (...args: string[]): Promise<Ran> =>
     runCommand(
-      streams => runNotebook(streams, () => undefined, { awayLookMs: 500 }),
+      streams => runNotebook(streams, () => undefined, { awayPollMs: 500 }),
       ...args,
       ...['--on', 'vm', '--state-dir', slice.hub.bridge.folder]
     );

@@ -6,7 +6,7 @@ import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
 import pLimit from 'p-limit';
 import { plainText } from '../../platform/plain-text.js';
 import type { EquippedHost, HostSetup, RemoteShell, SetupOptions } from '../contracts.js';
-import { RemoteProblem, told } from '../remote-error.js';
+import { RemoteProblem, remoteErrorOf } from '../remote-error.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
 import { ADMIT_SCRIPT, AWAIT_LOSS_SCRIPT, KEY_SCRIPT, OFFER_SCRIPT, REACH_SCRIPT } from './slice-scripts.js';
 
@@ -89,22 +89,22 @@ export class SliceSetup {
   async offer(name: string, first: FirstHost): Promise<readonly ReadyHost[] | null> {
     const { wanted, onCheck, hosts, before = [] } = this.options;
     try {
-      const said = await this.#run(first.shell, KEY_SCRIPT, [first.equipped.folder], QUICK_MS);
-      this.#meet({ host: first, publicKey: checked(said.trim(), PUBLIC_KEY, first.shell.host) });
+      const answers = await this.#run(first.shell, KEY_SCRIPT, [first.equipped.folder], QUICK_MS);
+      this.#meet({ host: first, publicKey: checked(answers.trim(), PUBLIC_KEY, first.shell.host) });
       const results = await this.#ready;
       const ready = results.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
       const failures = results.flatMap((one, at) =>
-        one.status === 'rejected' ? [`Host ${hosts[at]?.index}: ${told(one.reason).message}`] : []
+        one.status === 'rejected' ? [`Host ${hosts[at]?.index}: ${remoteErrorOf(one.reason).message}`] : []
       );
       if (failures.length > 0) throw new RemoteProblem('remote_slice_incomplete', failures.join(' '));
       const title = await this.#write(name, first, ready);
       const again = ready.filter(host => isAnother(host, before)).map(({ index }) => index);
-      const news = again.length === 0 ? '' : ` ${createdAgain(again)}`;
-      if (news !== '') wanted.onLog(news.trim());
+      const changes = again.length === 0 ? '' : ` ${createdAgain(again)}`;
+      if (changes !== '') wanted.onLog(changes.trim());
       onCheck({
         name: CHECK,
         state: 'ok',
-        message: `The kernel "${title}" runs each cell on all hosts; other kernels use the chips of the first host.${news}`,
+        message: `The kernel "${title}" runs each cell on all hosts; other kernels use the chips of the first host.${changes}`,
         remedy: null
       });
       return ready;
@@ -115,7 +115,7 @@ export class SliceSetup {
       onCheck({
         name: CHECK,
         state: 'warning',
-        message: `The kernel over all ${hosts.length + 1} hosts is not offered. ${told(error).message}`,
+        message: `The kernel over all ${hosts.length + 1} hosts is not offered. ${remoteErrorOf(error).message}`,
         remedy: 'Kernels use the chips of the first host. Make the host reachable, then try again.',
         action: { label: 'Try again', connect: {} }
       });
@@ -163,13 +163,13 @@ export class SliceSetup {
       );
     }
     if (code !== 0) throw failed('Its file authorized_keys cannot be written', stderr);
-    const said = (name: string): string[] =>
+    const values = (name: string): string[] =>
       stdout.split('\n').flatMap(line => (line.startsWith(`${name}\t`) ? [line.slice(name.length + 1)] : []));
-    const addresses = [...new Set(said('address'))].filter(address => ADDRESS.test(address));
+    const addresses = [...new Set(values('address'))].filter(address => ADDRESS.test(address));
     return {
-      user: checked(said('user')[0] ?? '', USER, shell.host),
+      user: checked(values('user')[0] ?? '', USER, shell.host),
       addresses,
-      keys: said('key').filter(key => PUBLIC_KEY.test(key))
+      keys: values('key').filter(key => PUBLIC_KEY.test(key))
     };
   }
 
@@ -178,11 +178,11 @@ export class SliceSetup {
     { index }: OtherHost,
     { user, addresses, keys }: { user: string; addresses: readonly string[]; keys: readonly string[] }
   ): Promise<string> {
-    const known = addresses.flatMap(address => keys.map(key => `${address} ${key}\n`)).join('');
+    const knownHosts = addresses.flatMap(address => keys.map(key => `${address} ${key}\n`)).join('');
     const { code, stdout, stderr } = await first.shell.run(
       REACH_SCRIPT,
       [first.equipped.folder, String(index), user],
-      { signal: this.options.wanted.signal, timeoutMs: REACH_MS, stdin: known }
+      { signal: this.options.wanted.signal, timeoutMs: REACH_MS, stdin: knownHosts }
     );
     const address = /^address\t(.+)$/m.exec(stdout)?.[1] ?? '';
     if (code === 0 && addresses.includes(address)) return address;
@@ -196,7 +196,7 @@ export class SliceSetup {
   /** Title of the kernel. */
   async #write(name: string, first: FirstHost, others: readonly ReadyHost[]): Promise<string> {
     const { folder, python } = first.equipped;
-    const known = others.flatMap(({ address, keys }) => keys.map(key => `${address} ${key}\n`)).join('');
+    const knownHosts = others.flatMap(({ address, keys }) => keys.map(key => `${address} ${key}\n`)).join('');
     const reached = others.map(({ user, address }) => `${user}@${address}`);
     const args = [
       folder,
@@ -205,8 +205,8 @@ export class SliceSetup {
       shortType(first.type),
       ...reached
     ];
-    const said = await this.#run(first.shell, OFFER_SCRIPT, args, QUICK_MS, known);
-    return plainText(/“(.+)”/.exec(said)?.[1] ?? name, 200);
+    const answers = await this.#run(first.shell, OFFER_SCRIPT, args, QUICK_MS, knownHosts);
+    return plainText(/“(.+)”/.exec(answers)?.[1] ?? name, 200);
   }
 
   async #run(
@@ -230,7 +230,7 @@ export class SliceSetup {
       onStage(hostStage(host, 'done', `${ready.user}@${ready.address}`));
       return ready;
     } catch (error) {
-      if (!wanted.signal.aborted) onStage(hostStage(host, 'failed', told(error).message));
+      if (!wanted.signal.aborted) onStage(hostStage(host, 'failed', remoteErrorOf(error).message));
       throw error;
     }
   }
@@ -251,8 +251,8 @@ export async function lostHosts(
 
 /** Another machine under the same number has other host keys. */
 function isAnother(host: ReadyHost, before: readonly ReadyHost[]): boolean {
-  const known = before.find(({ index }) => index === host.index);
-  return known !== undefined && !host.keys.some(key => known.keys.includes(key));
+  const previous = before.find(({ index }) => index === host.index);
+  return previous !== undefined && !host.keys.some(key => previous.keys.includes(key));
 }
 
 function createdAgain(hosts: readonly number[]): string {

@@ -81,35 +81,35 @@ export class Askpass implements AsyncDisposable {
 
   #serve(socket: Socket): void {
     this.#sockets.add(socket);
-    const gone = new AbortController();
+    const closed = new AbortController();
     socket.on('error', () => socket.destroy());
     socket.on('close', () => {
       this.#sockets.delete(socket);
-      gone.abort();
+      closed.abort();
     });
     let text = '';
-    let isAsked = false;
+    let isReceived = false;
     socket.setEncoding('utf8');
     socket.on('data', (piece: string) => {
       text += piece;
       if (text.length > QUESTION_CHARACTERS) socket.destroy();
-      else if (!isAsked && text.includes('\n')) {
-        isAsked = true;
-        void this.#answer(socket, text, gone.signal);
+      else if (!isReceived && text.includes('\n')) {
+        isReceived = true;
+        void this.#answer(socket, text, closed.signal);
       }
     });
   }
 
   async #answer(socket: Socket, text: string, signal: AbortSignal): Promise<void> {
-    const asked = parse(text);
-    const answerer = asked && this.#answerers.get(asked.key);
-    if (!asked || !answerer) {
+    const question = parse(text);
+    const answerer = question && this.#answerers.get(question.key);
+    if (!question || !answerer) {
       socket.destroy();
       return;
     }
     // ssh only tells something ("touch your security key") and ends this program by itself.
-    if (asked.hint === 'none') return;
-    const value = await answerer(asked.question, signal).catch(() => null);
+    if (question.hint === 'none') return;
+    const value = await answerer(question.question, signal).catch(() => null);
     if (!socket.destroyed) socket.end(JSON.stringify({ value }));
   }
 }
@@ -121,10 +121,10 @@ function parse(text: string): { key: string; hint: string; question: Question } 
   } catch {
     return null;
   }
-  const { key, text: words, hint } = json;
-  if (typeof key !== 'string' || typeof words !== 'string' || typeof hint !== 'string') return null;
-  const isConfirm = hint === 'confirm' || /\(yes\/no/.test(words);
-  return { key, hint, question: { kind: isConfirm ? 'confirm' : 'secret', text: words.trim() } };
+  const { key, text: prompt, hint } = json;
+  if (typeof key !== 'string' || typeof prompt !== 'string' || typeof hint !== 'string') return null;
+  const isConfirm = hint === 'confirm' || /\(yes\/no/.test(prompt);
+  return { key, hint, question: { kind: isConfirm ? 'confirm' : 'secret', text: prompt.trim() } };
 }
 
 /**

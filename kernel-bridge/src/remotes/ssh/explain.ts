@@ -14,16 +14,16 @@ import { BYTE_ORDER_MARK, FAREWELL, isProxied } from './ssh-process.js';
 
 const SHOWN_CHARACTERS = 300;
 
-interface Asked {
+interface SshFacts {
   readonly target: SshTarget;
   /** What this computer's ssh makes of the target (`ssh -G`); '' when it could not be asked. */
   readonly configured: string;
 }
 
 /** `vm`, or where the words are those of a host on the way to it: that one. */
-function placeIn(words: string, { target: { destination }, configured }: Asked): string {
+function placeIn(text: string, { target: { destination }, configured }: SshFacts): string {
   const named =
-    /Could not resolve hostname (.+?):|^([^\s:]+): Permission denied|connect to host (\S+) port/.exec(words);
+    /Could not resolve hostname (.+?):|^([^\s:]+): Permission denied|connect to host (\S+) port/.exec(text);
   const name = (named?.[1] ?? named?.[2] ?? named?.[3] ?? '').replace(/^.*@/, '');
   const own = [hostOf(destination), valueIn(configured, 'hostname')];
   if (!PROXIED.test(configured) || name === '' || own.includes(name)) return destination;
@@ -36,7 +36,7 @@ const PROXY_ENDED =
   /^(kex_exchange_identification: |([a-z_]+( exchange)?: )?Connection (closed by|to) UNKNOWN port 65535)/m;
 
 /** The host is reached through a command or a host that the user's own files name. */
-function isProxiedByUser({ target, configured }: Asked): boolean {
+function isProxiedByUser({ target, configured }: SshFacts): boolean {
   return !isProxied(target) && PROXIED.test(configured);
 }
 
@@ -67,62 +67,63 @@ function badOption(all: readonly string[]): string {
 }
 
 /** In this order: a changed key also says that verification failed. */
-const OF_SSH: readonly Cause<RemoteErrorCode, Asked>[] = [
+const OF_SSH: readonly Cause<RemoteErrorCode, SshFacts>[] = [
   {
     pattern:
       /terminating, \d+ bad configuration option|Bad configuration option|^\S.* line \d+: (no argument|unsupported option|Bad |missing|invalid|keyword )/m,
     code: 'remote_ssh_failed',
-    outlook: 'person',
-    say: ({ facts: { target }, lines }) => `ssh to ${target.destination} was not started. ${badOption(lines)}`
+    recovery: 'person',
+    message: ({ facts: { target }, lines }) =>
+      `ssh to ${target.destination} was not started. ${badOption(lines)}`
   },
   {
     pattern: /REMOTE HOST IDENTIFICATION HAS CHANGED/,
     code: 'remote_host_key_changed',
-    say: ({ facts: { target }, lines }) =>
+    message: ({ facts: { target }, lines }) =>
       `The host key of ${target.destination} differs from the one on record${fingerprint(lines.join('\n'))}. Either the machine was recreated, or someone is intercepting the connection. Nothing was sent. If you know why the key changed, remove the old one and connect again.`,
     command: ({ facts }) => removeKey(facts)
   },
   {
     pattern: /Host key verification failed|No \S+ host key is known for/,
     code: 'remote_host_key_unknown',
-    say: ({ facts: { target } }) =>
+    message: ({ facts: { target } }) =>
       `The host key of ${target.destination} is not known and was not accepted. Compare its fingerprint with the machine's, then accept it: connect again, or run the command.`,
     command: ({ facts: { target } }) => commandFor(target, ['-o', 'StrictHostKeyChecking=ask'])
   },
   {
     pattern: /Permission denied \(|Too many authentication failures|No more authentication methods/,
     code: 'remote_auth_refused',
-    say: ({ facts, words }) =>
-      `${placeIn(words, facts)} rejected the user or the key (${words}). Try the command in a terminal; once it logs in without a prompt, connect again.`,
+    message: ({ facts, line }) =>
+      `${placeIn(line, facts)} rejected the user or the key (${line}). Try the command in a terminal; once it logs in without a prompt, connect again.`,
     command: ({ facts: { target } }) => commandFor(target)
   },
   {
     pattern: /Could not resolve hostname|Name or service not known/,
     code: 'remote_name_unknown',
-    say: ({ facts, words }) =>
-      `No machine has the host name in ${placeIn(words, facts)}, or this computer is offline. Check the name and the network.`
+    message: ({ facts, line }) =>
+      `No machine has the host name in ${placeIn(line, facts)}, or this computer is offline. Check the name and the network.`
   },
   {
     pattern: PROXY_ENDED,
     applies: isProxiedByUser,
     code: 'remote_unreachable',
-    say: ({ facts: { target, configured }, lines }) =>
-      `${target.destination} cannot be reached: ${proxyIn(configured)} of your ssh configuration ended (${proxyWords(lines)}). Correct it in ~/.ssh/config, or check what it connects to.`,
+    message: ({ facts: { target, configured }, lines }) =>
+      `${target.destination} cannot be reached: ${proxyIn(configured)} of your ssh configuration ended (${proxyOutput(lines)}). Correct it in ~/.ssh/config, or check what it connects to.`,
     command: ({ facts: { target } }) => commandFor(target)
   },
   {
     pattern: /^(kex|ssh)_exchange_identification: (Connection closed by remote host|read: Connection reset)/m,
     applies: ({ target }) => !isProxied(target),
     code: 'remote_unreachable',
-    say: ({ facts: { target }, words }) =>
-      `${target.destination} ended the connection before its sshd said anything (${words}). Too many logins may be open there at once (MaxStartups in its sshd_config), or it blocks this address after failed logins. Wait a minute, then connect again; else ask its administrator.`
+    message: ({ facts: { target }, line }) =>
+      `${target.destination} ended the connection before its sshd said anything (${line}). Too many logins may be open there at once (MaxStartups in its sshd_config), or it blocks this address after failed logins. Wait a minute, then connect again; else ask its administrator.`
   },
   {
     pattern:
       /timed out|No route to host|Network is unreachable|Connection refused|Host is down|Connection (closed|reset)|kex_exchange_identification|failed to connect to backend|UNKNOWN port 65535/i,
     code: 'remote_unreachable',
-    say: ({ facts: { target }, words }) =>
-      `${target.destination} cannot be reached (${words}). Check that the machine is running, that its firewall allows ssh, and that this computer is online.`
+    message: ({ facts: { target }, line }) =>
+      `${target.destination} cannot be reached (${line}). Check that the machine is running, that its firewall allows ssh, and that this computer is online.`
   }
 ];
 
@@ -131,7 +132,7 @@ function proxyIn(configured: string): string {
 }
 
 /** What it wrote last. */
-function proxyWords(lines: readonly string[]): string {
+function proxyOutput(lines: readonly string[]): string {
   const end = lines.findIndex(line => PROXY_ENDED.test(line));
   const last = lines.slice(0, end).findLast(line => line.trim() !== '');
   return last === undefined ? 'without a word' : plainText(last.trim(), SHOWN_CHARACTERS);
@@ -142,28 +143,30 @@ const OF_TUNNEL: readonly Cause<RemoteErrorCode>[] = [
   {
     pattern: OFFLINE,
     code: 'gcloud_offline',
-    say: 'The IAP tunnel did not open: gcloud cannot reach Google. Check that this computer is online.'
+    message: 'The IAP tunnel did not open: gcloud cannot reach Google. Check that this computer is online.'
   },
   {
     pattern: LOGIN,
     code: 'gcloud_login',
-    say: 'The IAP tunnel did not open: gcloud is not logged in. Log in, then connect again.',
+    message: 'The IAP tunnel did not open: gcloud is not logged in. Log in, then connect again.',
     command: 'gcloud auth login'
   },
   {
     pattern: /Error while connecting \[(4033|Handshake status 40[013])|missing permissions|not authorized/,
     code: 'gcloud_permission',
-    say: 'Identity-Aware Proxy does not admit your account. Ask an owner of the project to run the command.'
+    message:
+      'Identity-Aware Proxy does not admit your account. Ask an owner of the project to run the command.'
   },
   {
     pattern: /Error while connecting \[4003|failed to connect to backend/,
     code: 'remote_iap_blocked',
-    say: 'Identity-Aware Proxy cannot reach port 22 of the machine. Either it is still booting, or no firewall rule lets IAP in; the command adds one.'
+    message:
+      'Identity-Aware Proxy cannot reach port 22 of the machine. Either it is still booting, or no firewall rule lets IAP in; the command adds one.'
   },
   {
     pattern: /Error while connecting \[4047|Failed to lookup instance/,
     code: 'remote_unreachable',
-    say: 'Identity-Aware Proxy finds no running machine of this name. Check that the machine is running.'
+    message: 'Identity-Aware Proxy finds no running machine of this name. Check that the machine is running.'
   }
 ];
 
@@ -183,21 +186,21 @@ const OF_HOST: readonly Cause<RemoteErrorCode, string | null>[] = [
   {
     pattern: /No space left|ENOSPC|os error 28\b|Disk quota|EDQUOT|os error 122\b/i,
     code: 'remote_disk_full',
-    say: ({ facts: host, words }) =>
-      `The disk of ${host ?? 'this computer'} is full, or has no room for more files (${words}). Free some space there ("df -h" and "df -i" show how much there is), then try again.`,
+    message: ({ facts: host, line }) =>
+      `The disk of ${host ?? 'this computer'} is full, or has no room for more files (${line}). Free some space there ("df -h" and "df -i" show how much there is), then try again.`,
     command: ({ facts: host }) => (host === null ? 'df -h; df -i' : `ssh ${shown(host)} 'df -h; df -i'`)
   },
   {
     pattern: /(failed to (execute|run command)|cannot execute|tpulab: ).*Permission denied/,
     code: 'remote_bridge_failed',
-    outlook: 'person',
-    say: ({ facts: host, words }) =>
-      `${host} may not run the server from where it is (${words}). Its file system is mounted noexec, or the program lacks the right to be executed; "findmnt -T ~" there shows the first. Ask for the mount option exec, or install TPULab on another disk.`
+    recovery: 'person',
+    message: ({ facts: host, line }) =>
+      `${host} may not run the server from where it is (${line}). Its file system is mounted noexec, or the program lacks the right to be executed; "findmnt -T ~" there shows the first. Ask for the mount option exec, or install TPULab on another disk.`
   },
   {
     pattern: /Session open refused by peer/,
     code: 'remote_command_refused',
-    say: ({ facts: host }) =>
+    message: ({ facts: host }) =>
       `The sshd of ${host} let us in and starts no program: MaxSessions in its sshd_config allows no further session of one connection. Ask its administrator for a larger number (TPULab needs 2, the default is 10).`
   }
 ];
@@ -206,10 +209,10 @@ const OF_HOST: readonly Cause<RemoteErrorCode, string | null>[] = [
  * null: they say nothing that is known.
  *
  * @param host null: this computer
- * @param words of a program there, or of the ssh that was to start it
+ * @param output of a program there, or of the ssh that was to start it
  */
-export function explainHost(host: string | null, words: string): RemoteProblem | null {
-  return explained(OF_HOST, words.split('\n'), host);
+export function explainHost(host: string | null, output: string): RemoteProblem | null {
+  return explained(OF_HOST, output.split('\n'), host);
 }
 
 /**
@@ -236,14 +239,14 @@ export function explainSsh(
     return new RemoteProblem(
       'remote_ssh_failed',
       `ssh to ${target.destination} went into the background, or ended by itself. Your ssh configuration may say so for this host: remove ForkAfterAuthentication, SessionType or RemoteCommand there.`,
-      { command: `ssh -G ${shown(target.destination)}`, outlook: 'person' }
+      { command: `ssh -G ${shown(target.destination)}`, recovery: 'person' }
     );
   }
   const last = lines.slice(0, end < 0 ? undefined : end + 1).findLast(line => line.trim() !== '');
-  const words = plainText(last?.trim() ?? `exit code ${code ?? 'unknown'}`, SHOWN_CHARACTERS);
+  const reason = plainText(last?.trim() ?? `exit code ${code ?? 'unknown'}`, SHOWN_CHARACTERS);
   return new RemoteProblem(
     'remote_ssh_failed',
-    `ssh to ${target.destination} ended (${words}). Try the command in a terminal.`,
+    `ssh to ${target.destination} ended (${reason}). Try the command in a terminal.`,
     { command: commandFor(target) }
   );
 }
@@ -262,7 +265,7 @@ export function forwardRefused(host: string): RemoteProblem {
   return new RemoteProblem(
     'remote_forward_failed',
     `The sshd of ${host} forwards no connections, and TPULab needs one to reach its server there, which is running. Ask the administrator to allow it for your account: AllowStreamLocalForwarding or AllowTcpForwarding in sshd_config, or no "no-port-forwarding" before your key in authorized_keys.`,
-    { outlook: 'person' }
+    { recovery: 'person' }
   );
 }
 
@@ -272,15 +275,15 @@ export function lostProblem(
   errors: readonly string[],
   code: number | null
 ): RemoteProblem {
-  const words = errors.findLast(line => /timeout|closed|reset|broken|disconnect/i.test(line))?.trim();
+  const reason = errors.findLast(line => /timeout|closed|reset|broken|disconnect/i.test(line))?.trim();
   return new RemoteProblem(
     'remote_lost',
-    `The connection to ${target.destination} has ended (${words ?? `ssh ended with ${code ?? 'a signal'}`}).`
+    `The connection to ${target.destination} has ended (${reason ?? `ssh ended with ${code ?? 'a signal'}`}).`
   );
 }
 
 /** As ssh itself advises it, made from what the user has typed and configured. */
-function removeKey({ target: { destination }, configured }: Asked): string {
+function removeKey({ target: { destination }, configured }: SshFacts): string {
   const alias = valueIn(configured, 'hostkeyalias');
   const host = alias ?? valueIn(configured, 'hostname') ?? hostOf(destination);
   const port = valueIn(configured, 'port') ?? /:(\d+)$/.exec(destination)?.[1] ?? '22';

@@ -10,7 +10,7 @@ import { masterArguments, socketForward, sshEnvironment, SshProcess, viaMaster }
 import { explainSsh, isRefusal, lostProblem } from './explain.js';
 import type { SshTarget } from './ssh-config.js';
 
-const LOOK_MS = 25;
+const POLL_MS = 25;
 /** For what needs no answer of a person: the control socket of our own process, and one round trip. */
 const REQUEST_MS = 20_000;
 const CONFIG_MS = 5_000;
@@ -65,7 +65,7 @@ export class SshMaster implements AsyncDisposable {
           const { code } = await ssh.ended;
           throw explainSsh(target, ssh.errors, code, configured);
         }
-        await wait(LOOK_MS);
+        await wait(POLL_MS);
       }
       return new SshMaster(ssh, options);
     } catch (error) {
@@ -131,8 +131,8 @@ export class SshMaster implements AsyncDisposable {
     limit.removeEventListener('abort', end);
     signal.throwIfAborted();
     if (code !== 0) {
-      const words = ssh.errors.at(-1) ?? (limit.aborted ? 'no answer' : `exit code ${code}`);
-      throw new RemoteProblem('remote_forward_failed', `${what} (${words}); its sshd may not allow it.`);
+      const reason = ssh.errors.at(-1) ?? (limit.aborted ? 'no answer' : `exit code ${code}`);
+      throw new RemoteProblem('remote_forward_failed', `${what} (${reason}); its sshd may not allow it.`);
     }
   }
 }

@@ -5,8 +5,8 @@ import { RemoteProblem } from '../remote-error.js';
 import type { SshTarget } from './ssh-config.js';
 
 /** Kept of what it wrote to standard error: enough to explain how it ended. */
-const KEPT_LINES = 100;
-const KEPT_CHARACTERS = 2_000;
+const MAX_LINES = 100;
+const MAX_CHARACTERS = 2_000;
 /** As `packet.c` of OpenSSH has it. */
 export const FAREWELL = /^Received disconnect from /;
 const END_WAIT_MS = 2_000;
@@ -36,9 +36,9 @@ export class SshProcess {
       // ssh prints the farewell of whoever answered, with its line ends, also before a host key was checked. What follows is theirs.
       if (this.#isFarewell) return;
       this.#isFarewell = FAREWELL.test(line);
-      const safe = withoutWords(line.slice(0, KEPT_CHARACTERS), this.#keys);
+      const safe = withoutWords(line.slice(0, MAX_CHARACTERS), this.#keys);
       this.errors.push(safe);
-      if (this.errors.length > KEPT_LINES) this.errors.shift();
+      if (this.errors.length > MAX_LINES) this.errors.shift();
       options.onErrorLine?.(safe);
     });
     this.ended = new Promise(resolve => {
@@ -84,12 +84,12 @@ export class SshProcess {
     if (this.isOver) return;
     const { child } = this;
     // The connection that it used has been handed its pipes, and holds them for as long as the program on the host runs.
-    const letGo = (): void => {
+    const stopListening = (): void => {
       child.stdout.destroy();
       child.stderr.destroy();
     };
-    if (child.exitCode !== null || child.signalCode !== null) letGo();
-    else child.once('exit', letGo);
+    if (child.exitCode !== null || child.signalCode !== null) stopListening();
+    else child.once('exit', stopListening);
     this.#signal('SIGTERM');
     const timer = setTimeout(() => this.#signal('SIGKILL'), END_WAIT_MS);
     await this.ended;

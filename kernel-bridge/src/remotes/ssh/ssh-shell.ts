@@ -204,10 +204,10 @@ export class SshShell implements RemoteShell {
     return { answer, finish };
   }
 
-  #notUploaded(file: string, words: string): RemoteProblem {
-    const why = words.trim().split('\n').at(-1) || 'no reason given';
+  #notUploaded(file: string, output: string): RemoteProblem {
+    const why = output.trim().split('\n').at(-1) || 'no reason given';
     return (
-      explainHost(this.host, words) ??
+      explainHost(this.host, output) ??
       new RemoteProblem('remote_upload_failed', `${file} could not be written on ${this.host} (${why}).`)
     );
   }
@@ -222,7 +222,7 @@ while IFS= read -r tpulab_line; do [ "$tpulab_line" = MARK ] && break; tpulab_un
 /** 0 in a script with input: a start-up file there has read what was meant for the script. */
 export const UNREAD = '$tpulab_unread';
 /** A start-up file that asks something gets an empty line, at once and as often as it asks, so that it goes on. */
-const ASKED_MS = 2_000;
+const NEWLINE_MS = 2_000;
 const SILENT_MS = 60_000;
 
 function isStream(input: Input): input is Readable {
@@ -230,21 +230,21 @@ function isStream(input: Input): input is Readable {
 }
 
 function pipelineTo(input: Readable): PassThrough {
-  const held = new PassThrough();
-  pipeline(input, held).catch(() => undefined);
-  return held;
+  const buffered = new PassThrough();
+  pipeline(input, buffered).catch(() => undefined);
+  return buffered;
 }
 
 /** Our input goes there when the script has begun: before, a start-up file might read it. */
 async function feed(ssh: SshProcess, answer: Answer, mark: string, input: Input): Promise<void> {
   const { stdin } = ssh.child;
   stdin.write('\n');
-  const asked = setInterval(() => stdin.write('\n'), ASKED_MS);
+  const newlines = setInterval(() => stdin.write('\n'), NEWLINE_MS);
   const silent = setTimeout(() => void ssh.end(), SILENT_MS);
   try {
     if (!(await answer.begun)) return;
   } finally {
-    clearInterval(asked);
+    clearInterval(newlines);
     clearTimeout(silent);
   }
   stdin.write(`${mark}\n`);
@@ -311,8 +311,8 @@ function firstLineOf(text: string): string | null {
 }
 
 /** The login shell there has ended before it came to our command. */
-function notRun(host: string, code: number, words: string): RemoteProblem {
-  const line = firstLineOf(words);
+function notRun(host: string, code: number, output: string): RemoteProblem {
+  const line = firstLineOf(output);
   return new RemoteProblem(
     'remote_command_refused',
     `${host} let us in, and ended with code ${code} before our command ran${line === null ? '' : ` (it said "${line}")`}. A start-up file there (~/.bashrc, or what it reads) exits or starts another shell, or the account may not run commands. The command prints ok where it may.`,
@@ -349,7 +349,7 @@ async function collect(stream: NodeJS.ReadableStream, onLine?: (line: string) =>
   const decoder = new StringDecoder('utf8');
   let text = '';
   let line = '';
-  const take = (piece: string): void => {
+  const addPiece = (piece: string): void => {
     text += piece;
     if (text.length > OUTPUT_CHARACTERS) text = text.slice(-TAIL_CHARACTERS);
     if (!onLine) return;
@@ -357,9 +357,9 @@ async function collect(stream: NodeJS.ReadableStream, onLine?: (line: string) =>
     line = (lines.pop() ?? '').slice(0, LINE_CHARACTERS);
     lines.forEach(onLine);
   };
-  stream.on('data', (chunk: Buffer) => take(decoder.write(chunk)));
+  stream.on('data', (chunk: Buffer) => addPiece(decoder.write(chunk)));
   await Promise.race([once(stream, 'end'), once(stream, 'close')]);
-  take(decoder.end());
+  addPiece(decoder.end());
   if (line !== '') onLine?.(line);
   return text;
 }

@@ -25,9 +25,9 @@ describe('the arguments of ssh', () => {
 
   it('are understood by the ssh of this machine, and keep what the user has set', () => {
     const args = masterArguments(target, path.join(folder, 'c'), { askable: true, isProxied: false });
-    const told = execFileSync('ssh', ['-G', ...args], { encoding: 'utf8' });
+    const reported = execFileSync('ssh', ['-G', ...args], { encoding: 'utf8' });
     for (const line of ['user ana', 'hostname host', 'port 2222', 'serveraliveinterval 5', 'batchmode no']) {
-      expect(told).toContain(line);
+      expect(reported).toContain(line);
     }
     expect(args.join(' ')).not.toMatch(/StrictHostKeyChecking|UserKnownHostsFile|IdentityFile/);
   });
@@ -269,14 +269,14 @@ describe('hosts of the configuration of ssh', () => {
 describe('the program that ssh asks with', () => {
   it('passes the question on and gives the answer, which nobody else can have', async () => {
     await using askpass = await Askpass.open(folder);
-    const asked: unknown[] = [];
+    const requests: unknown[] = [];
     using registered = askpass.register(async question => {
-      asked.push(question);
+      requests.push(question);
       return 'an answer';
     });
     const env = { ...process.env, ...registered.env };
     const { stdout } = await run(registered.env['SSH_ASKPASS']!, ["Enter it's:"], { env });
-    expect([stdout, asked]).toEqual(['an answer\n', [{ kind: 'secret', text: "Enter it's:" }]]);
+    expect([stdout, requests]).toEqual(['an answer\n', [{ kind: 'secret', text: "Enter it's:" }]]);
     const other = run(registered.env['SSH_ASKPASS']!, ['x'], {
       env: { ...env, TPULAB_ASKPASS_KEY: 'guessed' }
     });

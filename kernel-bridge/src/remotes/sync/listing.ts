@@ -61,7 +61,7 @@ export function leftOutBecause(kind: 'link' | 'other' | 'unread' | 'leads-out', 
 export async function listHere(folder: string, leavesOut: LeavesOut, signal: AbortSignal): Promise<Listing> {
   const entries = new Map<string, Entry>();
   const unread: string[] = [];
-  const look = async (below: string): Promise<void> => {
+  const walk = async (below: string): Promise<void> => {
     signal.throwIfAborted();
     const found = await readdir(pathOf(folder, below), { withFileTypes: true, encoding: 'buffer' }).catch(
       (error: unknown) => {
@@ -90,10 +90,10 @@ export async function listHere(folder: string, leavesOut: LeavesOut, signal: Abo
         continue;
       }
       entries.set(name, { kind, bytes: about.size, modifiedAt: Math.floor(about.mtimeMs / 1000) });
-      if (kind === 'folder') await look(name);
+      if (kind === 'folder') await walk(name);
     }
   };
-  await look('');
+  await walk('');
   return { entries, unread };
 }
 

@@ -23,15 +23,15 @@ const IDLE: SyncStatus = {
 const PLAN_MS = 5 * 60_000;
 
 export class SyncJobs implements AsyncDisposable {
-  readonly #jobs = new NamedJobs<SyncStatus>(told);
+  readonly #jobs = new NamedJobs<SyncStatus>(jobErrorOf);
 
   status(name: string): SyncStatus {
     return this.#jobs.status(name) ?? IDLE;
   }
 
   /** @throws RemoteProblem */
-  async plan(remote: Remote, request: SyncRequest, gone: AbortSignal): Promise<SyncPlan> {
-    using within = deadline(PLAN_MS, gone);
+  async plan(remote: Remote, request: SyncRequest, closed: AbortSignal): Promise<SyncPlan> {
+    using within = deadline(PLAN_MS, closed);
     const { signal } = within;
     return await withShell(remote, async shell => {
       const folders = await foldersOf(request, shell, signal);
@@ -98,7 +98,7 @@ function notConnected({ name }: Remote): RemoteProblem {
   return new RemoteProblem('remote_lost', `${name} is not connected; connect it, then sync again.`);
 }
 
-function told(error: unknown): { code: string; message: string } {
+function jobErrorOf(error: unknown): { code: string; message: string } {
   return error instanceof RemoteProblem
     ? { code: error.code, message: error.message }
     : { code: 'sync_failed', message: error instanceof Error ? error.message : String(error) };

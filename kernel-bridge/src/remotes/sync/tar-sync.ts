@@ -75,10 +75,10 @@ export async function planTar({ request, folders, shell, signal }: TarSync): Pro
   );
   for (const name of empty) refuseLinks(name, to, where);
   // What could not be looked at may have them.
-  const isKnown = (name: string): boolean =>
+  const isListed = (name: string): boolean =>
     from.entries.has(name) || from.unread.some(one => name === one || name.startsWith(`${one}/`));
   const deleted = [...to.entries].flatMap(([name, { kind }]): TarChange[] =>
-    request.delete !== true || kind !== 'file' || isKnown(name)
+    request.delete !== true || kind !== 'file' || isListed(name)
       ? []
       : [{ name, path: shownName(name), action: 'delete', bytes: 0 }]
   );
@@ -89,25 +89,25 @@ export async function planTar({ request, folders, shell, signal }: TarSync): Pro
 export async function copyByTar(
   sync: TarSync,
   { changes, folders }: TarPlan,
-  hears: { onChange(change: SyncChange): void; onLeftOut(one: SyncLeftOut): void }
+  events: { onChange(change: SyncChange): void; onLeftOut(one: SyncLeftOut): void }
 ): Promise<void> {
   const copied = changes.filter(({ action }) => action !== 'delete');
   const isSent = sync.request.direction === 'to-remote';
   const names = [...folders, ...copied.map(({ name }) => name)];
   // Archives keep the order of the names, and programs write the names in ways of their own.
-  let told = 0;
+  let reported = 0;
   const next = (): void => {
-    const change = copied[told++ - folders.length];
-    if (change) hears.onChange(change);
+    const change = copied[reported++ - folders.length];
+    if (change) events.onChange(change);
   };
   if (names.length > 0) {
     const missed = await (isSent ? send : receive)(sync, names, next);
-    while (told < names.length - missed.length) next();
-    for (const one of missed) hears.onLeftOut(one);
+    while (reported < names.length - missed.length) next();
+    for (const one of missed) events.onLeftOut(one);
   }
   const deleted = changes.filter(({ action }) => action === 'delete');
   if (deleted.length > 0) await (isSent ? deleteThere : deleteHere)(sync, deleted);
-  for (const change of deleted) hears.onChange(change);
+  for (const change of deleted) events.onChange(change);
 }
 
 /** A link in the place of a folder would take the file to where it points. */
@@ -178,9 +178,9 @@ async function receive(
     const { code, words } = await tar.ended();
     if (code !== 0) throw copyProblem(words, shell.host, null);
     const missed = missedIn(result.code, result.stderr, shell.host);
-    const known = new Set(missed.map(one => one.path));
+    const missedPaths = new Set(missed.map(one => one.path));
     for (const name of names) {
-      if ((await place(staging, local, name)) || known.has(shownName(name))) continue;
+      if ((await place(staging, local, name)) || missedPaths.has(shownName(name))) continue;
       missed.push({ path: shownName(name), reason: 'did not arrive', failed: true });
     }
     return missed;
@@ -257,11 +257,11 @@ async function deleteHere({ folders: { local }, signal }: TarSync, changes: read
     await rm(pathOf(local, name), { force: true });
     // Folders that are empty now; the first one that is not ends it.
     for (let end = name.lastIndexOf('/'); end > 0; end = name.lastIndexOf('/', end - 1)) {
-      const isGone = await rmdir(pathOf(local, name.slice(0, end))).then(
+      const isRemoved = await rmdir(pathOf(local, name.slice(0, end))).then(
         () => true,
         () => false
       );
-      if (!isGone) break;
+      if (!isRemoved) break;
     }
   }
 }

@@ -63,7 +63,7 @@ export class StandInSlice implements AsyncDisposable {
       await mkdir(path.join(folder, 'shared'), { mode: 0o777 });
       const laptop = await Laptop.make(path.join(folder, 'laptop'));
       const setup = createHostSetup({ payload, cache: path.join(folder, 'cache'), uv: UV });
-      const hub = await Hub.start(laptop, { remotes: { setup, queueLookMs: 500 } });
+      const hub = await Hub.start(laptop, { remotes: { setup, queuePollMs: 500 } });
       const slice = new StandInSlice(folder, payload, laptop, product, hub, environment, owned);
       owned.defer(() => slice.#remove(slice.vms));
       owned.use(hub);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { silent } from '../../testing/temporary-gateway.js';
-import { RequestedHere } from './requested-here.js';
+import { RequestedExecutions } from './requested-executions.js';
 
 let folder: string;
 const log = silent();
@@ -15,8 +15,12 @@ beforeEach(async () => {
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-const open = (maxExecutions?: number): RequestedHere =>
-  new RequestedHere({ stateDir: folder, log, ...(maxExecutions === undefined ? {} : { maxExecutions }) });
+const open = (maxExecutions?: number): RequestedExecutions =>
+  new RequestedExecutions({
+    stateDir: folder,
+    log,
+    ...(maxExecutions === undefined ? {} : { maxExecutions })
+  });
 const of = (msgId: string, cellId: string | null = 'cell'): { msgId: string; cellId: string | null } => ({
   msgId,
   cellId

@@ -2,19 +2,19 @@
  * How much may wait for a kernel that is starting. The keeper holds requests until the kernel can take them; a client that
  * sends without end meanwhile must not fill its memory.
  */
-export interface HeldLimits {
+export interface QueueLimits {
   readonly requests: number;
   readonly bytes: number;
 }
 
 /** A notebook of a thousand cells, run as a whole, fits. */
-export const HELD_LIMITS: HeldLimits = { requests: 2_000, bytes: 64 * 1024 * 1024 };
+export const QUEUE_LIMITS: QueueLimits = { requests: 2_000, bytes: 64 * 1024 * 1024 };
 
-export class HeldRequests {
+export class StartQueue {
   #requests = 0;
   #bytes = 0;
 
-  constructor(private readonly limits: HeldLimits) {}
+  constructor(private readonly limits: QueueLimits) {}
 
   /** Whether one more request of so many bytes may wait. `isStarting`: requests are held at present. */
   take(bytes: number, isStarting: boolean): boolean {

@@ -29,16 +29,16 @@ const V1 = { channel: 0, header: 1, parent: 2, metadata: 3, content: 4 } as cons
 const MAX_EXECUTIONS = 20_000;
 const LINE = /^[0-9a-f]{32}$/;
 
-export interface RequestedHereOptions {
+export interface RequestedExecutionsOptions {
   readonly stateDir: string;
   readonly log: Logger;
   readonly maxExecutions?: number;
 }
 
-export class RequestedHere implements AsyncDisposable {
-  readonly #remotes = new Map<string, KnownExecutions>();
+export class RequestedExecutions implements AsyncDisposable {
+  readonly #remotes = new Map<string, RequestLog>();
 
-  constructor(private readonly options: RequestedHereOptions) {}
+  constructor(private readonly options: RequestedExecutionsOptions) {}
 
   /** Remembered at once; written soon after. */
   note(remote: string, kernelId: string, execution: RequestedExecution): void {
@@ -52,30 +52,30 @@ export class RequestedHere implements AsyncDisposable {
     executions: readonly RequestedExecution[]
   ): Promise<string[]> {
     // Names are the client's: nothing is kept for one that nobody has.
-    const known = this.#remotes.get(remote) ?? this.#open(remote);
-    await known.loaded;
-    return executions.filter(each => known.has(digestOf(kernelId, each))).map(({ msgId }) => msgId);
+    const requests = this.#remotes.get(remote) ?? this.#open(remote);
+    await requests.loaded;
+    return executions.filter(each => requests.has(digestOf(kernelId, each))).map(({ msgId }) => msgId);
   }
 
   /** Resolves when everything is written. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#remotes.values()].map(known => known.settled()));
+    await Promise.all([...this.#remotes.values()].map(requests => requests.settled()));
   }
 
-  #of(remote: string): KnownExecutions {
-    const known = this.#remotes.get(remote) ?? this.#open(remote);
-    this.#remotes.set(remote, known);
-    return known;
+  #of(remote: string): RequestLog {
+    const requests = this.#remotes.get(remote) ?? this.#open(remote);
+    this.#remotes.set(remote, requests);
+    return requests;
   }
 
   /** @param remote a name that was checked: it becomes a file's */
-  #open(remote: string): KnownExecutions {
+  #open(remote: string): RequestLog {
     const { stateDir, log, maxExecutions = MAX_EXECUTIONS } = this.options;
-    return new KnownExecutions(path.join(stateDir, 'requested', remote), maxExecutions, log);
+    return new RequestLog(path.join(stateDir, 'requested', remote), maxExecutions, log);
   }
 }
 
-class KnownExecutions {
+class RequestLog {
   readonly loaded: Promise<void>;
   /** In the order in which they were requested. */
   #digests = new Set<string>();

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { isStatus } from '../testing/channels-client.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
-import { HELD_LIMITS, HeldRequests } from './held-requests.js';
+import { QUEUE_LIMITS, StartQueue } from './start-queue.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -13,7 +13,7 @@ describe('requests for a kernel that is starting', () => {
   let kernelId: string;
 
   beforeEach(async () => {
-    bridge = await TemporaryGateway.start({ held: { requests: 3, bytes: 100_000 } });
+    bridge = await TemporaryGateway.start({ queueLimits: { requests: 3, bytes: 100_000 } });
     await bridge.gateway.ready;
     gate = path.join(bridge.folder, 'gate');
     writeSlowSpec(bridge.folder, gate);
@@ -58,13 +58,13 @@ describe('requests for a kernel that is starting', () => {
 
 describe('held requests', () => {
   it('[16] are bounded by default', () => {
-    const held = new HeldRequests(HELD_LIMITS);
-    const taken = Array.from({ length: HELD_LIMITS.requests + 1 }, () => held.take(1, true));
-    expect(taken.indexOf(false)).toBe(HELD_LIMITS.requests);
+    const held = new StartQueue(QUEUE_LIMITS);
+    const taken = Array.from({ length: QUEUE_LIMITS.requests + 1 }, () => held.take(1, true));
+    expect(taken.indexOf(false)).toBe(QUEUE_LIMITS.requests);
     held.release();
-    expect(held.take(HELD_LIMITS.bytes, true)).toBe(true);
+    expect(held.take(QUEUE_LIMITS.bytes, true)).toBe(true);
     expect(held.take(1, true)).toBe(false);
-    expect(held.take(HELD_LIMITS.bytes + 1, false)).toBe(true);
+    expect(held.take(QUEUE_LIMITS.bytes + 1, false)).toBe(true);
   });
 });
 
