@@ -114,7 +114,7 @@ describe('the routes of environments and lessons', () => {
     await here.gateway.ready;
     const { body } = await here.rest('POST', '/bridge/v1/examples');
     expect(body).toMatchObject({ folder: '', copied: [] });
-    expect((body as { retained: string[] }).retained).toEqual(await readdir(folder));
+    expect((body as { kept: string[] }).kept).toEqual(await readdir(folder));
     expect(existsSync(path.join(from, 'tpulab-lessons'))).toBe(false);
   });
 });

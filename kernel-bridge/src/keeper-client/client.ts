@@ -183,7 +183,7 @@ export class KeeperClient implements KeeperHandle {
   #frame(type: number, body: Buffer): void {
     switch (type) {
       case FrameType.records:
-        this.#feed.pushed(body);
+        this.#feed.take({ records: body });
         break;
       case FrameType.event:
         this.#event(parseEvent(body));
@@ -206,10 +206,10 @@ export class KeeperClient implements KeeperHandle {
         this.events.state(this.snapshot);
         break;
       case 'lagging':
-        this.#feed.lagging(event.fromSeq);
+        this.#feed.take({ laggingFrom: event.fromSeq });
         break;
       case 'stored':
-        this.#feed.stored(event);
+        this.#feed.take({ stored: event });
         break;
       case 'journal':
         this.events.journalFault?.(event.fault);

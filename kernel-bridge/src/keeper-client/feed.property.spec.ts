@@ -77,7 +77,7 @@ class Link {
     if (this.#live) {
       this.#live = false;
       const fromSeq = this.writer.lastSeq + 1;
-      this.#queue.push(() => this.feed.lagging(fromSeq));
+      this.#queue.push(() => this.feed.take({ laggingFrom: fromSeq }));
     }
   }
 
@@ -113,14 +113,14 @@ class Link {
   #stored(record: StoredRecord): void {
     if (this.#live) {
       const note = largeRecordRef(record);
-      this.#queue.push(() => this.feed.stored(note));
+      this.#queue.push(() => this.feed.take({ stored: note }));
     }
   }
 
   #written(batch: WrittenBatch): void {
     if (this.#live) {
       const body = batch.buffer.subarray(batch.start, batch.end);
-      this.#queue.push(() => this.feed.pushed(body));
+      this.#queue.push(() => this.feed.take({ records: body }));
     }
   }
 }

@@ -22,7 +22,7 @@ export interface FeedSource {
   resume(): void;
 }
 
-/** What the keeper sends, in order. */
+/** What the keeper sends, in order: records, a large record that has been written, or the first record that it does not push. */
 type Pushed =
   | { readonly records: Buffer }
   | { readonly stored: LargeRecordRef }
@@ -51,22 +51,7 @@ export class LiveFeed {
     return { liveFrom };
   }
 
-  /** A `records` frame has arrived. */
-  pushed(records: Buffer): void {
-    this.#take({ records });
-  }
-
-  /** A large record has been written. */
-  stored(stored: LargeRecordRef): void {
-    this.#take({ stored });
-  }
-
-  /** The keeper no longer pushes, from this record on. */
-  lagging(laggingFrom: number): void {
-    this.#take({ laggingFrom });
-  }
-
-  #take(pushed: Pushed): void {
+  take(pushed: Pushed): void {
     if (this.#behind !== null) {
       this.#behind.push(pushed);
     } else if ('laggingFrom' in pushed) {
@@ -113,7 +98,7 @@ export class LiveFeed {
         const waiting = this.#waiting;
         this.#waiting = null;
         if (!this.signal.aborted) {
-          waiting.forEach(pushed => this.#take(pushed));
+          waiting.forEach(pushed => this.take(pushed));
           this.#resume();
         }
       }
@@ -157,7 +142,7 @@ export class LiveFeed {
       try {
         this.#next = note.seq + 1;
         this.onRecord(recordOf(note, payload));
-        behind.forEach(pushed => this.#take(pushed));
+        behind.forEach(pushed => this.take(pushed));
         this.#resume();
       } catch (error) {
         this.onFailure(error as Error);

@@ -1,22 +1,12 @@
 /** Keeps one remote connected from the moment when a person wants it until nobody does, or nothing but a person can help. */
 import type { RemoteSsh } from '@tpulab/protocol';
-import type { Logger } from 'pino';
-import type { HostSetup, PreparedHost, ReachableRemote, RemoteShell, SetupOptions } from './contracts.js';
+import type { PreparedHost, RemoteShell, SetupOptions } from './contracts.js';
 import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
 import { RemoteGateway } from './remote-gateway.js';
 import { recoveryOf, RemoteProblem, remoteErrorOf } from './remote-error.js';
 import type { RemoteLink } from './link.js';
-import {
-  findAgain,
-  type LinkContext,
-  type LinkOwner,
-  openLink,
-  type Targets,
-  withOtherHost
-} from './open-link.js';
-import type { NetworkWatch } from './network-watch.js';
+import { type ConnectionOwner, findAgain, openLink, type Targets, withOtherHost } from './open-link.js';
 import { Failures } from './next-attempt.js';
-import type { RemoteLog, RemotePhase, RemoteReport } from './remote-report.js';
 import { setsUpAllHosts } from './resolve-source.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
 import { CHECK as SLICE, lostHosts, type ReadyHost, SliceSetup } from './slice/slice-setup.js';
@@ -26,33 +16,6 @@ import { aborted, orAborted, pause } from '../platform/waiting.js';
 const SETTING_UP_MS = 1_500;
 /** An attempt that began less long ago began on the network as it is now, and is not started again. */
 const HANGING_MS = 3_000;
-
-/** What the connections of all remotes share. */
-export interface ConnectionContext extends LinkContext {
-  /** Installs what is missing there. */
-  readonly setup: HostSetup;
-  /** Uses what is installed there. */
-  readonly installed: HostSetup;
-  readonly network: NetworkWatch;
-  /** Between two looks at a machine that the cloud has not handed over yet. */
-  readonly queuePollMs: number;
-  readonly log: Logger;
-}
-
-/** Whose connection it is: what a person wants of it, and who hears how it goes. */
-export interface ConnectionOwner extends LinkOwner {
-  readonly context: ConnectionContext;
-  readonly log: Pick<RemoteLog, 'add' | 'hide'>;
-  readonly phase: RemotePhase;
-  /** Whether a person insists that a gateway of another build ends for ours. */
-  readonly takesOver: boolean;
-  readonly report: RemoteReport;
-  beginAttempt(): void;
-  move(phase: RemotePhase): void;
-  change(fields: Partial<Pick<RemoteRecord, 'lastConnectedAt' | 'added'>>): void;
-  /** How its gateway is reached; null: not any more. */
-  reach(found: ReachableRemote | null): void;
-}
 
 export class RemoteConnection {
   readonly #stopped = new AbortController();

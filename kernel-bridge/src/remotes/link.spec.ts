@@ -27,7 +27,7 @@ it.each([
     checkSocketPath(socketPath, 'vm');
     expect.unreachable();
   } catch (error) {
-    expect(error).toMatchObject({ code: 'remote_forward_failed', outlook: 'person' });
+    expect(error).toMatchObject({ code: 'remote_forward_failed', recovery: 'person' });
     expect((error as Error).message).toMatch(
       /^vm reported the server socket "[^\n]{0,125}", which is refused/
     );

@@ -3,14 +3,16 @@ import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { RemoteCheck } from '@tpulab/protocol';
+import type { Logger } from 'pino';
 import type { ColabRuntime } from './colab/colab-runtime.js';
 import { type Gcloud, withNames } from './gcloud/gcloud.js';
 import { addKey } from './gcloud/machine.js';
-import type { RemoteShell } from './contracts.js';
+import type { HostSetup, ReachableRemote, RemoteShell } from './contracts.js';
 import { RemoteLink } from './link.js';
+import type { NetworkWatch } from './network-watch.js';
 import type { Prompts } from './prompts.js';
-import { isCloudSilent, type RemoteErrorCode, RemoteProblem, RemoteQueued } from './remote-error.js';
-import type { RemoteLog, RemoteReport } from './remote-report.js';
+import { isCloudSilent, type RemoteErrorCode, RemoteProblem } from './remote-error.js';
+import { type RemoteLog, type RemotePhase, type RemoteReport, staged } from './remote-report.js';
 import type { RemoteRecord } from './remote-store.js';
 import { resolveSource, setsUpAllHosts, sliceWarning, withCloudRemedy } from './resolve-source.js';
 import type { Askpass } from './ssh/askpass.js';
@@ -23,31 +25,47 @@ export interface OpenedLink {
   readonly targets: Targets;
 }
 
-/** What the links of all remotes share. */
-export interface LinkContext {
+/** What the connections of all remotes share. */
+export interface ConnectionContext {
   readonly sshProgram: string;
-  /** Folder for sockets, for this user alone and with a short path, and who takes the questions of ssh. */
+  /** Folder for sockets, for this user alone and with a short path, and what answers the prompts of ssh. */
   readonly place: () => Promise<{ readonly runDir: string; readonly askpass: Askpass }>;
   readonly logDir: string;
   readonly gcloud: Gcloud;
+  /** Installs what is missing there. */
+  readonly setup: HostSetup;
+  /** Uses what is installed there. */
+  readonly installed: HostSetup;
+  readonly network: NetworkWatch;
+  /** Between two checks of a machine that the cloud has not provisioned yet. */
+  readonly queuePollMs: number;
+  readonly log: Logger;
 }
 
-/** Whose link is opened: what is known of it, who answers for it, and who hears how it goes. */
-export interface LinkOwner {
+/** Whose connection it is: what a person wants of it, and what is notified of its progress. */
+export interface ConnectionOwner {
   readonly name: string;
   readonly record: RemoteRecord;
-  readonly context: LinkContext;
-  readonly log: Pick<RemoteLog, 'add'>;
+  readonly context: ConnectionContext;
+  readonly log: Pick<RemoteLog, 'add' | 'hide'>;
+  readonly report: RemoteReport;
+  readonly phase: RemotePhase;
   readonly prompts: Prompts;
   /** null: its source is not Colab. */
   readonly colab: ColabRuntime | null;
-  /** Whether gcloud is to add the key before the next login; true once for each time that a person asks for it. */
+  /** Whether a person insists that a gateway of another build ends for ours. */
+  readonly takesOver: boolean;
+  /** Whether gcloud is to add the key before the next login; true once for each time that a person requests it. */
   takeKeyRequest(): boolean;
-  /** Where its hosts are is known now. */
+  beginAttempt(): void;
+  move(phase: RemotePhase): void;
+  change(fields: Partial<Pick<RemoteRecord, 'lastConnectedAt' | 'added'>>): void;
+  /** The addresses of its hosts were found. */
   located(hosts: readonly string[]): void;
   /** ssh has logged in to the first of them. */
   loggedIn(targets: Targets): void;
-  readonly report: Pick<RemoteReport, 'stage' | 'check'>;
+  /** How its gateway is reached; null: it no longer is. */
+  reach(found: ReachableRemote | null): void;
 }
 
 /** What another machine at the old address of this one brings about, too. */
@@ -59,7 +77,7 @@ const MAY_HAVE_MOVED: ReadonlySet<RemoteErrorCode> = new Set([
 
 /** @param previous hosts of the connection that was lost a moment ago, if they are still to be used */
 export async function openLink(
-  remote: LinkOwner,
+  remote: ConnectionOwner,
   previous: Targets | null,
   signal: AbortSignal
 ): Promise<OpenedLink> {
@@ -73,7 +91,7 @@ export async function openLink(
 }
 
 async function openHost(
-  remote: LinkOwner,
+  remote: ConnectionOwner,
   source: Parameters<typeof resolveSource>[0],
   previous: Targets | null,
   signal: AbortSignal
@@ -119,26 +137,28 @@ function hasCode(error: unknown, codes: ReadonlySet<RemoteErrorCode>): boolean {
   return error instanceof RemoteProblem && codes.has(error.code);
 }
 
-function lastTargets({ record }: LinkOwner): Targets | null {
+function lastTargets({ record }: ConnectionOwner): Targets | null {
   const [first, ...others] = record.targets ?? [];
   return first === undefined ? null : [first, ...others];
 }
 
-async function makeKeyKnown(remote: LinkOwner, signal: AbortSignal): Promise<void> {
+async function makeKeyKnown(remote: ConnectionOwner, signal: AbortSignal): Promise<void> {
   const { source } = remote.record;
   if (source.kind !== 'gcloud') return;
-  await staged(remote, 'key', 'Your ssh key', signal, () => addKey(remote.context.gcloud, source, signal));
+  await staged(stageOf(remote, signal), 'key', 'Your ssh key', () =>
+    addKey(remote.context.gcloud, source, signal)
+  );
 }
 
 /** Where the hosts are now, with their keys as Google Cloud knows them now. */
-export async function findAgain(remote: LinkOwner, signal: AbortSignal): Promise<Targets | null> {
+export async function findAgain(remote: ConnectionOwner, signal: AbortSignal): Promise<Targets | null> {
   const { source } = remote.record;
   return source.kind === 'gcloud' ? resolveTargets(remote, source, signal, true) : null;
 }
 
 /** @param forgets a machine may have been created again with the number that it had, and has other keys then */
 async function resolveTargets(
-  remote: LinkOwner,
+  remote: ConnectionOwner,
   source: Parameters<typeof resolveSource>[0],
   signal: AbortSignal,
   forgets: boolean
@@ -148,13 +168,13 @@ async function resolveTargets(
   const resolve = (): Promise<Targets> => resolveSource(source, remote.context.gcloud, knownHosts, signal);
   const targets =
     source.kind === 'gcloud'
-      ? await staged(remote, 'gcloud', 'Google Cloud', signal, resolve)
+      ? await staged(stageOf(remote, signal), 'gcloud', 'Google Cloud', resolve)
       : await resolve();
   remote.located(targets.map(({ destination }) => destination));
   return targets;
 }
 
-async function logIn(remote: LinkOwner, targets: Targets, signal: AbortSignal): Promise<OpenedLink> {
+async function logIn(remote: ConnectionOwner, targets: Targets, signal: AbortSignal): Promise<OpenedLink> {
   const [target] = targets;
   remote.log.add(commandFor(target));
   const { askpass, runDir } = await remote.context.place();
@@ -171,7 +191,7 @@ async function logIn(remote: LinkOwner, targets: Targets, signal: AbortSignal): 
       signal
     });
   try {
-    const link = await staged(remote, 'ssh', 'SSH', signal, open);
+    const link = await staged(stageOf(remote, signal), 'ssh', 'SSH', open);
     remote.loggedIn(targets);
     const warning = sliceWarning(remote.record.source, remote.name, targets.length);
     const isNew = remote.record.hostOnly !== true && !setsUpAllHosts(remote.record);
@@ -188,7 +208,7 @@ async function logIn(remote: LinkOwner, targets: Targets, signal: AbortSignal): 
  * @param index from 1 on
  */
 export async function withOtherHost<T>(
-  remote: LinkOwner,
+  remote: ConnectionOwner,
   target: SshTarget,
   index: number,
   signal: AbortSignal,
@@ -209,29 +229,12 @@ export async function withOtherHost<T>(
 }
 
 /** Short, and the same at each attempt, so that what a killed gateway has left behind is found. */
-function idOf({ name }: LinkOwner): string {
+function idOf({ name }: ConnectionOwner): string {
   return createHash('sha256').update(name).digest('hex').slice(0, 10);
 }
 
-async function staged<T>(
-  remote: LinkOwner,
-  name: string,
-  title: string,
-  signal: AbortSignal,
-  work: () => Promise<T>
-): Promise<T> {
-  const stage = (state: 'running' | 'done' | 'failed', detail: string | null = null): void =>
-    remote.report.stage({ name, title, state, detail, fraction: null });
-  stage('running');
-  try {
-    const value = await work();
-    stage('done');
-    return value;
-  } catch (error) {
-    if (error instanceof RemoteQueued) stage('running', error.queue.state);
-    else if (!signal.aborted) stage('failed');
-    throw error;
-  }
+function stageOf({ report }: ConnectionOwner, signal: AbortSignal): Parameters<typeof staged>[0] {
+  return { onStage: stage => report.stage(stage), signal };
 }
 
 function sliceCheck(message: string): RemoteCheck {
@@ -245,7 +248,7 @@ function sliceCheck(message: string): RemoteCheck {
 }
 
 async function openColab(
-  remote: LinkOwner,
+  remote: ConnectionOwner,
   previous: Targets | null,
   signal: AbortSignal
 ): Promise<OpenedLink> {
@@ -261,7 +264,7 @@ async function openColab(
   }
 }
 
-async function reachColab(remote: LinkOwner, signal: AbortSignal): Promise<SshTarget> {
+async function reachColab(remote: ConnectionOwner, signal: AbortSignal): Promise<SshTarget> {
   if (!remote.colab) throw new TypeError(`${remote.name} is not a Colab runtime`);
   return remote.colab.reach({
     onStage: stage => remote.report.stage(stage),

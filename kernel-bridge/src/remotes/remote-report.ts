@@ -11,6 +11,7 @@ import type {
   RemoteState
 } from '@tpulab/protocol';
 import { plainLines, plainText, plainValue } from '../platform/plain-text.js';
+import { RemoteQueued } from './remote-error.js';
 import type { RemoteRecord } from './remote-store.js';
 import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -108,6 +109,27 @@ export class RemoteReport implements Disposable {
 
   #notifySoon(): void {
     this.#notifying ??= setTimeout(() => this.notify(), NOTIFY_MS).unref();
+  }
+}
+
+/** Shows a stage for as long as `work` runs, and how it ended. `detail` replaces what it shows meanwhile. */
+export async function staged<T>(
+  { onStage, signal }: { readonly onStage: (stage: RemoteStage) => void; readonly signal: AbortSignal },
+  name: string,
+  title: string,
+  work: (detail: (text: string) => void) => Promise<T>
+): Promise<T> {
+  const show = (state: RemoteStage['state'], detail: string | null = null): void =>
+    onStage({ name, title, state, detail, fraction: null });
+  show('running');
+  try {
+    const value = await work(text => show('running', text));
+    show('done');
+    return value;
+  } catch (error) {
+    if (error instanceof RemoteQueued) show('running', error.queue.state);
+    else if (!signal.aborted) show('failed');
+    throw error;
   }
 }
 

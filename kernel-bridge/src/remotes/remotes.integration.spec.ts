@@ -9,7 +9,7 @@ import { NumberedClient } from '../faults/testing/numbered-client.js';
 import { marksOf, numberedCell } from '../faults/testing/numbered-output.js';
 import { TOKEN } from '../testing/temporary-gateway.js';
 import type { HostSetup } from './contracts.js';
-import { InstalledSetup } from './setup/host-setup.js';
+import { InstalledSetup } from './setup/installed-setup.js';
 import { Hub } from './testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });

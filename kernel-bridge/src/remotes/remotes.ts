@@ -19,7 +19,7 @@ import { type Gcloud, gcloudOnPath } from './gcloud/gcloud.js';
 import { projectMachines, withZone } from './gcloud/project-machines.js';
 import { socketFolder } from '../platform/socket-folder.js';
 import { deadline } from '../platform/waiting.js';
-import { InstalledSetup } from './setup/host-setup.js';
+import { InstalledSetup } from './setup/installed-setup.js';
 import { NetworkWatch } from './network-watch.js';
 import { Remote, type RemoteContext } from './remote.js';
 import { RemoteProblem, remoteErrorOf } from './remote-error.js';

@@ -16,7 +16,7 @@ import {
 } from '../../../../tests/stand-in-vm/index.js';
 import { bridgeBuild } from '../../faults/testing/bridge-build.js';
 import type { HostSetup } from '../../remotes/contracts.js';
-import { InstalledSetup } from '../../remotes/setup/host-setup.js';
+import { InstalledSetup } from '../../remotes/setup/installed-setup.js';
 import { FakeMachine } from '../../devices/testing/fake-machine.js';
 import { Hub } from '../../remotes/testing/hub.js';
 import { type Ran, runCommand } from '../testing/command-line.js';

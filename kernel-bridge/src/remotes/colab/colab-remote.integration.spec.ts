@@ -14,7 +14,7 @@ import { bridgeBuild } from '../../faults/testing/bridge-build.js';
 import { NumberedClient } from '../../faults/testing/numbered-client.js';
 import { marksOf, numberedCell } from '../../faults/testing/numbered-output.js';
 import { ON_COLAB, Reader } from '../../cli/testing/documented-commands.js';
-import { InstalledSetup } from '../setup/host-setup.js';
+import { InstalledSetup } from '../setup/installed-setup.js';
 import { Hub } from '../testing/hub.js';
 import { ColabAccount } from './colab-account.js';
 import { colabOnPath } from './colab-command.js';

@@ -244,7 +244,7 @@ describe('when Colab creates none', () => {
       'person',
       /compute units/
     ]
-  ])('%s is a state with an outlook', async (_what, answers, code, recovery, message) => {
+  ])('%s is a state with an recovery', async (_what, answers, code, recovery, message) => {
     await google.answer(answers);
     const error = await reach().catch((reason: unknown) => reason);
     expect([(error as RemoteProblem).code, recoveryOf(error)]).toEqual([code, recovery]);

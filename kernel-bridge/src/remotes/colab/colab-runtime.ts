@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { ColabAccelerator, RemoteCheck, RemoteConsent, RemoteStage } from '@tpulab/protocol';
 import { RemoteProblem } from '../remote-error.js';
+import { staged } from '../remote-report.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
 import { type ColabAccount, isColabProblem } from './colab-account.js';
 import {
@@ -223,26 +224,6 @@ export class ColabRuntime {
       'Colab reclaimed the runtime: its kernels have ended, and files stored only there are lost. Outputs that reached this computer are kept. Connect again to create a new runtime.',
       { cause, action: { label: 'Create a new runtime', connect: {} } }
     );
-  }
-}
-
-/** Shows a stage as long as it runs, and how it ended. */
-async function staged<T>(
-  { onStage, signal }: Reaching,
-  name: string,
-  title: string,
-  work: (report: (detail: string) => void) => Promise<T>
-): Promise<T> {
-  const show = (state: RemoteStage['state'], detail: string | null = null): void =>
-    onStage({ name, title, state, detail, fraction: null });
-  show('running');
-  try {
-    const value = await work(detail => show('running', detail));
-    show('done');
-    return value;
-  } catch (error) {
-    if (!signal.aborted) show('failed');
-    throw error;
   }
 }
 

@@ -121,7 +121,7 @@ describe('what gcloud says when it fails', () => {
     expect(explainGcloud(stderr, { project: 'p', zone: 'z' })).toMatchObject({
       code: 'gcloud_offline',
       command: null,
-      outlook: 'again'
+      recovery: 'again'
     });
   });
 
@@ -281,10 +281,10 @@ describe('a machine of Google Cloud', () => {
 
   it.each([
     ['TERMINATED', 'RECREATING', { code: 'remote_preempted' }],
-    ['STOPPING', 'NONE', { code: 'remote_machine_stopped', outlook: 'again' }],
+    ['STOPPING', 'NONE', { code: 'remote_machine_stopped', recovery: 'again' }],
     [undefined, 'CREATING', { code: 'remote_queued' }],
     ['STAGING', 'RECREATING', { code: 'remote_queued' }],
-    ['STOPPED', 'NONE', { code: 'remote_machine_stopped', outlook: 'person' }]
+    ['STOPPED', 'NONE', { code: 'remote_machine_stopped', recovery: 'person' }]
   ])(
     'an instance of a group that is %s, and the group does %s',
     async (instanceStatus, currentAction, expected) => {

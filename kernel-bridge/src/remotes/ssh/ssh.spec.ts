@@ -126,7 +126,7 @@ describe('the arguments of ssh', () => {
     [[], /background.*ForkAfterAuthentication/]
   ])('whose configuration is wrong name file, line and remedy: %j', (lines, words) => {
     const problem = explainSsh({ destination: 'vm', options: [] }, lines, lines.length === 0 ? 0 : 255);
-    expect(problem).toMatchObject({ code: 'remote_ssh_failed', outlook: 'person' });
+    expect(problem).toMatchObject({ code: 'remote_ssh_failed', recovery: 'person' });
     expect(problem.message).toMatch(words);
   });
 
