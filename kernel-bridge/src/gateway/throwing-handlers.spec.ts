@@ -101,7 +101,7 @@ it('what a keeper sends: the connection to that keeper is made again, and nothin
   const kernelId = await bridge.startKernel({ name: 'lossless' });
   using client = await bridge.connect(kernelId);
   await client.done(client.execute("print('before')"));
-  vi.spyOn(LiveFeed.prototype, 'pushed').mockImplementationOnce(failing);
+  vi.spyOn(LiveFeed.prototype, 'take').mockImplementationOnce(failing);
   await client.done(client.execute("print('after')"));
   expect(escaped).toEqual([]);
 });
