@@ -355,7 +355,7 @@ const TABLE = {
     variable: 'TPULAB_NOTIFY_COMMAND',
     kind: kinds.text('a command for the shell', text => text.trim() !== ''),
     fallback: null,
-    fallbackWords: 'none',
+    fallbackText: 'none',
     help: 'shell command to run when a run or a long cell ends or fails, a kernel dies, or a metric becomes NaN (docs/control.md)'
   },
   notifyAfterS: {

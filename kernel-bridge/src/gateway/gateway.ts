@@ -278,11 +278,11 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
     sessions.list().find(({ kernel }) => kernel.id === kernelId)?.path ?? null;
   const { notifyCommand: command, notifyAfterMs: longMs = 60_000 } = options;
   const notify = command === undefined ? null : disposables.use(new NotifyCommand({ command, env, log }));
-  const news = notify
+  const runNotices = notify
     ? disposables.use(new Notices({ registry, documentOf, longMs, send: notice => notify.send(notice) }))
     : undefined;
   const runs = disposables.use(
-    new RunArchive({ folder: path.join(stateDir, 'runs'), events, log, documentOf, news })
+    new RunArchive({ folder: path.join(stateDir, 'runs'), events, log, documentOf, notices: runNotices })
   );
 
   const tokens = new TokenStore(stateDir);

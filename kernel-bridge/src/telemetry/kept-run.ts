@@ -104,9 +104,9 @@ export function addToRun(
       addProgram(stored, message);
       return false;
     case 'advice': {
-      const alerts = kept.alerts ?? [];
+      const alerts = stored.alerts ?? [];
       if (!ALERTS.has(message.kind) || alerts.some(({ id }) => id === message.id)) return false;
-      kept.alerts = [...alerts, message].slice(-ALERTS_KEPT);
+      stored.alerts = [...alerts, message].slice(-ALERTS_KEPT);
       return true;
     }
   }

@@ -3,7 +3,7 @@ import type { KeptRunSummary } from '@tpulab/protocol';
 import { encodeV1, newMessage } from '../jupyter/index.js';
 import { RecordChannel } from '../journal/index.js';
 import type { Kernel, KernelListener } from '../kernels/kernel.js';
-import { newKeptRun } from './kept-run.js';
+import { newStoredRun } from './kept-run.js';
 import { type Notice, Notices } from './notices.js';
 
 const MIN = 60_000;
@@ -69,7 +69,7 @@ function reply(msgId: string, content: object, msgType = 'execute_reply'): void 
 }
 
 const runOf = (changes: Partial<KeptRunSummary>): KeptRunSummary => ({
-  ...newKeptRun('k1', 'r1', 0),
+  ...newStoredRun('k1', 'r1', 0),
   ...{ name: 'lm', steps: 230, lastAt: 90 * MIN },
   ...changes
 });

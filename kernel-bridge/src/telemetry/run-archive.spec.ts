@@ -60,25 +60,25 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 describe('the archive of runs', () => {
   it('reports each end and each alert once, even after a replay', async () => {
-    const said: string[] = [];
-    const news = {
+    const output: string[] = [];
+    const notices = {
       runEnded: (one: { name: string; state: string }, reason: string | null) =>
-        void said.push([one.name, one.state, reason ?? '-'].join(' ')),
+        void output.push([one.name, one.state, reason ?? '-'].join(' ')),
       runAlert: (one: { name: string }, { message }: { message: string }) =>
-        void said.push(`${one.name}: ${message}`)
+        void output.push(`${one.name}: ${message}`)
     };
     const alert = (id: string, kind = 'alert', time = T0 + 5) => ({
       ...{ type: 'advice', time, id, kind, message: id, remedy: '', location: null, run: 'r1' }
     });
     const all = (): void => {
-      told.tell('runs', 'k', run('running'));
-      told.tell('runs', 'k', alert('a NaN', 'non-finite-metric'));
-      told.tell('runs', 'k', alert('advice', 'ragged-batch'));
-      told.tell('steps', 'k', steps(0, 10));
-      told.tell('runs', 'k', run('failed', 'r1', T0 + 20));
-      told.tell('runs', 'k', run('running', 'r2'));
+      reported.tell('runs', 'k', run('running'));
+      reported.tell('runs', 'k', alert('a NaN', 'non-finite-metric'));
+      reported.tell('runs', 'k', alert('advice', 'ragged-batch'));
+      reported.tell('steps', 'k', steps(0, 10));
+      reported.tell('runs', 'k', run('failed', 'r1', T0 + 20));
+      reported.tell('runs', 'k', run('running', 'r2'));
     };
-    const open = () => new RunArchive({ folder: path.join(folder, 'runs'), events: told, log, news });
+    const open = () => new RunArchive({ folder: path.join(folder, 'runs'), events: reported, log, notices });
     {
       await using archive = open();
       await archive.list();
@@ -87,10 +87,10 @@ describe('the archive of runs', () => {
     await using archive = open();
     await archive.list();
     all();
-    told.tell('runs', 'k', alert('a late one', 'slower', T0 + 30));
-    told.tell('kernels', 'k', { executionState: 'restarting', reason: 'killed by SIGKILL' });
-    told.tell('kernels', 'k', { removed: true, reason: null });
-    expect(said).toEqual([
+    reported.tell('runs', 'k', alert('a late one', 'slower', T0 + 30));
+    reported.tell('kernels', 'k', { executionState: 'restarting', reason: 'killed by SIGKILL' });
+    reported.tell('kernels', 'k', { removed: true, reason: null });
+    expect(output).toEqual([
       'train: a NaN',
       'train failed -',
       'train: a late one',
@@ -204,7 +204,7 @@ describe('the archive of runs', () => {
       reported.tell('steps', 'k', steps(0, 30));
     }
     await using second = archiveOf();
-    // Before its files have been read, as a gateway that starts is told.
+    // Before its files have been read, as a gateway that starts is reported.
     reported.tell('runs', 'k', run('running'));
     reported.tell('steps', 'k', steps(0, 30));
     reported.tell('steps', 'k', steps(30, 10));

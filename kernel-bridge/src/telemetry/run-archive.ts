@@ -11,7 +11,7 @@ import type { Logger } from 'pino';
 import { writeAtomically } from '../platform/write-atomically.js';
 import type { SourcedEvent } from './event-source.js';
 import type { Notices } from './notices.js';
-import { addToRun, storedRunKey, newStoredRun, summaryOf } from './stored-run.js';
+import { addToRun, storedRunKey, newStoredRun, summaryOf } from './kept-run.js';
 
 export const MAX_RUNS = 200;
 const WRITE_MS = 30_000;
@@ -43,7 +43,7 @@ export interface RunArchiveOptions {
   /** The notebook of a kernel; null where it has none. */
   readonly documentOf?: (kernelId: string) => string | null;
   /** Hears of each end and each alert once, also when a replay says them again. */
-  readonly news?: Pick<Notices, 'runEnded' | 'runAlert'> | undefined;
+  readonly notices?: Pick<Notices, 'runEnded' | 'runAlert'> | undefined;
   readonly maxRuns?: number;
   readonly writeMs?: number;
 }
@@ -126,7 +126,11 @@ export class RunArchive implements AsyncDisposable {
       reason?: string | null;
     };
     if (event.topic === 'kernels') {
-      if (parsed.removed === true || parsed.executionState === 'dead' || parsed.executionState === 'restarting')
+      if (
+        parsed.removed === true ||
+        parsed.executionState === 'dead' ||
+        parsed.executionState === 'restarting'
+      )
         this.#interrupt(event.kernelId, parsed.removed === true ? 'shut down' : (parsed.reason ?? null));
       if (parsed.removed === true && event.kernelId !== null) this.#machines.delete(event.kernelId);
       return;
@@ -142,8 +146,8 @@ export class RunArchive implements AsyncDisposable {
     const isNew = addToRun(stored, message);
     this.#dirty.add(stored.key);
     if (!isNew) return;
-    if (message.type === 'advice') this.options.news?.runAlert(summaryOf(stored), message);
-    else if (wasRunning) this.options.news?.runEnded(summaryOf(stored), null);
+    if (message.type === 'advice') this.options.notices?.runAlert(summaryOf(stored), message);
+    else if (wasRunning) this.options.notices?.runEnded(summaryOf(stored), null);
     void this.write();
   }
 
@@ -176,7 +180,7 @@ export class RunArchive implements AsyncDisposable {
       if (stored.kernelId === kernelId && stored.state === 'running') {
         stored.state = 'interrupted';
         this.#dirty.add(stored.key);
-        this.options.news?.runEnded(summaryOf(stored), reason);
+        this.options.notices?.runEnded(summaryOf(stored), reason);
       }
     }
     if (this.#dirty.size > 0) void this.write();

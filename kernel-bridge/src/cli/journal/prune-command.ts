@@ -46,7 +46,12 @@ export function pruneCommand(streams: Streams): Command {
       const verb = options.dryRun === true ? 'would be removed' : 'removed';
       const lines = plan.map(each => `  ${lineOf(each)}`);
       const head = plan.length === 0 ? 'Nothing to remove.' : `${sizeText(bytes)} ${verb}:`;
-      print(streams, options, { removed, bytes, dryRun: options.dryRun === true }, [head, ...lines].join('\n'));
+      print(
+        streams,
+        options,
+        { removed, bytes, dryRun: options.dryRun === true },
+        [head, ...lines].join('\n')
+      );
     });
 }
 
