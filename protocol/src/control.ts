@@ -142,6 +142,9 @@ export const Hyperparameter = Type.Object({
 });
 export type Hyperparameter = Static<typeof Hyperparameter>;
 
+/** The run that another one was branched from, and the step of the checkpoint. */
+export const RunBranch = Type.Object({ run: Type.String(), step: Type.Integer({ minimum: 0 }) });
+
 /** What a run lets one steer; in each `run` message of a run made with `tpulab.run`. */
 export const RunControl = Type.Object({
   state: ControlState,
@@ -157,7 +160,8 @@ export const RunControl = Type.Object({
   }),
   log: Type.Union([Type.String(), Type.Null()], {
     description: "path of the run's log (JSON lines), relative to the kernel's folder"
-  })
+  }),
+  branch: Type.Optional(RunBranch)
 });
 export type RunControl = Static<typeof RunControl>;
 

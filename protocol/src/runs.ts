@@ -3,7 +3,7 @@
  * so that a finished run can be opened again and compared. What is kept is bounded: points of metrics are thinned, steps are summed up.
  */
 import { type Static, Type } from '@sinclair/typebox';
-import { ControlMessage, HyperValue, Hyperparameter } from './control.js';
+import { ControlMessage, HyperValue, Hyperparameter, RunBranch } from './control.js';
 import { AdviceMessage, BandMessage, CodeLocation, CompileReason } from './telemetry.js';
 
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
@@ -49,6 +49,7 @@ export const KeptRunSummary = Type.Object({
   labels: Type.Optional(RunLabels),
   machine: Type.Optional(Type.String({ description: 'devices of the run, for example `TPU v5 lite × 8`' })),
   document: Type.Optional(Type.String({ description: 'the notebook that it ran in' })),
+  branch: Type.Optional(RunBranch),
   stepMs: Type.Optional(
     Type.Number({ minimum: 0, description: 'mean of the steps without a compilation or an evaluation' })
   )

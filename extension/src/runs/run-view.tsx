@@ -19,6 +19,10 @@ import { curvesCsv, runsJson, stateText } from './runs-table.js';
 
 export interface RunViewProps {
   readonly run: KeptRun;
+  /** What it was branched from, where that is stored. */
+  readonly parent: KeptRun | null;
+  /** Lays both curves over one another. */
+  readonly onCompare: () => void;
   readonly onClose: () => void;
   readonly onOpenDocument: (path: string) => void;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
@@ -28,7 +32,16 @@ export interface RunViewProps {
 
 const PROGRAMS_SHOWN = 20;
 
-export function RunView({ run, onClose, onOpenDocument, onGoTo, loop, trans }: RunViewProps): JSX.Element {
+export function RunView({
+  run,
+  parent,
+  onCompare,
+  onClose,
+  onOpenDocument,
+  onGoTo,
+  loop,
+  trans
+}: RunViewProps): JSX.Element {
   const { summary, body } = run;
   const { name, state, document, machine, labels } = summary;
   const file = name.replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, 80) || 'run';
@@ -76,6 +89,20 @@ export function RunView({ run, onClose, onOpenDocument, onGoTo, loop, trans }: R
           .filter(text => text !== undefined)
           .join(' · ')}
       </p>
+      {summary.branch ? (
+        <p>
+          {trans.__(
+            'Branch of %1 at step %2',
+            parent?.summary.name ?? summary.branch.run,
+            countText(summary.branch.step)
+          )}{' '}
+          {parent ? (
+            <button type="button" className="jp-TPULab-link" onClick={onCompare}>
+              {trans.__('Compare with %1', parent.summary.name)}
+            </button>
+          ) : null}
+        </p>
+      ) : null}
       {labels?.note ? <p className="jp-TPULabRuns-quote">{labels.note}</p> : null}
       {body ? (
         <Whole body={body} one={run} {...{ onGoTo, loop, trans }} />

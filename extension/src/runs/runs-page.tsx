@@ -111,7 +111,21 @@ function OnePlace(props: RunsPageProps & { readonly list: KeptRunList }): JSX.El
   }, [list, missing]);
   const current = list.runs.find(({ key }) => key === opened);
   if (current) {
-    return <RunView {...props} run={current} onClose={() => setOpened(null)} />;
+    const { branch } = current.summary;
+    const parent = branch && list.runs.find(({ summary }) => summary.run === branch.run);
+    const compare = (): void => {
+      setChosen([parent?.key ?? '', current.key].filter(key => key !== ''));
+      setOpened(null);
+    };
+    return (
+      <RunView
+        {...props}
+        run={current}
+        parent={parent ?? null}
+        onCompare={compare}
+        onClose={() => setOpened(null)}
+      />
+    );
   }
   if (list.runs.length === 0) {
     return <Empty isKnown={list.isKnown} trans={trans} />;

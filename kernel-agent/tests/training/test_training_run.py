@@ -653,6 +653,46 @@ def test_a_run_that_was_stopped_resumes_from_its_last_checkpoint(tmp_path: Path)
     assert tpulab.run("stopped", log=log).restore(pytest.fail) == 0
 
 
+def test_a_run_begins_at_a_checkpoint_of_another_one(keeper: KeeperDouble, tmp_path: Path) -> None:
+    log = tmp_path / "first"
+    with tpulab.run("base", log=log) as first:
+        first.on_checkpoint(lambda step: f"ckpt/{step}", every=2)
+        list(first.steps(range(7)))
+    for step, start, saved in ((None, 6, "ckpt/6"), (4, 4, "ckpt/4")):
+        found: list[Any] = []
+        with tpulab.run(f"hot {start}", {"lr": 0.1}, log=tmp_path / f"{start}") as other:
+            assert other.branch(log, found.append, step=step) == start
+            assert [(one.step, one.saved) for one in found] == [(start, saved)]
+            assert list(other.steps(range(start, 9))) == list(range(start, 9))
+    ended = {
+        run["name"]: run
+        for run in keeper.wait(lambda: len(keeper.ended_runs()) == 3 and keeper.ended_runs(), "ends")
+    }
+    assert "branch" not in ended["base"]["control"]
+    for start in (6, 4):
+        assert ended[f"hot {start}"]["control"]["branch"] == {"run": ended["base"]["run"], "step": start}
+        steps = keeper.steps(ended[f"hot {start}"]["run"])
+        assert [step["index"] for step in steps] == list(range(start, 9))
+    # A run is also found by its name, and a branch of its own name is resumed as any other.
+    with tpulab.run("named") as named:
+        named.on_checkpoint(lambda: None, every=1)
+        list(named.steps(range(2)))
+    assert tpulab.run("of the name").branch("named", lambda _: None) == 2
+
+
+def test_a_branch_needs_a_checkpoint(tmp_path: Path) -> None:
+    with tpulab.run("base", log=tmp_path) as first:
+        first.on_checkpoint(lambda: None, every=2)
+        list(first.steps(range(5)))
+    for log, step in ((tmp_path, 3), (tmp_path / "missing", None), ("never seen", None)):
+        with pytest.raises(ValueError, match="is no log with a checkpoint"):
+            tpulab.run("other").branch(log, pytest.fail, step=step)
+    other = tpulab.run("other", log=False)
+    for _ in other.steps(range(1)):
+        with pytest.raises(ValueError, match="before the first loop"):
+            other.branch(tmp_path, pytest.fail)
+
+
 def test_a_run_that_finished_is_not_resumed(tmp_path: Path) -> None:
     log = tmp_path / "checkpoints"
     with tpulab.run("finished", log=log) as first:

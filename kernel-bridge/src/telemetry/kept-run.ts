@@ -75,6 +75,7 @@ export function addToRun(
       if (message.control) {
         stored.config = message.control.config;
         stored.hyperparameters = message.control.hyperparameters;
+        if (message.control.branch) stored.branch = message.control.branch;
       }
       stored.state = message.state;
       return message.state !== 'running';
@@ -225,11 +226,12 @@ function addTo({ steps, values }: KeptRun['series'][string], [step, value]: read
 
 export function summaryOf(stored: KeptRun): KeptRunSummary {
   const { key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics } = stored;
-  const { labels, machine, document } = stored;
+  const { labels, machine, document, branch } = stored;
   const stepMs = meansOf(stored)?.stepMs;
   return {
     ...{ key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics },
     ...(labels && { labels }),
+    ...(branch && { branch }),
     ...(machine !== undefined && { machine }),
     ...(document !== undefined && { document }),
     ...(stepMs !== undefined && { stepMs })

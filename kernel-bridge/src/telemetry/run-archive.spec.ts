@@ -146,6 +146,18 @@ describe('the archive of runs', () => {
     expect(stored?.programs?.[0]).not.toHaveProperty('reused');
   });
 
+  it('lists from which checkpoint of which run another one was branched', async () => {
+    await using archive = archiveOf();
+    await archive.list();
+    const control = { ...{ state: 'running', actions: [], hyperparameters: [], config: {}, log: null } };
+    told.tell('runs', 'k', { ...run('running'), control });
+    told.tell('runs', 'k', {
+      ...run('running', 'r2', T0 + 1),
+      control: { ...control, branch: { run: 'r1', step: 50 } }
+    });
+    expect((await archive.list()).map(({ branch }) => branch)).toEqual([{ run: 'r1', step: 50 }, undefined]);
+  });
+
   it('keeps tags, note and group of a running and of a finished run, also over a restart', async () => {
     {
       await using archive = archiveOf();

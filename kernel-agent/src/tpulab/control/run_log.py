@@ -15,7 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -36,8 +36,9 @@ class Checkpoint:
 
 @dataclass(slots=True)
 class _LoggedRun:
+    id: str
     resumed: bool
-    checkpoint: Checkpoint | None = None
+    checkpoints: list[Checkpoint] = field(default_factory=list)
     stopped: bool = False
     finished: bool = False
 
@@ -48,10 +49,23 @@ def last_checkpoint(given: str | os.PathLike[str] | None, name: str) -> Checkpoi
     for run in _newest_first(given, name):
         if run.finished:
             return None
-        if run.checkpoint is not None:
-            return run.checkpoint
+        if run.checkpoints:
+            return run.checkpoints[-1]
         if not run.resumed:
             return None
+    return None
+
+
+def checkpoint_of(given: str | os.PathLike[str], step: int | None) -> tuple[str, Checkpoint] | None:
+    """The newest checkpoint of a log, or the one of this step: the id of its run, and where it is.
+
+    `given` is the log's file or folder, or the name of a run in the working directory.
+    """
+    is_name = not log_path(given, "", "").exists()
+    for run in _newest_first(None if is_name else given, str(given)):
+        for checkpoint in reversed(run.checkpoints):
+            if step is None or checkpoint.step == step:
+                return run.id, checkpoint
     return None
 
 
@@ -83,7 +97,7 @@ def _read(lines: Iterable[str], runs: list[_LoggedRun]) -> None:
         except (ValueError, KeyError, TypeError):
             continue  # torn by the end of its process
         if kind == "run":
-            runs.append(_LoggedRun(entry.get("resumed") is not None))
+            runs.append(_LoggedRun(str(entry.get("run")), entry.get("resumed") is not None))
         elif not runs:
             continue
         elif kind == "end":
@@ -93,7 +107,7 @@ def _read(lines: Iterable[str], runs: list[_LoggedRun]) -> None:
             step, action = entry.get("step"), entry.get("action")
             runs[-1].stopped |= action == "stop"
             if action == "checkpoint" and isinstance(step, int):
-                runs[-1].checkpoint = Checkpoint(step, entry.get("reason"))
+                runs[-1].checkpoints.append(Checkpoint(step, entry.get("reason")))
 
 
 VERSION = 1

@@ -111,6 +111,12 @@ class RunControl(TypedDict):
     hyperparameters: list[HyperparameterDescription]
     config: dict[str, HyperValue | None]
     log: str | None
+    branch: NotRequired[RunBranch]
+
+
+class RunBranch(TypedDict):
+    run: str
+    step: int
 
 
 class ControlMessage(Timed):

@@ -25,12 +25,12 @@ from tpulab.control.adapters import follow
 from tpulab.control.command import Command
 from tpulab.control.controller import Controller, Handler
 from tpulab.control.hyperparameters import Backend, Hyper, Hyperparameters
-from tpulab.control.run_log import Checkpoint, Replay, RunLog, last_checkpoint, log_path
+from tpulab.control.run_log import Checkpoint, Replay, RunLog, checkpoint_of, last_checkpoint, log_path
 from tpulab.control.state import ControlState
 from tpulab.figures.pace import Effort, Pace
 from tpulab.measure.tracked_run import step_runs
 from tpulab.telemetry.clocks import now_ns
-from tpulab.telemetry.messages import BandKind, HyperValue, RunControl, RunState
+from tpulab.telemetry.messages import BandKind, HyperValue, RunBranch, RunControl, RunState
 from tpulab.telemetry.plain import figure, whole_number
 from tpulab.telemetry.text import error_text, tell
 from tpulab.training.notify_command import NotifyCommand
@@ -73,6 +73,7 @@ class TrainingRun:
         self._waiting_for_id: list[Callable[[str], None]] = []
         #: The step that it goes on from, if it was resumed.
         self._resumed: int | None = None
+        self._branch: RunBranch | None = None
         self.controller = Controller("", self.hyper, replay=replay)
 
     # -- the loop --------------------------------------------------------------------------------------
@@ -183,19 +184,54 @@ class TrainingRun:
         Raises:
             ValueError: the run has neither a name nor a log, or its first loop has begun.
         """
-        if self._tracked is not None:
-            raise ValueError("run.restore comes before the first loop of the run")
+        self._before_first_loop("restore")
         if self._log_given is False or (self._log_file is None and self.name is None):
             raise ValueError("run.restore needs to know the run before: give tpulab.run a name or `log`")
         found = last_checkpoint(self._log_file, self.name or "") if together.is_first else None
         answer = together.agree(None if found is None else [found.step, found.saved])
         if answer is None:
             return 0
-        checkpoint = Checkpoint(*answer)
+        return self._load(Checkpoint(*answer), load, "its last checkpoint")
+
+    def branch(
+        self,
+        log: str | os.PathLike[str],
+        load: Callable[[Checkpoint], Any],
+        *,
+        step: int | None = None,
+    ) -> int:
+        """Begins this run at a checkpoint of another one, to train on with something changed.
+
+        Calls `load` with the checkpoint and returns its step, as `restore` does. The page lays the curves of
+        both over one another.
+
+        Args:
+            log: the other run's log or its folder, or its name if its log is in the working directory.
+            load: loads the checkpoint (`step`, `saved`).
+            step: step of the checkpoint. Default: the last one.
+
+        Raises:
+            ValueError: the log has no such checkpoint, or the first loop of this run has begun.
+        """
+        self._before_first_loop("branch")
+        found = checkpoint_of(log, step) if together.is_first else None
+        answer = together.agree(None if found is None else [found[0], found[1].step, found[1].saved])
+        if answer is None:
+            at = "" if step is None else f" at step {step}"
+            raise ValueError(f"{os.fspath(log)!r} is no log with a checkpoint{at}")
+        parent, *checkpoint = answer
+        self._branch = {"run": parent, "step": checkpoint[0]}
+        return self._load(Checkpoint(*checkpoint), load, f"a checkpoint of {os.fspath(log)}")
+
+    def _before_first_loop(self, what: str) -> None:
+        if self._tracked is not None:
+            raise ValueError(f"run.{what} comes before the first loop of the run")
+
+    def _load(self, checkpoint: Checkpoint, load: Callable[[Checkpoint], Any], source: str) -> int:
         load(checkpoint)
         self._resumed = self.controller.checkpointed = checkpoint.step
         where = f" ({checkpoint.saved})" if checkpoint.saved else ""
-        tell(f"{self.name or 'The run'} goes on at step {checkpoint.step}, from its last checkpoint{where}")
+        tell(f"{self.name or 'The run'} goes on at step {checkpoint.step}, from {source}{where}")
         return checkpoint.step
 
     @property
@@ -327,7 +363,7 @@ class TrainingRun:
         return str(self._log.path) if self._log is not None else None
 
     def describe(self) -> RunControl:
-        return {
+        control: RunControl = {
             "state": self.controller.state,
             "actions": self.controller.actions,
             "own": list(self.controller.own),
@@ -335,6 +371,9 @@ class TrainingRun:
             "config": self.config,
             "log": self.log_file,
         }
+        if self._branch is not None:
+            control["branch"] = self._branch
+        return control
 
     def _announce(self, frame: FrameType) -> SteeredRun:
         agent = current_agent()
