@@ -150,8 +150,8 @@ describe('the archive of runs', () => {
     await using archive = archiveOf();
     await archive.list();
     const control = { ...{ state: 'running', actions: [], hyperparameters: [], config: {}, log: null } };
-    told.tell('runs', 'k', { ...run('running'), control });
-    told.tell('runs', 'k', {
+    reported.tell('runs', 'k', { ...run('running'), control });
+    reported.tell('runs', 'k', {
       ...run('running', 'r2', T0 + 1),
       control: { ...control, branch: { run: 'r1', step: 50 } }
     });
