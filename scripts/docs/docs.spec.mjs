@@ -85,6 +85,38 @@ describe.each([
   });
 });
 
+describe('the status page', () => {
+  const status = textOf('docs/status.md');
+
+  it('has a row for each claim of the README', () => {
+    const claims = [...textOf('README.md').matchAll(/^- \*\*([^*]+)\*\*/gm)].map(([, claim = '']) => claim);
+    expect(claims.length).toBeGreaterThan(5);
+    const rows = [...status.matchAll(/^\| ([^|]+?) +\|/gm)].map(([, first = '']) => first);
+    expect(claims.map(claim => claim.replace(/\.$/, '')).filter(claim => !rows.includes(claim))).toEqual([]);
+  });
+
+  it.each([
+    ['JAX', 'jax', 'jax'],
+    ['torch_xla', 'torch-xla', 'torch-xla'],
+    ['torch_tpu', 'torch-tpu', 'torch-tpu'],
+    ['PyTorch', 'torch-tpu', 'torch'],
+    ['JupyterLab', 'lab', 'jupyterlab'],
+    ['jupyter_server', 'lab', 'jupyter-server']
+  ])('names the version of %s that the tests have', (name, environment, distribution) => {
+    const lock = textOf(`environments/${environment}/requirements.lock`);
+    const pinned = [...lock.matchAll(new RegExp(`^${distribution}==(\\d+\\.\\d+\\.\\d+)`, 'gm'))];
+    const named = new RegExp(`\\b${name} ([\\d., and]*\\d)`).exec(status)?.[1] ?? '';
+    expect(named.split(' and ')).toEqual([...new Set(pinned.map(([, version]) => version))]);
+  });
+
+  it('counts the tests of jupyter_server as the page of conformance does', () => {
+    const [, ran, skipped] =
+      /^\| `jupyter-server` \|.*\| (\d+) +\| (\d+) +\|$/m.exec(textOf('docs/conformance.md')) ?? [];
+    expect(status).toContain(`${ran} tested, ${skipped} skipped`);
+    expect(textOf('README.md')).toContain(`passes [${ran} of jupyter_server's own tests]`);
+  });
+});
+
 /** As VitePress and GitHub make them. @param {string} text */
 function anchors(text) {
   const headings = text.replace(/```[\s\S]*?```/g, '').matchAll(/^#+ (.+)$/gm);

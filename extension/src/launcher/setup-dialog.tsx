@@ -122,7 +122,7 @@ export function SetupBody({
       ) : (
         <p className="jp-TPULabQuiet">
           {trans.__(
-            "You can then try lessons and panels on this machine, without a TPU. Nothing outside TPULab's folder changes."
+            "You can then try the examples and panels on this machine, without a TPU. Nothing outside TPULab's folder changes."
           )}{' '}
           {size}
         </p>
