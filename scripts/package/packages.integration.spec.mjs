@@ -167,7 +167,7 @@ describe.runIf(SET_UP)('the packages', () => {
     }
   });
 
-  it('show a page in an empty folder with an empty home, by npx tpulab', async () => {
+  it('show a page in an empty folder with an empty home, by npx as the documentation says', async () => {
     const place = inFolder('npm');
     await mkdir(place);
     await runOrExplain(
@@ -186,11 +186,15 @@ describe.runIf(SET_UP)('the packages', () => {
     expect(Object.keys(dependencies)).toEqual(['tpulab']);
     const [work, home] = [path.join(place, 'empty'), inFolder('home-of-npx')];
     for (const made of [work, home]) await mkdir(made);
-    const child = spawn('npx', ['--no-install', 'tpulab', '--no-browser', '--json'], {
-      cwd: work,
-      env: { PATH: process.env['PATH'], HOME: home, LANG: 'C.UTF-8' },
-      detached: true
-    });
+    const child = spawn(
+      'npx',
+      ['--yes', '--offline', `--package=${path.join(place, tarball)}`, 'tpulab', '--no-browser', '--json'],
+      {
+        cwd: work,
+        env: { PATH: process.env['PATH'], HOME: home, LANG: 'C.UTF-8' },
+        detached: true
+      }
+    );
     let output = '';
     child.stdout.on('data', chunk => (output += String(chunk)));
     try {
