@@ -1,23 +1,51 @@
 // @ts-check
 /**
- * The pictures of the documentation: each is used by a page, and one of a notebook was taken from the notebook as it is now. `npm run
+ * The pictures of the documentation: each is used by a page, and was taken from the notebook or the view as it is now. `npm run
  * pictures` takes them again and writes into `docs/images/pictures.json` from which code they are.
  */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { codeHash } from './tracked-files.mjs';
 
-/** @typedef {Readonly<Record<string, string | null>>} Recorded by the picture's name: the hash of its notebook's code; null: none is shown */
+/** @typedef {Readonly<Record<string, string | null>>} Recorded by the picture's name: the hash of its notebook's or view's code; null: neither is known */
 
-/** Pictures that show a shipped notebook; all others show dialogs. @type {readonly [RegExp, string][]} */
+/** The notebook that a picture shows. @type {readonly [RegExp, string][]} */
 const NOTEBOOKS = [[/^(panels|dashboard|session)-/, '05-ddpm.ipynb']];
+/**
+ * The views of pictures that show one thing; what shows a whole page is taken with the others. Each entry is a folder or a file.
+ *
+ * @type {readonly [RegExp, readonly string[]][]}
+ */
+const VIEWS = [
+  [/^connect-/, ['extension/src/remotes/dialog', 'style/dialog.css']],
+  [/^banner-/, ['extension/src/remotes/notice-view.tsx']],
+  [/^launcher-/, ['extension/src/launcher/lessons.ts', 'style/icons']],
+  [/^devices-/, ['extension/src/devices', 'style/devices.css']]
+];
 const RECORD = 'docs/images/pictures.json';
 
 /** @param {string} root @param {string} name */
 function shownCode(root, name) {
   const notebook = NOTEBOOKS.find(([pictures]) => pictures.test(name))?.[1];
-  if (notebook === undefined) return null;
-  return codeHash(JSON.parse(readFileSync(path.join(root, 'notebooks', notebook), 'utf8')).cells);
+  if (notebook !== undefined)
+    return codeHash(JSON.parse(readFileSync(path.join(root, 'notebooks', notebook), 'utf8')).cells);
+  const views = VIEWS.find(([pictures]) => pictures.test(name))?.[1];
+  return views === undefined ? null : viewHash(root, views);
+}
+
+/** Of code without its comments and specs: what cannot be seen makes no picture old. @param {string} root @param {readonly string[]} views */
+export function viewHash(root, views) {
+  const files = views.flatMap(view => {
+    const at = path.join(root, view);
+    if (!statSync(at).isDirectory()) return [at];
+    return readdirSync(at)
+      .sort()
+      .map(name => path.join(at, name));
+  });
+  const shown = files.filter(file => !/\.spec\.\w+$/.test(file));
+  const texts = shown.map(file => readFileSync(file, 'utf8').replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, ''));
+  return createHash('sha256').update(texts.join('\0').replace(/\s+/g, ' ')).digest('hex');
 }
 
 /** @param {string} root */
@@ -39,7 +67,7 @@ export function picturesThatFail(names, recorded, { text, codeOf }) {
     if (taken === undefined) return [`docs/images/${name}: not in ${RECORD}; run npm run pictures`];
     return taken === codeOf(name)
       ? []
-      : [`docs/images/${name}: older than its notebook; run npm run pictures`];
+      : [`docs/images/${name}: older than its notebook or view; run npm run pictures`];
   });
 }
 

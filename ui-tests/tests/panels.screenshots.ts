@@ -80,7 +80,7 @@ labTest.describe('JupyterLab', () => {
     await run.getByRole('button', { name: 'Checkpoint' }).click();
     await panel.widen(435);
     await picture(page, panel.root, 'panels', ['light', 'dark', 'contrast']);
-    await page.setViewportSize({ width: 1440, height: 940 });
+    await page.setViewportSize({ width: 1440, height: 700 });
     const dashboard = await openDashboard(page);
     await dashboard.getByText('History and topology').click();
     await picture(page, dashboard, 'dashboard', ['light', 'dark', 'contrast']);

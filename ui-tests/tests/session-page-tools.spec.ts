@@ -105,6 +105,18 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await page.keyboard.press('Escape');
   await expect(dialog).toBeHidden();
 
+  // What the chip of the runtime opens lies below it; on a phone the top bar has room for all its buttons.
+  const size = page.viewportSize() ?? { width: 1280, height: 720 };
+  const more = page.getByRole('button', { name: 'More', exact: true });
+  for (const width of [size.width, 360]) {
+    await page.setViewportSize({ width, height: size.height });
+    await expect(more).toBeInViewport({ ratio: 1 });
+    await page.getByRole('button', { name: /^Runtime: / }).click();
+    await expect(page.getByRole('dialog', { name: 'Runtime' })).toBeInViewport({ ratio: 1 });
+    await page.keyboard.press('Escape');
+  }
+  await page.setViewportSize(size);
+
   // The documentation, in a tab of its own, which has no token.
   const tab = page.context().waitForEvent('page');
   await page.getByRole('button', { name: 'More', exact: true }).click();

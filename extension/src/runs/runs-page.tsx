@@ -85,7 +85,9 @@ export function RunsPage(props: RunsPageProps): JSX.Element {
       {list ? (
         <OnePlace key={place.id} {...props} list={list} />
       ) : (
-        <p className="jp-TPULab-quiet">{trans.__('No TPULab server is connected.')}</p>
+        <p className="jp-TPULab-quiet">
+          {trans.__('No TPULab server is connected. Start one with "tpulab serve", or connect to a TPU.')}
+        </p>
       )}
     </div>
   );

@@ -28,7 +28,7 @@ export function TraceView({ profile, trans }: TraceViewProps): JSX.Element {
     <details className="jp-TPULabTrace" open>
       <summary>{head}</summary>
       {operations.length === 0 ? (
-        <p>{trans.__('No operation ran during the trace.')}</p>
+        <p>{trans.__('No operation ran during the trace. Record it while a cell runs.')}</p>
       ) : (
         <ol aria-label={trans.__('Slowest operations')}>
           {operations.map(({ name, module, count, totalMs }) => (
