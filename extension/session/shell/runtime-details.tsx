@@ -91,11 +91,12 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
       {access.isReadOnly ? null : (
         <>
           <h2>{runtime.name === null ? trans.__('Connect to') : trans.__('Change to')}</h2>
-          <ul className="tpl-Specs">
+          <ul>
             {specs.map(spec => (
               <li key={spec.name}>
                 <button
                   type="button"
+                  className="jp-TPULabMenu-item"
                   aria-pressed={spec.name === now}
                   onClick={() => {
                     onClose();
@@ -110,7 +111,7 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
               </li>
             ))}
             <li>
-              <button type="button" onClick={run(CommandIDs.connect)}>
+              <button type="button" className="jp-TPULabMenu-item" onClick={run(CommandIDs.connect)}>
                 <span className="jp-TPULabMenu-check">
                   <Icon name="chip" />
                 </span>
