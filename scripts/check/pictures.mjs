@@ -20,8 +20,7 @@ const NOTEBOOKS = [[/^(panels|dashboard|session)-/, '05-ddpm.ipynb']];
 const VIEWS = [
   [/^connect-/, ['extension/src/remotes/dialog', 'style/dialog.css']],
   [/^banner-/, ['extension/src/remotes/notice-view.tsx']],
-  [/^launcher-/, ['extension/src/launcher/lessons.ts', 'style/icons']],
-  [/^devices-/, ['extension/src/devices', 'style/devices.css']]
+  [/^launcher-/, ['extension/src/launcher/lessons.ts', 'style/icons']]
 ];
 const RECORD = 'docs/images/pictures.json';
 
