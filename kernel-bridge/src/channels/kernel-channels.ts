@@ -27,6 +27,7 @@ import { randomUUID } from 'node:crypto';
 import { BridgeError } from '../platform/bridge-error.js';
 import { encodeV1 } from '../jupyter/index.js';
 import { newMessage } from '../jupyter/kernel-message.js';
+import { setNewest } from '../platform/bounded.js';
 
 /** A kernel that is slow to send again must not keep its clients out. */
 const SETTLING_MS = 30_000;
@@ -225,10 +226,7 @@ export class KernelChannels {
     const cached = sessionId === null ? undefined : this.#bounds.get(sessionId);
     const bound = cached ?? new LiveBound(this.options.kernel.id);
     if (sessionId === null) return bound;
-    this.#bounds.delete(sessionId);
-    this.#bounds.set(sessionId, bound);
-    const [oldest] = this.#bounds.keys();
-    if (this.#bounds.size > MAX_BOUNDS && oldest !== undefined) this.#bounds.delete(oldest);
+    setNewest(this.#bounds, sessionId, bound, MAX_BOUNDS);
     return bound;
   }
 

@@ -9,6 +9,7 @@ import { type QueueLimits, StartQueue } from './start-queue.js';
 import { watchedMessage, type WatchedMessage } from './message-watch.js';
 import { type ClientRequest, debugCommand, type Refusal } from './refusal.js';
 import { type StateRequestActions, StateRequests } from './state-requests.js';
+import { dropOldest } from '../platform/bounded.js';
 
 export interface KernelRulesOptions {
   readonly leasesFile: string;
@@ -201,7 +202,6 @@ class SubshellWatch {
 
   #deletionRequested(msgId: string, subshellId: string): void {
     this.#deleting.set(msgId, subshellId);
-    const [oldest] = this.#deleting.keys();
-    if (this.#deleting.size > MAX_PENDING && oldest !== undefined) this.#deleting.delete(oldest);
+    dropOldest(this.#deleting, MAX_PENDING);
   }
 }

@@ -15,6 +15,8 @@ import { RecordChannel } from '../journal/record.js';
 import { decodeV1, encodeV1, parseObject, PART, v1Part, WireError } from '../jupyter/index.js';
 import { newHeader } from '../jupyter/kernel-message.js';
 import type { OutgoingMessage } from './outgoing-message.js';
+import { jsonIn } from '../platform/json-text.js';
+import { setNewest } from '../platform/bounded.js';
 
 export interface BoundLimits {
   readonly windowMs: number;
@@ -244,10 +246,7 @@ export class LiveBound {
   #cellOf({ parent: msgId, parts, seq }: Item): Cell {
     const cell =
       this.#cells.get(msgId) ?? new Cell(msgId, Buffer.from(parts[PART.parentHeader] ?? NO_HEADER), seq);
-    this.#cells.delete(msgId);
-    this.#cells.set(msgId, cell);
-    const [oldest] = this.#cells.keys();
-    if (this.#cells.size > MAX_CELLS && oldest !== undefined) this.#cells.delete(oldest);
+    setNewest(this.#cells, msgId, cell, MAX_CELLS);
     return cell;
   }
 
@@ -460,12 +459,8 @@ function cutContent(content: Json, limit: number): boolean {
 }
 
 function field(part: Buffer | null, name: string): string | null {
-  try {
-    const value: unknown = (JSON.parse(part?.toString() ?? 'null') as Json | null)?.[name];
-    return typeof value === 'string' ? value : null;
-  } catch {
-    return null;
-  }
+  const value = (jsonIn(part) as Json | null | undefined)?.[name];
+  return typeof value === 'string' ? value : null;
 }
 
 /** The execution that a status ends, or `EVERY` where the process ends. */

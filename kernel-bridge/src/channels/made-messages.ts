@@ -7,6 +7,7 @@ import type { GapRecord } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { encodeV1 } from '../jupyter/index.js';
 import { newHeader, newMessage, type NewMessage } from '../jupyter/kernel-message.js';
+import { jsonIn } from '../platform/json-text.js';
 
 /**
  * The state of a kernel as an iopub `status`, for a client that attaches: `busy` with the running request as its parent, or
@@ -24,12 +25,8 @@ export function attachStatus(snapshot: KernelSnapshot): Buffer | null {
 
 /** `msg_id` of the request that a kernel is busy with; null when there is none, or none that can be read. */
 export function busyRequestOf(snapshot: KernelSnapshot | null): string | null {
-  try {
-    const { msg_id: id } = JSON.parse(snapshot?.busyParent ?? '{}') as { msg_id?: unknown };
-    return typeof id === 'string' ? id : null;
-  } catch {
-    return null;
-  }
+  const { msg_id: id } = (jsonIn(snapshot?.busyParent) ?? {}) as { msg_id?: unknown };
+  return typeof id === 'string' ? id : null;
 }
 
 /** An iopub `status: dead`, for when the keeper itself has gone and can no longer say so. */

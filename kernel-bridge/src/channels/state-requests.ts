@@ -20,6 +20,7 @@ import {
 } from '../jupyter/index.js';
 import type { WatchedMessage } from './message-watch.js';
 import type { ClientRequest } from './refusal.js';
+import { dropOldest } from '../platform/bounded.js';
 
 /** Of ipywidgets 8: the kernel sends the state of all widgets over such a comm. */
 const CONTROL_TARGET = 'jupyter.widget.control';
@@ -28,7 +29,7 @@ const ABOUT_THE_KERNEL: ReadonlySet<string> = new Set(['kernel_info_request', 'c
 /** A kernel that knows subshells makes one in milliseconds; one that does not may not answer at all. */
 const SUBSHELL_TIMEOUT_MS = 5_000;
 /** Pages that ask at the same time, and then some. */
-const MAX_KEPT = 1_000;
+const MAX_IDS = 1_000;
 
 export interface StateRequestActions {
   /** Whether the kernel works on a request now. */
@@ -166,8 +167,7 @@ export class StateRequests implements Disposable {
 
 function remember(set: Set<string>, value: string): void {
   set.add(value);
-  const [oldest] = set;
-  if (set.size > MAX_KEPT && oldest !== undefined) set.delete(oldest);
+  dropOldest(set, MAX_IDS);
 }
 
 function parentOfIdle(payload: Buffer): string | null {

@@ -1,4 +1,5 @@
 /** A gateway that some process serves, found by the files in its state folder. */
+import { jsonIn } from '../platform/json-text.js';
 import { KernelModel } from '../kernels/kernel-model.js';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
@@ -209,15 +210,7 @@ async function provesItself({ url, proofKey }: GatewayRecord): Promise<boolean> 
     path,
     timeoutMs: FIRST_ANSWER_MS
   });
-  return isProof(proofKey, challenge, parsed(body));
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
+  return isProof(proofKey, challenge, jsonIn(body));
 }
 
 async function send(

@@ -3,6 +3,7 @@ import type { DevicesHistory, MachineSample } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { appendFile, mkdir, rename, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { jsonIn } from '../platform/json-text.js';
 import { readIfThere } from '../platform/missing-files.js';
 
 /** How long closed points may wait for the disk; a gateway that is killed loses no more. */
@@ -207,26 +208,18 @@ function parse(text: string): HistoryPoint[] {
   let names: readonly string[] | null = null;
   for (const line of text.split('\n')) {
     if (line === '') continue;
-    const json = jsonOf(line);
+    const json = jsonIn(line);
     const found = namesOf(json);
     if (found) names = found;
     else if (names && Array.isArray(json) && json.every(isNumber) && json.length === 2 + 3 * names.length) {
       const [time = 0, count = 0, ...values] = json;
       points.push({ time, count, names, values });
-    } else if (json === null) {
+    } else if (json == null) {
       // Perhaps the names of what follows were in it.
       names = null;
     }
   }
   return points;
-}
-
-function jsonOf(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return null;
-  }
 }
 
 function namesOf(json: unknown): string[] | null {

@@ -7,6 +7,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { SdkFigures } from '@tpulab/protocol';
 import type { Logger } from 'pino';
+import { jsonIn } from '../platform/json-text.js';
 
 const PERIOD_S = 5;
 const SILENCE_MS = 60_000;
@@ -110,12 +111,7 @@ type Link = SdkFigures['links'][number];
 
 /** A line of the helper as figures; null for any other line. The SDK's lists hold text: `12.5`, `tray1.chip3.ici0.int: 0`, `0-3`. */
 export function parseSdkLine(line: string, time: number): SdkFigures | null {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(line);
-  } catch {
-    return null;
-  }
+  const parsed = jsonIn(line);
   if (typeof parsed !== 'object' || parsed === null) return null;
   const list = (name: string): string[] => {
     const value = (parsed as Record<string, unknown>)[name];

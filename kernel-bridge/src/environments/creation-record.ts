@@ -11,6 +11,7 @@ import {
   takeProcessLock
 } from '../platform/process-lock.js';
 import { EnvironmentError } from './environment-error.js';
+import { jsonIn } from '../platform/json-text.js';
 
 export const CreationRecord = Type.Object({
   format: Type.Literal(1),
@@ -47,12 +48,8 @@ export async function writeRecord(environment: string, record: CreationRecord): 
 
 /** Null when there is none, or one that cannot be read: such an environment is broken. */
 export async function readRecord(environment: string): Promise<CreationRecord | null> {
-  try {
-    const json: unknown = JSON.parse(await readFile(path.join(environment, FILE), 'utf8'));
-    return Value.Check(CreationRecord, json) ? json : null;
-  } catch {
-    return null;
-  }
+  const json = jsonIn(await readFile(path.join(environment, FILE), 'utf8').catch(() => null));
+  return Value.Check(CreationRecord, json) ? json : null;
 }
 
 /** At most one process changes an environment at a time. */

@@ -32,6 +32,7 @@ import { writeKernelspec } from './kernelspec.js';
 import { agentSource, recipesSource } from './locations.js';
 import { type ProgramResult, runProgram } from './run-program.js';
 import { findUv, pythonFreeEnv, runUv } from './uv.js';
+import { jsonIn } from '../platform/json-text.js';
 
 export interface CreateOptions {
   readonly python?: string | undefined;
@@ -407,12 +408,8 @@ function failed(check: string, detail: string): SmokeCheck {
 
 function parseLine(line: string): SmokeCheck | null {
   if (!line.startsWith('{')) return null;
-  try {
-    const json: unknown = JSON.parse(line);
-    return Value.Check(SmokeCheck, json) ? json : null;
-  } catch {
-    return null;
-  }
+  const json = jsonIn(line);
+  return Value.Check(SmokeCheck, json) ? json : null;
 }
 
 /** The environment whose libtpu compiles for chips that are not here. */

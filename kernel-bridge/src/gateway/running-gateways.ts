@@ -17,6 +17,7 @@ import {
 } from '../platform/process-identity.js';
 import { writeForThisBoot } from '../platform/write-atomically.js';
 import { type GatewayRecord, readGatewayRecord, stateFolder } from './state-folder.js';
+import { jsonIn } from '../platform/json-text.js';
 
 export interface RunningGatewayFolder {
   readonly stateDir: string;
@@ -92,12 +93,8 @@ const Entry = Type.Object({
 /** Null where somebody else could have written it, and where it is damaged. */
 async function entryIn(file: string): Promise<Static<typeof Entry> | null> {
   if (!(await isOurs(file))) return null;
-  try {
-    const entry: unknown = JSON.parse(await readFile(file, 'utf8'));
-    return Value.Check(Entry, entry) && path.isAbsolute(entry.stateDir) ? entry : null;
-  } catch {
-    return null;
-  }
+  const entry = jsonIn(await readFile(file, 'utf8').catch(() => null));
+  return Value.Check(Entry, entry) && path.isAbsolute(entry.stateDir) ? entry : null;
 }
 
 /** Belongs to this user, and nobody else can write it. */

@@ -1,6 +1,6 @@
 /** The state folder: where it is, its permissions, whose it is, and the small files in it that name a running gateway. */
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, readdir, rm } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -12,6 +12,7 @@ import { LockHeldError, ownerOf, type ProcessLock, takeProcessLock } from '../pl
 import { writeAtomically, writeForThisBoot } from '../platform/write-atomically.js';
 import { ServeError } from '../platform/bridge-error.js';
 import { readIfThere } from '../platform/missing-files.js';
+import { jsonIn } from '../platform/json-text.js';
 
 export const GatewayRecord = Type.Object({
   url: Type.String(),
@@ -163,12 +164,8 @@ export async function writeGatewayRecord(folder: string, record: GatewayRecord):
 }
 
 export async function readGatewayRecord(folder: string): Promise<GatewayRecord | null> {
-  try {
-    const json: unknown = JSON.parse((await readIfThere(path.join(folder, 'gateway.json'))) ?? 'null');
-    return Value.Check(GatewayRecord, json) ? json : null;
-  } catch {
-    return null;
-  }
+  const json = jsonIn(await readFile(path.join(folder, 'gateway.json'), 'utf8').catch(() => null));
+  return Value.Check(GatewayRecord, json) ? json : null;
 }
 
 /** Only our own record: another gateway may already have put its own there. */

@@ -4,6 +4,7 @@
  * be able to lock the owner out by sending nonsense. Guessing is ruled out by the length of tokens, not by this count.
  */
 import type { Logger } from 'pino';
+import { setNewest } from '../platform/bounded.js';
 
 export interface AttemptLimits {
   /** Requests without a valid token that one address may make in a window. */
@@ -41,10 +42,7 @@ export class FailedAttempts {
     let window = this.#windows.get(address);
     if (!window || now - window.startedAt >= windowMs) window = { count: 0, startedAt: now };
     window.count += 1;
-    this.#windows.delete(address);
-    this.#windows.set(address, window);
-    const oldest = this.#windows.keys().next();
-    if (this.#windows.size > maxAddresses && oldest.done !== true) this.#windows.delete(oldest.value);
+    setNewest(this.#windows, address, window, maxAddresses);
     if (window.count <= perWindow) return null;
     if (window.count === perWindow + 1) {
       this.log.warn({ address, attempts: window.count }, 'too many requests without a valid token');

@@ -1,3 +1,5 @@
+import { jsonIn } from '../platform/json-text.js';
+
 /** One journal record, decoded. On disk: docs/journal.md. */
 export interface JournalRecord {
   /** Position in the kernel's journal, from 1, without holes. */
@@ -68,9 +70,5 @@ function noteOf({
   payload
 }: Pick<JournalRecord, 'channel' | 'payload'>): Partial<GapRecord | RestartRecord> | null {
   if (channel !== RecordChannel.bridge) return null;
-  try {
-    return JSON.parse(payload.toString('utf8')) as Partial<GapRecord | RestartRecord> | null;
-  } catch {
-    return null;
-  }
+  return (jsonIn(payload) ?? null) as Partial<GapRecord | RestartRecord> | null;
 }

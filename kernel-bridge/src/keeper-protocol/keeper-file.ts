@@ -27,6 +27,7 @@ import { writeForThisBoot } from '../platform/write-atomically.js';
 import type { LaunchDescription } from './contract.js';
 import { KeeperError } from './keeper-error.js';
 import { readIfThere } from '../platform/missing-files.js';
+import { jsonIn } from '../platform/json-text.js';
 
 export function kernelPaths(kernelDir: string) {
   const file = (name: string): string => join(kernelDir, name);
@@ -79,14 +80,8 @@ const Launch = object(
 
 /** Null when there is no such file, or not a complete one. */
 export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord | null> {
-  const content = await readIfThere(kernelPaths(kernelDir).keeper);
-  if (content === null) return null;
-  try {
-    const value: unknown = JSON.parse(content);
-    return isShaped(KeeperRecord, value) ? value : null;
-  } catch {
-    return null;
-  }
+  const value = jsonIn(await readIfThere(kernelPaths(kernelDir).keeper));
+  return isShaped(KeeperRecord, value) ? value : null;
 }
 
 /** Whether a kernel runs, as far as that can be seen from here, and whose it is. */

@@ -19,6 +19,7 @@ import { writeForThisBoot } from '../platform/write-atomically.js';
 import type { ChannelName } from '../jupyter/kernel-message.js';
 import type { Positions, ResendLink } from './resend-link.js';
 import type { KeeperLog } from './keeper-log.js';
+import { jsonIn } from '../platform/json-text.js';
 
 const RestorableState = object({
   /** The kernel has answered, and takes requests. */
@@ -53,12 +54,8 @@ export function checkpointFile(kernelDir: string): string {
 
 /** Null when there is none, or none that can be read: then the journal is read from its beginning. */
 export async function readCheckpoint(kernelDir: string): Promise<Checkpoint | null> {
-  try {
-    const value: unknown = JSON.parse(await readFile(checkpointFile(kernelDir), 'utf8'));
-    return isShaped(Checkpoint, value) ? value : null;
-  } catch {
-    return null;
-  }
+  const value = jsonIn(await readFile(checkpointFile(kernelDir), 'utf8').catch(() => null));
+  return isShaped(Checkpoint, value) ? value : null;
 }
 
 async function writeCheckpoint(kernelDir: string, checkpoint: Checkpoint): Promise<void> {

@@ -6,6 +6,7 @@ import type { Socket } from 'node:net';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import type { KeeperLog } from './keeper-log.js';
+import { dropOldest } from '../platform/bounded.js';
 
 /** An agent answers within milliseconds, unless the kernel's process is stopped or code in it never lets the interpreter go. */
 const ANSWER_MS = 8_000;
@@ -92,8 +93,7 @@ export class ControlLine implements Disposable {
       this.#open.delete(message.id);
     } else {
       this.#open.set(message.id, message);
-      const [oldest] = this.#open.keys();
-      if (this.#open.size > MAX_OPEN && oldest !== undefined) this.#open.delete(oldest);
+      dropOldest(this.#open, MAX_OPEN);
     }
     const waiting = this.#waiting.get(message.id) ?? [];
     this.#waiting.delete(message.id);

@@ -2,6 +2,7 @@
 import { STABLE_MS } from '../keeper-protocol/contract.js';
 import { contentOf, type KernelMessage, type MessageHeader } from '../jupyter/kernel-message.js';
 import type { KernelLife } from './kernel-life.js';
+import { dropOldest } from '../platform/bounded.js';
 
 export interface LadderOptions {
   /** From the request to SIGKILL. */
@@ -110,8 +111,7 @@ export class Executed {
   add(msgId: string): boolean {
     if (this.#ids.has(msgId)) return false;
     this.#ids.add(msgId);
-    const [oldest] = this.#ids;
-    if (this.#ids.size > MAX_REMEMBERED && oldest !== undefined) this.#ids.delete(oldest);
+    dropOldest(this.#ids, MAX_REMEMBERED);
     return true;
   }
 }

@@ -17,11 +17,11 @@ import type { ConnectionInfo } from './connection-file.js';
 import { KernelConnection, Readiness } from './kernel-connection.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { DRAIN_MS, INTERRUPT_MS, PROOF_MS } from '../keeper-protocol/contract.js';
-import type { KernelProcess } from './kernel-process.js';
+import type { KernelExit, KernelProcess } from './kernel-process.js';
 import type { OwnMessages, OwnRequest } from './own-messages.js';
 import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 import type { KeeperLog } from './keeper-log.js';
-import { aborted, pause } from '../platform/waiting.js';
+import { aborted, deadline, pause } from '../platform/waiting.js';
 
 /** They begin and end executions. Whoever runs cells one after another waits for them. */
 const BOUNDS: ReadonlySet<string> = new Set(['status', 'execute_input']);
@@ -142,24 +142,15 @@ export class KernelLife {
       this.process.signal('SIGINT');
       return;
     }
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(
-        () =>
-          reject(
-            new KeeperError(
-              'kernel_interrupt_failed',
-              `The kernel did not answer interrupt_request within ${INTERRUPT_MS} ms; restart it.`
-            )
-          ),
-        INTERRUPT_MS
-      );
-    });
-    try {
-      await this.#ask('control', this.own.request('interrupt_request'), late, this.process.exited);
-    } finally {
-      clearTimeout(timer);
-    }
+    using within = deadline(INTERRUPT_MS);
+    const request = this.own.request('interrupt_request');
+    const late = aborted(within.signal);
+    if ((await this.#ask<KernelExit | void>('control', request, this.process.exited, late)) !== undefined)
+      return;
+    throw new KeeperError(
+      'kernel_interrupt_failed',
+      `The kernel did not answer interrupt_request within ${INTERRUPT_MS} ms; restart it.`
+    );
   }
 
   /** What clients ask from now on is for the next life. */

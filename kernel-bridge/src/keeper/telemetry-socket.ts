@@ -5,6 +5,7 @@
 import { chmod, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { KeeperLog } from './keeper-log.js';
+import { jsonIn } from '../platform/json-text.js';
 
 /** A batch of 10 Hz with thousands of steps stays far below. A longer line is dropped, up to its end. */
 const MAX_LINE_BYTES = 1024 * 1024;
@@ -65,10 +66,8 @@ export class TelemetrySocket implements AsyncDisposable {
 
   #line(line: Buffer, connection: Socket): void {
     const json = line.toString('utf8');
-    let message: unknown;
-    try {
-      message = JSON.parse(json);
-    } catch {
+    const message = jsonIn(json);
+    if (message === undefined) {
       this.#drop('a line is not JSON');
       return;
     }

@@ -9,6 +9,7 @@ import { Value } from '@sinclair/typebox/value';
 import type { Logger } from 'pino';
 import type { OnWriteFault } from '../platform/retried-write.js';
 import { StoredList } from '../platform/stored-list.js';
+import { jsonIn } from '../platform/json-text.js';
 
 const DocumentsJson = Type.Object({ version: Type.Literal(1), paths: Type.Array(Type.String()) });
 const FILE = 'documents.json';
@@ -17,12 +18,8 @@ const MAX_PATHS = 20;
 
 /** As the clients named them, the newest last; empty where nothing was noted, or nothing that can be understood. */
 export async function documentsOfKernel(kernelDir: string): Promise<readonly string[]> {
-  try {
-    const json: unknown = JSON.parse(await readFile(path.join(kernelDir, FILE), 'utf8'));
-    return Value.Check(DocumentsJson, json) ? json.paths : [];
-  } catch {
-    return [];
-  }
+  const json = jsonIn(await readFile(path.join(kernelDir, FILE), 'utf8').catch(() => null));
+  return Value.Check(DocumentsJson, json) ? json.paths : [];
 }
 
 /** For the one that notes the documents of a kernel. */

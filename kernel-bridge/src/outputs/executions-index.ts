@@ -27,6 +27,7 @@ import {
 } from './execution.js';
 import { INDEX_LIMITS, type IndexLimits, type IndexState } from './index-file.js';
 import { Captures, widgetChangeOf } from './output-widgets.js';
+import { dropOldest } from '../platform/bounded.js';
 
 const OUTPUT_TYPES: ReadonlySet<string> = new Set(['stream', 'display_data', 'execute_result', 'error']);
 const DISPLAY_TYPES: ReadonlySet<string> = new Set(['display_data', 'execute_result', 'update_display_data']);
@@ -256,8 +257,7 @@ export class ExecutionsIndex {
       const at = { startSeq: seq, captureSeq: seq, lastSeq: seq, changedSeq: seq };
       widget = { commId, ...at, clearPending: false, msgIds: [] };
       this.#widgets.set(commId, widget);
-      const [oldest] = this.#widgets.keys();
-      if (this.#widgets.size > this.limits.widgets && oldest !== undefined) this.#widgets.delete(oldest);
+      dropOldest(this.#widgets, this.limits.widgets);
     }
     if (change.msgId !== null && change.msgId !== '') widget.captureSeq = seq;
     this.#captures.apply(change);
@@ -333,9 +333,8 @@ export class ExecutionsIndex {
   }
 
   #boundDisplays(): void {
-    const [oldest] = this.#displays.keys();
-    if (this.#displays.size <= this.limits.displays || oldest === undefined) return;
-    this.#displays.delete(oldest);
+    if (this.#displays.size <= this.limits.displays) return;
+    dropOldest(this.#displays, this.limits.displays);
     this.#forgotDisplays = true;
   }
 }

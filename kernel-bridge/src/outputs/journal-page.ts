@@ -4,6 +4,7 @@ import { FROM_CLIENT, gapOf, JournalReader, type JournalRecord } from '../journa
 import { decodeV1, JSON_PARTS, PART } from '../jupyter/index.js';
 import { contentOf, MessageReader } from './message-of-record.js';
 import { gapText } from './outputs-pass.js';
+import { jsonIn } from '../platform/json-text.js';
 
 /** A page ends early at this size, so that one request cannot fill the memory. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;
@@ -98,10 +99,6 @@ const CHANNELS: Readonly<Record<number, string>> = { 0: 'shell', 1: 'control', 2
 
 /** A kernel may send what is not JSON; the rest of the page is still of use. */
 function parse(part: Buffer | undefined): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(part?.toString('utf8') ?? 'null');
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
+  const value = jsonIn(part);
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : null;
 }

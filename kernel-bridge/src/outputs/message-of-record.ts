@@ -2,6 +2,7 @@
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART, v1Part } from '../jupyter/index.js';
 import { asObject, displayIdOf } from './kernel-output.js';
+import { jsonIn } from '../platform/json-text.js';
 
 export interface JournaledMessage {
   readonly seq: number;
@@ -100,9 +101,5 @@ export function bufferCount({ frame }: JournaledMessage): number {
 
 /** Kernels may send what is not JSON; the journal has it all the same. */
 function parse(bytes: Buffer): Record<string, unknown> {
-  try {
-    return asObject(JSON.parse(bytes.toString('utf8')));
-  } catch {
-    return {};
-  }
+  return asObject(jsonIn(bytes));
 }

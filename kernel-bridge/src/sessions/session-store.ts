@@ -9,6 +9,7 @@ import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import { StoredList } from '../platform/stored-list.js';
 import { type Static, Type } from '@sinclair/typebox';
 import { KernelModel, kernelModel } from '../kernels/kernel-model.js';
+import { dropOldest } from '../platform/bounded.js';
 
 export interface KernelChoice {
   readonly id?: string | null | undefined;
@@ -31,7 +32,7 @@ export interface SessionChange {
 }
 
 /** Sessions whose kernel went first, remembered to answer 410 to the client that deletes them next. */
-const MAX_GONE = 1000;
+const MAX_ENDED = 1000;
 
 const AT_RISK = 'Sessions cannot be saved: after a server restart, notebooks may not find their kernel.';
 const DOCUMENT_AT_RISK =
@@ -195,8 +196,7 @@ export class SessionStore implements AsyncDisposable {
 
   #bury(id: string): void {
     this.#ended.add(id);
-    const oldest = this.#ended.values().next();
-    if (this.#ended.size > MAX_GONE && oldest.done !== true) this.#ended.delete(oldest.value);
+    dropOldest(this.#ended, MAX_ENDED);
   }
 
   #byPath(documentPath: string): SessionRecord | undefined {

@@ -8,6 +8,7 @@ import { type Execution, isOpen } from '../outputs/execution.js';
 import { type JournaledMessage, MessageReader, metadataOf, sessionOf } from '../outputs/message-of-record.js';
 import { readFileSync, type Stats, statSync } from 'node:fs';
 import type { NotebookStamp } from '../http/rights.js';
+import { setNewest } from '../platform/bounded.js';
 
 /** Which cells are those of the notebook, as of now. */
 export interface Scope {
@@ -96,8 +97,9 @@ export class NotebookView {
     const scope = this.#refresh();
     const { cellId } = metadataOf(message);
     const isShown = scope !== null && hasCell(scope, typeof cellId === 'string' ? cellId : null);
-    remember(this.#requests, message.msgId, isShown);
-    remember(this.#sessions, message.session, isShown && this.#sessions.get(message.session) !== false);
+    setNewest(this.#requests, message.msgId, isShown, MAX_REQUESTS);
+    const isOwn = isShown && this.#sessions.get(message.session) !== false;
+    setNewest(this.#sessions, message.session, isOwn, MAX_REQUESTS);
   }
 
   #current(): Scope | null {
@@ -107,15 +109,6 @@ export class NotebookView {
   #refresh(): Scope | null {
     this.#refreshedAt = performance.now();
     return (this.#scope = this.options.scope());
-  }
-}
-
-function remember(map: Map<string, boolean>, key: string, value: boolean): void {
-  map.delete(key);
-  map.set(key, value);
-  for (const oldest of map.keys()) {
-    if (map.size <= MAX_REQUESTS) break;
-    map.delete(oldest);
   }
 }
 
@@ -143,12 +136,7 @@ export class SavedNotebooks {
       const cached = this.#cache.get(file);
       if (cached?.version === version) return cached.saved;
       const saved = savedOf(file, found);
-      this.#cache.delete(file);
-      this.#cache.set(file, { version, saved });
-      for (const oldest of this.#cache.keys()) {
-        if (this.#cache.size <= MAX_CACHED) break;
-        this.#cache.delete(oldest);
-      }
+      setNewest(this.#cache, file, { version, saved }, MAX_CACHED);
       return saved;
     } catch {
       return null;

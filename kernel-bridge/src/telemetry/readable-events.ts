@@ -1,6 +1,7 @@
 /** What a client may hear of all events: everything, or what its token is for. */
 import type { EventTopic } from '@tpulab/protocol';
 import type { EventSource, SourcedEvent } from './event-source.js';
+import { dropOldest } from '../platform/bounded.js';
 
 export type ReadableEvents = Pick<EventSource, 'listen' | 'watch' | 'historyFrom' | 'past'>;
 
@@ -78,10 +79,7 @@ class Runs {
     if (isPast && (this.#newestMs.get(key) ?? 0) < cells.sinceMs) return false;
     if (type === 'run') {
       this.#isShown.set(key, cells.shows(kernelId, location?.cellId ?? null));
-      for (const oldest of this.#isShown.keys()) {
-        if (this.#isShown.size <= MAX_RUNS) break;
-        this.#isShown.delete(oldest);
-      }
+      dropOldest(this.#isShown, MAX_RUNS);
     }
     // A run that began before the client listened: its cell is not known, so it counts as one without.
     return this.#isShown.get(key) ?? cells.shows(kernelId, null);

@@ -12,6 +12,7 @@ import { writeAtomically } from '../platform/write-atomically.js';
 import type { SourcedEvent } from './event-source.js';
 import type { Notices } from './notices.js';
 import { addToRun, storedRunKey, newStoredRun, summaryOf } from './kept-run.js';
+import { jsonIn } from '../platform/json-text.js';
 
 export const MAX_RUNS = 200;
 const WRITE_MS = 30_000;
@@ -257,12 +258,8 @@ export class RunArchive implements AsyncDisposable {
 }
 
 function parseStored(text: string): KeptRun | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return schema.Check(value) ? value : null;
-  } catch {
-    return null;
-  }
+  const value = jsonIn(text);
+  return schema.Check(value) ? value : null;
 }
 
 /** For example `TPU v5 lite × 8`. */

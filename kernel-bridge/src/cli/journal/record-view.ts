@@ -1,6 +1,7 @@
 /** A journal record as people and programs get to see it. */
 import { FROM_CLIENT, gapOf, type JournalRecord, RecordChannel } from '../../journal/index.js';
 import { decodeV1, JSON_PARTS, PART } from '../../jupyter/index.js';
+import { jsonIn } from '../../platform/json-text.js';
 
 /** By `RecordChannel`. */
 const CHANNELS: Readonly<Record<number, string>> = {
@@ -99,21 +100,14 @@ function partsOf(payload: Buffer): readonly Buffer[] {
 /** The text as it is, when it is JSON and fits into one line. */
 function jsonText(bytes: Buffer): string | null {
   const raw = bytes.toString('utf8');
-  try {
-    const value: unknown = JSON.parse(raw);
-    return /[\r\n]/.test(raw) ? JSON.stringify(value) : raw;
-  } catch {
-    return null;
-  }
+  const value = jsonIn(raw);
+  if (value === undefined) return null;
+  return /[\r\n]/.test(raw) ? JSON.stringify(value) : raw;
 }
 
 function parseObject(bytes: Buffer | undefined): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(bytes?.toString('utf8') ?? 'null');
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
+  const value = jsonIn(bytes);
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 function text(value: unknown): string | null {

@@ -8,6 +8,7 @@ import { presenceOfKernel } from '../../keeper-protocol/keeper-file.js';
 import { isKernelId } from '../../kernels/kernel-registry.js';
 import { isSameProcess } from '../../platform/process-identity.js';
 import { documentsOfKernel } from '../../kernels/kernel-documents.js';
+import { jsonIn } from '../../platform/json-text.js';
 
 export interface DocumentOfKernel {
   /** As the client named it, relative to its own root. */
@@ -92,13 +93,9 @@ export async function documentsInState(stateDir: string): Promise<DocumentOfKern
 }
 
 async function sessionsInState(stateDir: string): Promise<DocumentOfKernel[]> {
-  try {
-    const json: unknown = JSON.parse(await readFile(path.join(stateDir, 'sessions.json'), 'utf8'));
-    return Value.Check(Sessions, json) ? json.sessions.map(each => ({ ...each, ranUntil: null })) : [];
-  } catch {
-    // Without it kernels are found by their ids.
-    return [];
-  }
+  // Without it kernels are found by their ids.
+  const json = jsonIn(await readFile(path.join(stateDir, 'sessions.json'), 'utf8').catch(() => null));
+  return Value.Check(Sessions, json) ? json.sessions.map(each => ({ ...each, ranUntil: null })) : [];
 }
 
 /** Whether the kernel's process runs, here or on another machine that shares the folder. */

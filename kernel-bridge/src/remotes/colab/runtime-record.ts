@@ -11,6 +11,7 @@ import { promisify } from 'node:util';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { writeAtomically } from '../../platform/write-atomically.js';
+import { jsonIn } from '../../platform/json-text.js';
 
 const RuntimeRecord = Type.Object({
   session: Type.String({ pattern: '^tpulab-[a-z0-9]+$' }),
@@ -33,14 +34,8 @@ export class RuntimeRecords {
 
   /** Null: no runtime is known. */
   async read(): Promise<RuntimeRecord | null> {
-    const text = await readFile(this.#file, 'utf8').catch(() => null);
-    if (text === null) return null;
-    try {
-      const json: unknown = JSON.parse(text);
-      return Value.Check(RuntimeRecord, json) ? json : null;
-    } catch {
-      return null;
-    }
+    const json = jsonIn(await readFile(this.#file, 'utf8').catch(() => null));
+    return Value.Check(RuntimeRecord, json) ? json : null;
   }
 
   /** Names a new runtime, and makes its folder and key. It is written down before anything is created. */

@@ -13,6 +13,7 @@ import type { RequestedExecution } from '@tpulab/protocol';
 import { parseHeader } from '../../jupyter/kernel-message.js';
 import type { Logger } from 'pino';
 import { writeAtomically } from '../../platform/write-atomically.js';
+import { dropOldest } from '../../platform/bounded.js';
 
 export interface SeenRequest {
   readonly msgId: string;
@@ -113,7 +114,7 @@ class RequestLog {
     this.#lines = lines.length;
     // Those that were added meanwhile are newer.
     this.#digests = new Set([...lines, ...this.#digests]);
-    this.#forget();
+    dropOldest(this.#digests, this.max);
   }
 
   async #write(): Promise<void> {
@@ -121,7 +122,7 @@ class RequestLog {
     while (this.#unwritten.length > 0) {
       const lines = this.#unwritten;
       this.#unwritten = [];
-      this.#forget();
+      dropOldest(this.#digests, this.max);
       try {
         await mkdir(path.dirname(this.file), { recursive: true, mode: 0o700 });
         if (this.#lines + lines.length > 2 * this.max) await this.#rewrite();
@@ -141,13 +142,6 @@ class RequestLog {
   async #rewrite(): Promise<void> {
     await writeAtomically(this.file, `${[...this.#digests].join('\n')}\n`);
     this.#lines = this.#digests.size;
-  }
-
-  #forget(): void {
-    for (const oldest of this.#digests) {
-      if (this.#digests.size <= this.max) return;
-      this.#digests.delete(oldest);
-    }
   }
 }
 

@@ -5,6 +5,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { SshTarget } from '../ssh/ssh-config.js';
+import { jsonIn } from '../../platform/json-text.js';
 
 const TYPES = new Set([
   'ssh-ed25519',
@@ -84,10 +85,6 @@ function keysByWorker(json: string): Map<number, string[]> {
 }
 
 function parse(json: string): readonly unknown[] {
-  try {
-    const items: unknown = JSON.parse(json);
-    return Array.isArray(items) ? items.filter(item => typeof item === 'object' && item !== null) : [];
-  } catch {
-    return [];
-  }
+  const items = jsonIn(json);
+  return Array.isArray(items) ? items.filter(item => typeof item === 'object' && item !== null) : [];
 }

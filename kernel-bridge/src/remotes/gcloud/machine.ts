@@ -118,9 +118,9 @@ function keyArguments(source: GcloudSource, name: string): string[] {
  * @throws RemoteProblem when gcloud was refused
  */
 export async function addKey(gcloud: Gcloud, source: GcloudSource, signal: AbortSignal): Promise<void> {
-  const { name, project, zone, product: asked } = source;
+  const { name, project, zone, product } = source;
   try {
-    await gcloud.change(keyArguments(source, name), { name, project, zone, product: asked }, signal);
+    await gcloud.change(keyArguments(source, name), { name, project, zone, product }, signal);
   } catch (error) {
     const isOfSsh = error instanceof RemoteProblem && /exited with return code \[255\]/.test(error.message);
     if (!isOfSsh) throw error;

@@ -15,6 +15,7 @@ import { writeAtomically } from '../../platform/write-atomically.js';
 import type { Readable } from 'node:stream';
 import path from 'node:path';
 import { KernelDocuments } from '../../kernels/kernel-documents.js';
+import { jsonIn } from '../../platform/json-text.js';
 
 export interface RemoteMirrorOptions {
   /** How its gateway is reached. */
@@ -189,12 +190,9 @@ const RESTARTS = 3;
 const LEFT_ALONE_MS = 10 * 60_000;
 
 function eventsOf(text: string): readonly unknown[] {
-  try {
-    const { op, events } = (JSON.parse(text) ?? {}) as { op?: unknown; events?: unknown };
-    return op === 'events' && Array.isArray(events) ? events : [];
-  } catch {
-    return []; // a remote that speaks otherwise has no kernels for us
-  }
+  // A remote that sends anything else has no kernels for us.
+  const { op, events } = (jsonIn(text) ?? {}) as { op?: unknown; events?: unknown };
+  return op === 'events' && Array.isArray(events) ? events : [];
 }
 
 function retryMs(attempt: number): number {

@@ -157,11 +157,11 @@ async function probe(
   signal.throwIfAborted();
   const facts = parseFacts(stdout, shell.host);
   // Unix seconds here, and what a start-up file there prints.
-  return { facts, asked: requestedAt, now: now() / 1000, noise: shell.noise ?? null };
+  return { facts, requestedAt, now: now() / 1000, noise: shell.noise ?? null };
 }
 
 function judge(
-  { facts, asked: requestedAt, now, noise }: Probed,
+  { facts, requestedAt, now, noise }: Probed,
   context: SetupContext,
   { chips = new ChipTable() }: HostSetupOptions
 ): RemoteCheck[] {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { chmod, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import path from 'node:path';
+import { jsonIn } from '../../platform/json-text.js';
 
 export interface Question {
   readonly kind: 'secret' | 'confirm';
@@ -115,13 +116,7 @@ export class Askpass implements AsyncDisposable {
 }
 
 function parse(text: string): { key: string; hint: string; question: Question } | null {
-  let json: { key?: unknown; text?: unknown; hint?: unknown };
-  try {
-    json = JSON.parse(text) as typeof json;
-  } catch {
-    return null;
-  }
-  const { key, text: prompt, hint } = json;
+  const { key, text: prompt, hint } = (jsonIn(text) ?? {}) as Record<'key' | 'text' | 'hint', unknown>;
   if (typeof key !== 'string' || typeof prompt !== 'string' || typeof hint !== 'string') return null;
   const isConfirm = hint === 'confirm' || /\(yes\/no/.test(prompt);
   return { key, hint, question: { kind: isConfirm ? 'confirm' : 'secret', text: prompt.trim() } };
