@@ -157,7 +157,7 @@ export class ClientConnection {
     this.feed.wake();
   }
 
-  /** Records may exist that were not pushed, because the connection to the keeper was made anew. */
+  /** Records may exist that were not pushed, because the connection to the keeper was made again. */
   wake(): void {
     if (this.#isStarted) this.feed.wake();
   }

@@ -3,7 +3,7 @@
  *
  * A lease lasts while its client is attached, and for a time after that: a laptop that sleeps comes back to its
  * subshells, and a debugger whose page is gone must not keep a cell stopped. What is held is written down, so that the next
- * gateway gives it back too; with a new gateway, and with a new socket, the time begins anew. A kernel that is started again
+ * gateway gives it back too; with a new gateway, and with a new socket, the time begins again. A kernel that is started again
  * holds nothing for anybody.
  */
 import { readFileSync, rmSync } from 'node:fs';

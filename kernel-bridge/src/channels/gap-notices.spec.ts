@@ -35,7 +35,7 @@ function output(seq: number, request: string | null): JournalRecord {
   return record(seq, encodeV1({ channel: 'iopub', parts }), RecordChannel.iopub);
 }
 
-/** What a client is sent, in order: `seq`, or what it is told of a gap. */
+/** What a client is sent, in order: `seq`, or the notice of a gap. */
 class Client {
   readonly got: (number | string)[] = [];
   readonly feed: ClientFeed;

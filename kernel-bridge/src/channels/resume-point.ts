@@ -1,6 +1,6 @@
 /**
  * Where a client goes on that says which messages it had last. Its number is enough while numbers keep their messages. They do
- * not where a journal was cut and the kernel has sent again what was cut off: those messages get numbers anew, in another
+ * not where a journal was cut and the kernel has sent again what was cut off: those messages get new numbers, in another
  * order if there were replies among them. Such a client is recognised by its messages, channel by channel, because a channel
  * keeps its order.
  */

@@ -86,7 +86,7 @@ describe('widgets of a real kernel', () => {
 
   it('[18] stand in the journal in the order in which they came, as updates and clearings of output do', async () => {
     using client = await bridge.connect(kernelId, { sessionId: 'ordered' });
-    // A client that is still being let in when its cell begins is told of that by a message that is in no journal.
+    // A client that is still being let in when its cell begins is notified of that by a message that is in no journal.
     await client.run('pass');
     const id = client.execute(`
 import ipywidgets

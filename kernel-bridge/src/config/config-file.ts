@@ -30,7 +30,7 @@ const OURS: ReadonlySet<string> = new Set(
 );
 
 /**
- * @param passOver is told of each setting of Jupyter's that the bridge does not have
+ * @param passOver is notified of each setting of Jupyter's that the bridge does not have
  * @throws ConfigError
  */
 export function readConfigFile(file: string, passOver: PassOver): FileSettings {

@@ -11,7 +11,7 @@ export interface Readings {
   readonly metrics: MetricsState;
 }
 
-/** How often what changes rarely is asked for, and a metric that the runtime did not know is tried again. */
+/** How often what changes rarely is requested, and a metric that the runtime did not know is tried again. */
 export const SLOW_MS = 5_000;
 export const UNKNOWN_MS = 60_000;
 

@@ -27,7 +27,7 @@ export interface SamplerOptions {
   readonly gatewayId: string;
   readonly table: ChipTable;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** While somebody looks; 0: no samples but those that are asked for. */
+  /** While somebody looks; 0: no samples but those that are requested. */
   readonly sampleHz?: number;
   readonly backgroundMs?: number;
   readonly isKernel?: (kernelId: string) => boolean;

@@ -1,5 +1,5 @@
 /**
- * What a user has put into an environment: the packages that were asked for by name after it was made, with pip or uv, from a cell or a
+ * What a user has put into an environment: the packages that were requested by name after it was made, with pip or uv, from a cell or a
  * terminal. An update installs them again. The environment itself says what they are, so nothing has to be recorded when they come.
  */
 import { existsSync } from 'node:fs';
@@ -18,7 +18,7 @@ export async function addedPackages(environment: string): Promise<string[]> {
   const before = new Set((record.added ?? []).map(nameOf));
   const found: string[] = [];
   for (const folder of await distributions(environment)) {
-    // Written by pip and uv for what was asked for, not for what that needs.
+    // Written by pip and uv for what was requested, not for what that needs.
     if (!existsSync(path.join(folder, 'REQUESTED'))) continue;
     const requirement = await requirementOf(folder);
     if (requirement === null || OURS.has(nameOf(requirement))) continue;

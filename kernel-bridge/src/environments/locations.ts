@@ -10,7 +10,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 export const PACKAGE_FOLDER = fileURLToPath(new URL('../../', import.meta.url));
 
 /**
- * Folder of environments: what is asked for, else `$TPULAB_ENV_DIR`, else that of the checkout that this bridge belongs to, which
+ * Folder of environments: what is requested, else `$TPULAB_ENV_DIR`, else that of the checkout that this bridge belongs to, which
  * `npm start` uses, else the XDG data folder.
  */
 export function environmentsFolder(
@@ -29,7 +29,7 @@ export function environmentsFolder(
   return path.join(data, 'tpulab', 'envs');
 }
 
-/** Folder of descriptions: what is asked for, else the package's own, else the checkout around the package. */
+/** Folder of descriptions: what is requested, else the package's own, else the checkout around the package. */
 export function definitionsFolder(requested: string | undefined, env: Env = process.env): string {
   const named = requested ?? nonEmpty(env['TPULAB_ENV_DEFINITIONS']);
   if (named !== undefined) return path.resolve(named);

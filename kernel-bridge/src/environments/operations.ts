@@ -44,7 +44,7 @@ export interface CreateOptions {
   readonly withoutAdded?: boolean | undefined;
   /** Packages to bring as well, as lines of a requirements file. What cannot be installed is left out. */
   readonly also?: readonly string[] | undefined;
-  /** Makes it anew although it is there and up to date. */
+  /** Makes it again although it is there and up to date. */
   readonly force: boolean;
   readonly progress: CreationProgress;
   readonly signal: AbortSignal;
@@ -91,7 +91,7 @@ async function acceleratorHere({ description }: Definition): Promise<Accelerator
   return (await findChips(new ChipTable())).length > 0 ? 'tpu' : 'cpu';
 }
 
-/** An environment for the other kind of machine is to be made anew although it is whole. */
+/** An environment for the other kind of machine is to be made again although it is whole. */
 async function isReady(
   catalog: EnvironmentCatalog,
   definition: Definition,

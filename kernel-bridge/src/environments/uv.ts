@@ -32,7 +32,7 @@ export interface UvRun {
   readonly signal: AbortSignal;
   readonly onLine?: (line: string) => void;
   readonly maxLines?: number;
-  /** Only where a Python is what is asked for. */
+  /** Only where a Python is what is requested. */
   readonly mayDownloadPython?: true;
 }
 

@@ -32,7 +32,7 @@ function expectExplained(row: Score): void {
   if (row.gap !== null) expect(row.gap).toBeGreaterThanOrEqual(row.lost);
 }
 
-/** What whoever asks about the kernel is told of its journal. */
+/** What the model of the kernel says about its journal. */
 async function atRisk({ bridge, kernelId }: Scene): Promise<string | undefined> {
   const { body } = await bridge.rest('GET', `api/kernels/${kernelId}`);
   return (body as { journal_fault?: string }).journal_fault;

@@ -303,7 +303,7 @@ export class RootFolder {
       throw error;
     }
     await handle.close();
-    // Replaced as a whole in between, as every save does: then the new one is what was asked for.
+    // Replaced as a whole in between, as every save does: then the new one is what was requested.
     if (tries <= 1) throw bridgeError('file_changed', requested);
     return this.#open(real, requested, tries - 1);
   }

@@ -114,7 +114,7 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly culling?: Partial<CullingOptions>;
   /** How much is kept of what kernels said, and for how long. */
   readonly journal?: Partial<JournalLimits>;
-  /** Samples of the machine a second while a page looks; 0: only those that are asked for. */
+  /** Samples of the machine a second while a page looks; 0: only those that are requested. */
   readonly sampleHz?: number;
   /** File that corrects or extends the table of chips (docs/devices.md). */
   readonly chipTable?: string | undefined;

@@ -38,7 +38,7 @@ export const GatewayRecord = Type.Object({
 /** gateway.json: the gateway that serves this folder, or did when it was last alive. */
 export type GatewayRecord = Static<typeof GatewayRecord>;
 
-/** What is asked for, else `$TPULAB_STATE_DIR`, else the XDG state folder. */
+/** What is requested, else `$TPULAB_STATE_DIR`, else the XDG state folder. */
 export function stateFolder(requested: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
   const named = requested ?? (env['TPULAB_STATE_DIR'] || undefined);
   if (named !== undefined) return path.resolve(named);

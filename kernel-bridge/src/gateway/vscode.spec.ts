@@ -13,7 +13,7 @@ const bridge = gatewayForAll();
 
 describe('[6] an existing Jupyter server in VS Code', () => {
   it('is first asked without a token whether it is a hub and wants a password, and gives no cookie for one', async () => {
-    // 200 at the first would be JupyterHub, and a password would be asked for; at the second it asks for none when it has a token.
+    // 200 at the first would be JupyterHub, and a password would be requested; at the second it asks for none when it has a token.
     for (const path of ['/hub/api', '/tree?', '/login?']) {
       const answer = await bridge.rest('GET', path, { token: null, headers: { connection: 'keep-alive' } });
       expect([path, answer.status]).toEqual([path, 403]);

@@ -12,7 +12,7 @@ export interface Identity {
   readonly client: ClientToken | null;
 }
 
-/** What a narrowed token may do is asked for; null: the sender may do everything. */
+/** The narrowed token of a sender; null: the sender may do everything. */
 export function narrowed({ client }: Identity): ClientToken | null {
   return client?.rights == null ? null : client;
 }

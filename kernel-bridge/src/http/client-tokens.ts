@@ -30,7 +30,7 @@ export class ClientTokens implements Disposable {
   #stamp = '';
   #tokens: readonly TokenRecord[] = [];
   #valid = '';
-  /** The file was read since the last look: a token may have come, opened a socket and gone in between. */
+  /** The file was read since the last check: a token may have come, opened a socket and gone in between. */
   #isChanged = false;
 
   constructor(

@@ -202,7 +202,7 @@ export class JournalReader {
       let scan = scanSegment(handle, { ...start, verifyFrom: from });
       let step = await scan.next();
       if (step.done === true && start.offset > SEGMENT_HEADER_BYTES) {
-        // There was a record here. A repair has cut the segment below it, and a writer may have gone on: walk it anew.
+        // There was a record here. A repair has cut the segment below it, and a writer may have gone on: walk it again.
         index = new SparseIndex({ seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES });
         this.#indexes.set(segment.firstSeq, index);
         scan = scanSegment(handle, { ...index.floor(from), verifyFrom: from });
@@ -242,7 +242,7 @@ const WHY: Readonly<Record<TrimCode, string>> = {
 /**
  * The gap behind an error of the reader, for somebody who wants to read from `from`; null for an error of another kind.
  * `newest` is the last record that is known to exist: where nothing after the damage can be read, everything up to it is
- * missing. `upTo` is the last record that is asked for.
+ * missing. `upTo` is the last record that is requested.
  */
 async function explainMissing(
   dir: string,

@@ -44,7 +44,7 @@ export class WriteFault {
     this.#count++;
   }
 
-  /** What is to be told once writing works; null when nothing was lost. The count begins anew. */
+  /** What is to be told once writing works; null when nothing was lost. The count begins again. */
   drainGap(): GapRecord | null {
     const count = this.#count;
     this.#count = 0;

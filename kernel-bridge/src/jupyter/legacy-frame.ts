@@ -3,7 +3,7 @@
  * are buffers, a binary frame of big-endian u32: the count of sections, their offsets, the JSON, the buffers.
  *
  * Towards the client the JSON parts are spliced as they are. From the client, the JSON has to be taken apart, so its
- * parts are written anew; the kernel's signature is ours and covers what we write.
+ * parts are written again; the kernel's signature is ours and covers what we write.
  */
 import {
   isChannelName,

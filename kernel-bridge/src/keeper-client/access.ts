@@ -206,7 +206,7 @@ export async function attachOrAdopt(
   }
 }
 
-/** Somebody else may be quicker, and the kernel may have ended meanwhile: the next look finds what has become of it. */
+/** Somebody else may be quicker, and the kernel may have ended meanwhile: the next check finds what has become of it. */
 async function adopt(kernelDir: string, options: LaunchOptions): Promise<void> {
   try {
     await launchKeeper('adopt', kernelDir, options);

@@ -49,7 +49,7 @@ export async function isLingering(folders: SystemdFolders = {}): Promise<boolean
   return name !== null && (await exists(join(folders.linger ?? LINGER_FOLDER, name)));
 }
 
-/** Asked anew each time, because a user can linger from one moment to the next; the manager is asked once. */
+/** Asked again each time, because a user can linger from one moment to the next; the manager is asked once. */
 export async function findUserScope(options: ScopeOptions = {}): Promise<ScopeChoice> {
   const { env = process.env, folders = {}, probeMs = PROBE_MS } = options;
   const lingering = await isLingering(folders);

@@ -63,7 +63,7 @@ function describe(error: Error, causes: number): object {
 
 /**
  * Keeps `kernel.log` and `keeper.log` within a bound. The processes that write them have them open for appending, so they
- * cannot be renamed away: what is there is copied to `NAME.1` and the file is emptied, and the next line begins it anew. What is
+ * cannot be renamed away: what is there is copied to `NAME.1` and the file is emptied, and the next line begins it again. What is
  * written between the copy and the emptying is lost; it is a log of last resort, what cells print is in the journal.
  */
 export interface LogBoundOptions {

@@ -215,7 +215,7 @@ export class KernelKeeper {
       this.parts.log.warn({ msgId: header.msg_id }, 'a client repeats an execution, which is ignored');
       return;
     }
-    // The process that runs now: a restart that is asked for next must not hand this to its successor.
+    // The process that runs now: a restart that is requested next must not hand this to its successor.
     const life = this.#life;
     const journaled = this.#secrets.withoutSecret(message, header) ?? frame;
     const send = (): void => {

@@ -271,7 +271,7 @@ export class KernelLife {
   #answered(header: MessageHeader, parent: MessageHeader | null, message: KernelMessage): void {
     if (header.msg_type === 'kernel_info_reply') {
       this.events.kernelInfo(textOf(message, PART.content));
-      // At its start a kernel answers on control before it reads shell; a subshell that is asked for in that moment
+      // At its start a kernel answers on control before it reads shell; a subshell that is requested in that moment
       // blocks ipykernel's control thread for ever (seen with 7.4.0). One that was taken over may be busy on shell.
       if (message.channel === 'shell' || this.#takeover !== null) this.#readiness.answered();
     } else if (header.msg_type.endsWith('_reply') && parent !== null) {

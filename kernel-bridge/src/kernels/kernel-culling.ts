@@ -1,6 +1,6 @@
 /**
  * Shuts down kernels that nobody has used for long. Off unless a time is set, and then still never a kernel that is working or
- * starting, and one with clients only when that is asked for. Jupyter's names: `cull_idle_timeout`, `cull_interval`,
+ * starting, and one with clients only when that is requested. Jupyter's names: `cull_idle_timeout`, `cull_interval`,
  * `cull_connected`. Its `cull_busy` has no counterpart here: a long training is exactly what must not be ended.
  */
 import type { Logger } from 'pino';

@@ -321,7 +321,7 @@ export class KernelRegistry {
     try {
       await this.#leave(kernel.directory, launch?.specName ?? null);
     } catch (error) {
-      // The kernel has ended, and that is what was asked for. Without the note its last record counts as its end.
+      // The kernel has ended, and that is what was requested. Without the note its last record counts as its end.
       log.warn(
         { kernelId: kernel.id, err: error },
         'the end of a kernel could not be noted; is the disk full?'

@@ -194,7 +194,7 @@ export class Kernel {
     if (this.#silent) this.#lost('the process that kept this kernel did not answer');
   }
 
-  /** Has telemetry pushed from now on, what the keeper still holds first; also from a keeper attached anew. */
+  /** Has telemetry pushed from now on, what the keeper still holds first; also from a keeper attached again. */
   async followTelemetry(): Promise<void> {
     if (this.#followsTelemetry) return;
     this.#followsTelemetry = true;

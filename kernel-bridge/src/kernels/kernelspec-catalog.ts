@@ -8,7 +8,7 @@ export class KernelSpecCatalog {
     private readonly preferred: string | null
   ) {}
 
-  /** Read anew each time: environments are created and removed while the gateway runs. */
+  /** Read again each time: environments are created and removed while the gateway runs. */
   async list(): Promise<ReadonlyMap<string, KernelSpec>> {
     const found = new Map<string, KernelSpec>();
     for (const specs of await Promise.all(this.sources.map(source => source.kernelspecs()))) {

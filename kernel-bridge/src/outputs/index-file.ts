@@ -1,6 +1,6 @@
 /**
  * `outputs.index` in a kernel's folder: the index of executions, so that a new gateway need not read the whole journal. It
- * may be absent, torn, or of another journal: then it is made anew. The first line is the hash of the second.
+ * may be absent, torn, or of another journal: then it is made again. The first line is the hash of the second.
  */
 import { createHash } from 'node:crypto';
 import { type Static, Type } from '@sinclair/typebox';
@@ -51,7 +51,7 @@ export function witnessOf({ seq, timeNs, payload }: JournalRecord): Witness {
   return { seq, sha256: hash.update(payload.subarray(0, WITNESS_BYTES)).digest('hex') };
 }
 
-/** What was saved, when it is of this journal; null when the index must be made anew. */
+/** What was saved, when it is of this journal; null when the index must be made again. */
 export async function loadIndex(file: string, reader: JournalReader): Promise<SavedIndex | null> {
   const text = await readIfThere(file);
   if (text === null) return null;
@@ -76,7 +76,7 @@ async function isOfJournal({ seq, sha256 }: Witness, reader: JournalReader): Pro
     for await (const record of reader.read(seq, { to: seq })) return witnessOf(record).sha256 === sha256;
     return false;
   } catch (error) {
-    // What is no longer kept has not been numbered anew.
+    // What is no longer kept has not been renumbered.
     if (error instanceof JournalTrimmedError) return true;
     if (error instanceof JournalError) return false;
     throw error;

@@ -155,7 +155,7 @@ function note(value: StreamNote): Buffer {
   return frame(STREAM_FRAME.note, Buffer.from(JSON.stringify(value)));
 }
 
-/** Whether the kernel has said something since the last look, and whether it is over. */
+/** Whether the kernel has said something since the last check, and whether it is over. */
 class KernelChanges implements Disposable {
   readonly #listening: Disposable | null;
   #wake: () => void = () => undefined;

@@ -110,7 +110,7 @@ export class OutputsOfKernels implements AsyncDisposable {
     await Promise.all(all.map(outputs => outputs[Symbol.asyncDispose]()));
   }
 
-  /** A kernel may end, or come back, while its outputs are read: then they are read anew where they are now. */
+  /** A kernel may end, or come back, while its outputs are read: then they are read again where they are now. */
   async #answer(
     kernelId: string,
     request: OutputsRequest,

@@ -28,7 +28,7 @@ describe('outputs since a record', () => {
           const changed = byId(await outputs.read({ history: true, since }, null));
           for (const [id, each] of changed) expect(each).toEqual(now.get(id));
           for (const [id, each] of now) if (!changed.has(id)) expect(each).toEqual(then.get(id));
-          // What has come since is told of; a page that has replaced these has everything.
+          // What has come since is sent; a page that has replaced these has everything.
           for (const id of changed.keys()) then.delete(id);
           expect(new Map([...then, ...changed])).toEqual(now);
         })

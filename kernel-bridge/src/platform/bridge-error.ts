@@ -71,7 +71,7 @@ export const BRIDGE_ERRORS = {
     409,
     (id: string) => `A kernel already has the id ${id}; choose another id, or use that kernel.`
   ],
-  /** A kernel was asked for by a kernelspec name that is not known. 501 is what Jupyter's clients expect. */
+  /** A kernel was requested by a kernelspec name that is not known. 501 is what Jupyter's clients expect. */
   kernelspec_unknown: [
     501,
     (name: string, names: readonly string[]) => {
@@ -151,7 +151,7 @@ export const BRIDGE_ERRORS = {
   ],
   file_not_found: [404, (path: string) => `There is no ${shown(path)} below the root folder.`],
   file_exists: [409, (path: string) => `${shown(path)} exists already; choose another name.`],
-  /** It is a folder where a file was asked for, or the other way round, or neither. */
+  /** It is a folder where a file was requested, or the other way round, or neither. */
   file_wrong_kind: [409, (path: string, wanted: 'file' | 'folder') => `${shown(path)} is not a ${wanted}.`],
   /** Somebody else has written it since the version that the client knows. */
   file_changed: [

@@ -1,4 +1,4 @@
-/** Work that clients ask for and look at: one job for each name at a time, with what is told of it. */
+/** Work that clients ask for and look at: one job for each name at a time, and its progress. */
 import type { JobError, JobState } from '@tpulab/protocol';
 
 export interface JobStatus {

@@ -51,7 +51,7 @@ export function orNull<T>(shape: Shape<T>): Shape<T | null> {
   return { fault: (value, at) => (value === null ? null : shape.fault(value, at)) };
 }
 
-/** A value of any of these; what is wrong is told of the last. */
+/** A value of any of these; the fault is that of the last one. */
 export function either<const S extends readonly Shape<unknown>[]>(...shapes: S): Shape<Shaped<S[number]>> {
   return {
     fault: (value, at) => {

@@ -82,7 +82,7 @@ export class StoredList<S extends TSchema> {
       }
       throw error;
     } finally {
-      // In the same turn as the last look at #pending, so that no state can be left behind.
+      // In the same turn as the last check at #pending, so that no state can be left behind.
       this.#writing = null;
     }
   }

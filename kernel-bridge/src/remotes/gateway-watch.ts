@@ -14,7 +14,7 @@ const EVERY_MS = 5_000;
 const SILENCE_MS = 30_000;
 /** After a change of the network: whoever still is there answers sooner. */
 const PROBE_MS = 4_000;
-/** Between two looks at the packages that a person has added there. */
+/** Between two checks of the packages that a person has added there. */
 const PACKAGES_MS = 30_000;
 const ENVIRONMENTS = 50;
 const PACKAGES = 500;
@@ -25,9 +25,9 @@ export interface GatewayWatchOptions {
   readonly token: string;
   readonly gatewayId: string;
   readonly host: string;
-  /** Hears of it. */
+  /** Shows the round trip and what was found. */
   readonly report: Pick<RemoteReport, 'beat' | 'accelerator'>;
-  /** Hears what a person has added, by environment. */
+  /** Is notified of what a person has added, by environment. */
   readonly added: (found: Record<string, string[]>) => void;
   readonly everyMs?: number;
 }
@@ -58,7 +58,7 @@ export class GatewayWatch implements Disposable {
     if (!this.#over.signal.aborted) void this.#ask(PROBE_MS);
   }
 
-  /** It is to be asked for anew, though it answers. */
+  /** It is to be requested again, though it answers. */
   end(problem: RemoteProblem): void {
     this.#fail({ problem, isSilent: false });
   }

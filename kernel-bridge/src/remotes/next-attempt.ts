@@ -23,7 +23,7 @@ export interface FailedRemote {
   readonly name: string;
   readonly record: Pick<RemoteRecord, 'source' | 'lastConnectedAt'>;
   readonly phase: RemotePhase;
-  /** Between two looks at a machine that the cloud has not handed over yet. */
+  /** Between two checks of a machine that the cloud has not handed over yet. */
   readonly queuePollMs: number;
   /** Whether the cloud had said, when it was last heard of, that the machine is being taken back. */
   readonly isBeingPreempted: boolean;

@@ -234,7 +234,7 @@ export class RemoteGateway implements Disposable {
         onInfo: ({ statusCode }) => over.abort(new BadAnswer(`it answers with the status ${statusCode}`))
       });
       answer.body.once('close', end);
-      // Until somebody reads it; whoever does hears of it, too.
+      // Until somebody reads it; whoever does is notified of it, too.
       answer.body.on('error', () => undefined);
       try {
         return {

@@ -17,7 +17,7 @@ import type { SshTarget } from './ssh/ssh-config.js';
 /** What all remotes of a gateway share. */
 export interface RemoteContext extends ConnectionContext {
   readonly colab: ColabAccount;
-  /** Between two looks at what is left of it. */
+  /** Between two checks of what is left of it. */
   readonly colabBalanceMs?: number;
   /** For what is kept of Colab runtimes, a folder for each remote. */
   readonly colabDir: string;
@@ -90,7 +90,7 @@ export class Remote implements ConnectionOwner {
 
   /**
    * Begins, or tries again at once. While it is connected or on its way it goes on so, unless something else is to be there than was:
-   * then the host is made ready anew.
+   * then the host is made ready again.
    */
   connect({ environment, install, reach, hostOnly, takeOver, addKey }: ConnectRemote = {}): void {
     const before = this.#record;

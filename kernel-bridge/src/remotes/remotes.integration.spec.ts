@@ -179,7 +179,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
       },
       clean: () => Promise.resolve()
     };
-    // As pip leaves it: a package of a user is one that was asked for by name.
+    // As pip leaves it: a package of a user is one that was requested by name.
     await vm.run(`set -e
       place=$HOME/no-environments/jax; info=$place/lib/python3.12/site-packages/tinyadd-1.2.dist-info
       mkdir -p $place/bin $info; ln -s "$(command -v python3)" $place/bin/python

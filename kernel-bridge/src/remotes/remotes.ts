@@ -54,7 +54,7 @@ export type ReachableListener = (name: string, found: ReachableRemote | null) =>
 const DEFAULT_ENVIRONMENT = 'jax';
 const NO_MIRROR = { kernels: 0, bytes: 0, behindBytes: 0 };
 const CANDIDATES_MS = 60_000;
-/** A look costs gcloud a start. */
+/** A check costs gcloud a start. */
 const QUEUE_POLL_MS = 30_000;
 /** Longest path of a control socket, with what ssh adds to it, that every system takes. */
 const RUN_DIR_BYTES = 60;

@@ -1,4 +1,4 @@
-/** What a user who has no page open is told of: runs and long cells that end, alerts of runs, kernels that end by themselves. */
+/** What a user who has no page open is notified of: runs and long cells that end, alerts of runs, kernels that end by themselves. */
 import { type AdviceMessage, type KeptRunSummary, secondsText } from '@tpulab/protocol';
 import { decodeV1, parentOf, contentOf, ifMessage, parseHeader, PART, v1Part } from '../jupyter/index.js';
 import { type JournalRecord, RecordChannel } from '../journal/index.js';

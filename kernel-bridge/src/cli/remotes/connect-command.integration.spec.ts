@@ -71,7 +71,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
   let hub: Hub;
   let here: FakeMachine;
   let requests: RemotePrompt[];
-  /** What the set-up that installs was asked for. */
+  /** Requests to the setup that installs. */
   const wanted: { readonly environment: string; readonly takeOver: boolean | undefined }[] = [];
 
   beforeAll(async () => {

@@ -106,7 +106,7 @@ async function endOrGoOn(
   const loss = lossIn(record);
   if (loss === null) return end({ ...follow, record }, failure);
   if (writes) return startAgain({ ...follow, record }, loss);
-  // Whoever writes starts it again; when nobody does any more, this process is the one at the next look.
+  // Whoever writes starts it again; when nobody does any more, this process is the one at the next check.
   await pause(POLL_MS, signal);
   return record;
 }
@@ -134,7 +134,7 @@ async function saveInto(
     const text = withWidgetOutputs(file.notebook.withOutputs(outputsOf(placed)), widgetsOf(placed, widgets));
     if (text !== file.text) await file.replace(text, { backup: false });
   } catch (error) {
-    // Somebody has saved it at this moment, or the disk is full: the next look writes it, and the journal has it.
+    // Somebody has saved it at this moment, or the disk is full: the next check writes it, and the journal has it.
     if (!(error instanceof CommandError)) throw error;
     note(error.message);
   }

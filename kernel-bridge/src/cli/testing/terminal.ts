@@ -5,7 +5,7 @@ import { once } from 'node:events';
 export interface AtTerminal {
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** What the person types, before it is asked for. */
+  /** What the person types before the prompt appears. */
   readonly typed?: string;
 }
 

@@ -242,7 +242,7 @@ describe('requests that are HTTP and nothing more', () => {
   it('bodies above the limit are not kept in memory', async () => {
     const head = `POST /api/kernels HTTP/1.1\r\n${auth}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n`;
     const chunk = `100000\r\n${' '.repeat(MIB)}\r\n`;
-    // Made once: what this end makes anew each time would count too until it is collected.
+    // Made once: what this end makes again each time would count too until it is collected.
     const request = Buffer.from(head + chunk.repeat(6));
     global.gc?.();
     const before = process.memoryUsage().rss;

@@ -59,7 +59,7 @@ const becomes = (test: () => boolean): Promise<boolean> =>
   vi.waitUntil(test, { timeout: 30_000, interval: 5 });
 const bytes = (...texts: string[]): Buffer[] => texts.map(text => Buffer.from(text));
 
-/** A ROUTER drops what is for an identity that it has not heard of, and hears of it a moment after the handshake. */
+/** A ROUTER drops what is for an identity that it has not heard of, and is notified of it a moment after the handshake. */
 async function known(router: Router, dealer: Received): Promise<void> {
   dealer.socket.send(bytes('here I am'));
   await router.receive();

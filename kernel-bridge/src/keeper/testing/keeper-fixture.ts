@@ -246,7 +246,7 @@ export class KeeperFixture implements AsyncDisposable {
     return client;
   }
 
-  /** As a gateway does it that has lost its connection, or was started anew. */
+  /** As a gateway does it that has lost its connection, or was started again. */
   async attachOrAdopt(view: GatewayView): Promise<KeeperClient> {
     const client = await attachOrAdopt(this.kernelDir, view, { entry: this.entry });
     this.#clients.push(client);

@@ -78,7 +78,7 @@ export interface GcloudRequest {
   readonly name?: string;
   readonly project: string | undefined;
   readonly zone: string | undefined;
-  /** Absent: it was not one machine that was asked for. */
+  /** Absent: it was not one machine that was requested. */
   readonly product?: keyof typeof LISTS | undefined;
 }
 

@@ -1,7 +1,7 @@
 /**
  * How much of this machine's disk the copies of one remote may take: bytes, and files, for a remote says itself what it has. It is
  * counted at each append, with what was put aside, and for as long as the gateway lives. At the limit the oldest goes first: copies that
- * were put aside, then the oldest segments of any kernel. Readers are told of the gap as of any other.
+ * were put aside, then the oldest segments of any kernel. Readers are notified of the gap as of any other.
  */
 import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';

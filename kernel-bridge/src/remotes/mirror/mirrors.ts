@@ -81,7 +81,7 @@ export class Mirrors implements AsyncDisposable {
     const mirror = this.#open(remote);
     mirror.gateway = gateway;
     return mirror.changes.run(async () => {
-      // Removed meanwhile; whoever did that begins anew.
+      // Removed meanwhile; whoever did that begins again.
       if (this.#mirrors.get(remote) !== mirror) return;
       await this.#stop(mirror);
       await this.#start(remote, mirror, gateway);

@@ -76,7 +76,7 @@ export class RemoteMirror implements AsyncDisposable {
     this.#gateway[Symbol.dispose]();
   }
 
-  /** The list of kernels, as it changes; asked for anew whenever the socket is lost. */
+  /** The list of kernels, as it changes; asked for again whenever the socket is lost. */
   async #watch(): Promise<void> {
     const { signal } = this.#over;
     for (let attempt = 0; !signal.aborted; attempt++) {

@@ -141,7 +141,7 @@ export function environmentPart(context: SetupContext): string {
 }
 
 /**
- * Whether nothing is to be made. One for the CPU is made anew where there are chips now; one for TPUs stays where the chips are away,
+ * Whether nothing is to be made. One for the CPU is made again where there are chips now; one for TPUs stays where the chips are away,
  * because that says so instead of computing on the CPU.
  */
 export function hasEnvironment(

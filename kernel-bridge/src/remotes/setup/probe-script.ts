@@ -2,7 +2,7 @@
  * Looks at a host: one script in POSIX sh that changes nothing, one line `KEY<tab>VALUE` for each thing that it found.
  *
  * `$1` the folder (relative to the home folder, or absolute), `$2` what stands for `/` where devices, sysfs and proc are
- * (empty: `/`), then the paths below the folder whose presence is asked for.
+ * (empty: `/`), then the paths below the folder whose presence is requested.
  */ import { SetupError } from './stage-reporter.js';
 export const PROBE_SCRIPT = `
 LC_ALL=C; export LC_ALL

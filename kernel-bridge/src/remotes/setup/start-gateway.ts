@@ -49,7 +49,7 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
         `${layout.uv}/${tools.uv.program}`,
         layout.environments,
         incoming,
-        // Judged by what ran there a while ago; what another computer has started since is looked at anew.
+        // Judged by what ran there a while ago; what another computer has started since is looked at again.
         newcomer.takeOver ? '*' : (running?.bridge ?? ''),
         `${newcomer.sender} ${newcomer.takeOver && running !== null ? 'yes' : 'no'}`
       ],
