@@ -70,5 +70,5 @@ function noteOf({
   payload
 }: Pick<JournalRecord, 'channel' | 'payload'>): Partial<GapRecord | RestartRecord> | null {
   if (channel !== RecordChannel.bridge) return null;
-  return (jsonIn(payload) ?? null) as Partial<GapRecord | RestartRecord> | null;
+  return jsonIn(payload) ?? null;
 }

@@ -144,9 +144,9 @@ export class KernelLife {
     }
     using within = deadline(INTERRUPT_MS);
     const request = this.own.request('interrupt_request');
-    const late = aborted(within.signal);
-    if ((await this.#ask<KernelExit | void>('control', request, this.process.exited, late)) !== undefined)
-      return;
+    const late = aborted(within.signal).then(() => 'late' as const);
+    const first = await this.#ask<KernelExit | 'late'>('control', request, this.process.exited, late);
+    if (first !== 'late') return;
     throw new KeeperError(
       'kernel_interrupt_failed',
       `The kernel did not answer interrupt_request within ${INTERRUPT_MS} ms; restart it.`
