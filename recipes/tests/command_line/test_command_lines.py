@@ -142,8 +142,9 @@ def test_bert_trains_and_goes_on_after_its_last_checkpoint(
     assert main("intents", *settings, "--epochs", "1") == 0
     assert re.search(r"epoch 1: loss [\d.]+, weighted F1 [\d.]+", capsys.readouterr().out)
     assert main("intents", *settings, "--epochs", "1") == 0
-    *_, going_on, last = capsys.readouterr().out.splitlines()
+    *_, going_on, nothing_left, last = capsys.readouterr().out.splitlines()
     assert going_on == "going on after step 8"
+    assert nothing_left.endswith("is at the last step: nothing is left to train.")
     assert json.loads(last)["steps"] == 8
 
 
