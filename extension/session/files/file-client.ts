@@ -95,10 +95,11 @@ export class FileClient {
       this.settings
     );
     if (response.ok) return response;
+    // An answer to HEAD has no body: GET says why.
+    if (method === 'HEAD' && response.status !== 404) return this.send('GET', what, path, init);
     const answer = (await response.json().catch(() => ({}))) as { code?: string; message?: string };
     throw new FileRefusedError(
       response,
-      // An answer to HEAD has no body.
       answer.code ?? (response.status === 404 ? 'file_not_found' : 'unknown'),
       answer.message ??
         trans.__('The server answered %1 to %2 %3/%4.', response.status, method, what, path ?? '')

@@ -99,6 +99,12 @@ describe('an execution that has finished', () => {
     expect(decide(execution({ finishedAt: BEFORE }), cell(), { at: null }, 'k')).toBe('fill');
   });
 
+  it('fills a cell whose kernel ended at an unknown time, if it began after the file was saved', () => {
+    const lost = execution({ state: 'lost', finishedAt: null, startedAt: AFTER });
+    expect(decide(lost, cell(), SAVED, 'k')).toBe('fill');
+    expect(decide({ ...lost, startedAt: BEFORE }, cell(), SAVED, 'k')).toBe('leave');
+  });
+
   it('does not bring back what somebody has cleared and saved', () => {
     expect(decide(execution(), cell(), SAVED, 'k')).toBe('leave');
   });

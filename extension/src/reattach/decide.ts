@@ -54,8 +54,9 @@ function hasEndedSince(execution: CellExecution, saved: ISaved, kernelId: string
   if (saved.kernel === kernelId && saved.seq !== undefined) {
     return (execution.finishedSeq ?? execution.changedSeq) > saved.seq;
   }
-  const { finishedAt } = execution;
-  return saved.at === null || (finishedAt !== null && Date.parse(finishedAt) > saved.at);
+  // The end of a kernel that nobody has noted has no time.
+  const { requestedAt, startedAt, finishedAt } = execution;
+  return saved.at === null || Date.parse(finishedAt ?? startedAt ?? requestedAt) > saved.at;
 }
 
 function showsFlood({ outputs }: IShownCell, { msgId }: CellExecution): boolean {

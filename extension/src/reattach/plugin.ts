@@ -10,6 +10,7 @@ import { floodFactory, printedTextFactory } from './flood-output.js';
 import { followNotebook, type IFollowParts } from './follow-notebook.js';
 import { keepCharactersWhole, saveWellFormed } from './whole-characters.js';
 import { UnplacedOutputs } from './unplaced-view.js';
+import { offerCopies } from './unsaved.js';
 
 export const reattachPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:reattach',
@@ -59,6 +60,7 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
       if (!followed.has(panel.context)) {
         followed.add(panel.context);
         saveWellFormed(panel);
+        offerCopies(panel, trans, () => void app.commands.execute('docmanager:save-as'));
         followNotebook(panel, parts);
       }
     });

@@ -137,8 +137,8 @@ export async function ensureFolder(at: string, mode?: number): Promise<void> {
 const MAX_PATH_BYTES = 4096;
 /** Of one name, on every file system that is common. */
 const MAX_NAME_BYTES = 255;
-/** Control characters, and the other separator: a name with it means two things on two systems. */
-const FORBIDDEN = /[\u0000-\u001f\u007f\\]/;
+/** Control characters. A backslash is an ordinary character of a name wherever a gateway runs. */
+const FORBIDDEN = /[\u0000-\u001f\u007f]/;
 
 /**
  * The names on the way to a file. None can be `..`, hidden or a path itself, so joined to a folder they stay below it, as far as no

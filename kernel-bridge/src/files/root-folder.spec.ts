@@ -53,7 +53,6 @@ describe('reading', () => {
     '.hidden',
     'sub/.git/x',
     'a\0b',
-    'a\\b',
     'a//b',
     'x'.repeat(256)
   ])('refuses the path %j', async requested => {
@@ -63,6 +62,19 @@ describe('reading', () => {
       files.trash(requested)
     ])
       await expect(work).rejects.toMatchObject({ code: 'file_path_invalid' });
+  });
+
+  // A15
+  it('takes a backslash as a character of a name: reads, lists, renames, and brings back from the trash', async () => {
+    const name = 'back\\slash [1] {a}~$HOME.ipynb';
+    await writeFile(path.join(root, name), 'odd');
+    expect((await files.read(name)).bytes.toString()).toBe('odd');
+    expect((await files.list('')).entries.map(entry => entry.name)).toContain(name);
+    const { id } = await files.trash(name);
+    expect(await files.restore(id)).toMatchObject({ path: name });
+    await files.move(name, 'sub/\\..\\x');
+    expect(await readdir(path.join(root, 'sub'))).toEqual(['\\..\\x']);
+    expect(await readdir(around)).toEqual(['root', 'secret']);
   });
 
   it('reads a file whole while it is replaced again and again, and never says that there is none', async () => {

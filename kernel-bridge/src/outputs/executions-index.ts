@@ -33,6 +33,9 @@ const OUTPUT_TYPES: ReadonlySet<string> = new Set(['stream', 'display_data', 'ex
 const DISPLAY_TYPES: ReadonlySet<string> = new Set(['display_data', 'execute_result', 'update_display_data']);
 const ENDED: ReadonlySet<string> = new Set(['restarting', 'dead']);
 
+/** Of a record. */
+type Moment = Pick<JournaledMessage, 'seq' | 'timeMs'>;
+
 export class ExecutionsIndex {
   readonly #messages = new MessageReader();
   readonly #executions: Map<string, Execution>;
@@ -133,7 +136,7 @@ export class ExecutionsIndex {
       return;
     }
     if (isRestart(record)) {
-      this.#ended(record.seq);
+      this.#ended({ seq: record.seq, timeMs: Number(record.timeNs / 1_000_000n) });
       return;
     }
     const message = this.#messages.read(record);
@@ -158,7 +161,7 @@ export class ExecutionsIndex {
     if (widget !== null) this.#widgetChanged(widget, message);
     if (message.onIopub && message.msgType === 'status' && message.parentId === null) {
       const { execution_state: state } = contentOf(message);
-      if (typeof state === 'string' && ENDED.has(state)) this.#ended(message.seq);
+      if (typeof state === 'string' && ENDED.has(state)) this.#ended(message);
       return;
     }
     const execution = this.#executionOf(message);
@@ -169,9 +172,9 @@ export class ExecutionsIndex {
   }
 
   /** The process ends here, or has ended. */
-  #ended(seq: number): void {
-    this.#restartSeq = this.#processSeq = seq;
-    this.#lose(seq);
+  #ended(end: Moment): void {
+    this.#restartSeq = this.#processSeq = end.seq;
+    this.#lose(end, end.seq);
   }
 
   /** Requests that are no longer kept are known from what the kernel says about them. */
@@ -216,13 +219,13 @@ export class ExecutionsIndex {
     const { status } = content;
     const { tpulab } = metadataOf(message);
     execution.changedSeq = execution.finishedSeq = message.seq;
+    execution.finishedAt = message.timeMs;
     this.#open.delete(execution);
     if ((tpulab as { replyLost?: unknown } | undefined)?.replyLost === true) {
       execution.state = 'lost';
       return;
     }
     execution.state = status === 'ok' || status === 'error' ? status : 'aborted';
-    execution.finishedAt = message.timeMs;
     execution.executionCount = integerOrNull(content['execution_count']) ?? execution.executionCount;
     if (pageOf(content) !== null) shown(execution, message.seq, message.seq);
   }
@@ -266,12 +269,13 @@ export class ExecutionsIndex {
   }
 
   /** Another process answers: what the one before had not answered, it never will. */
-  #learnSession({ session, seq }: JournaledMessage): void {
+  #learnSession(message: JournaledMessage): void {
+    const { session, seq } = message;
     if (session === this.#kernelSession) return;
     const isFirst = this.#kernelSession === null;
     this.#kernelSession = session;
     if (isFirst) return;
-    this.#lose(seq, this.#restartSeq || seq);
+    this.#lose(message, this.#restartSeq || seq);
     // Of a process whose end nobody has noted, what waited for it is taken up by the next one.
     if (this.#restartSeq === 0) this.#processSeq = seq;
     this.#restartSeq = 0;
@@ -279,11 +283,12 @@ export class ExecutionsIndex {
   }
 
   /** Requests from before `before` without an answer get none. One that is answered after all is found to be running. */
-  #lose(seq: number, before = seq): void {
+  #lose({ seq, timeMs }: Moment, before: number): void {
     for (const execution of this.#open) {
       if (execution.requestSeq >= before) continue;
       execution.state = 'lost';
       execution.changedSeq = execution.finishedSeq = seq;
+      execution.finishedAt = timeMs;
       this.#open.delete(execution);
     }
   }

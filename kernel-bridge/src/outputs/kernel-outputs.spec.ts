@@ -111,6 +111,8 @@ describe('what is known of an execution', () => {
       const states = async (): Promise<unknown> =>
         (await readBack({ journalDir, indexFile: null })).executions.map(({ state }) => state);
       expect(await states()).toEqual(['lost', 'lost', 'queued']);
+      const { executions } = await readBack({ journalDir, indexFile: null });
+      expect(executions.map(({ finishedAt }) => finishedAt !== null)).toEqual([true, true, false]);
       const more = new KernelStory();
       more.session = 'kernel-2';
       const all = story.messages.length;
