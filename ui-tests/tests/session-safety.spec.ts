@@ -1,5 +1,5 @@
 /** A person's own notebooks in the session page: opening one writes nothing, and nothing in it is lost. */
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MemoryLimit, overfill } from '../../kernel-bridge/src/testing/memory-limit.js';
 import { checkAccessibility } from './accessibility.js';
@@ -194,4 +194,90 @@ test('says that the kernel was killed for lack of memory, and what is kept', asy
   // No dialog is in the way.
   await run(page, 0);
   await expect(cell(page, 0).locator('.jp-InputPrompt')).toHaveText('[1]:');
+});
+
+/** Kills its kernel after a checkpoint, once. */
+const KILLED = `import os, pathlib, signal, time, tpulab
+run = tpulab.run("train", total=100)
+for step in run.steps(range(100)):
+    if step == 50:
+        with run.band("checkpoint"): time.sleep(0.01)
+    if step == 80 and not pathlib.Path("MARK").exists():
+        pathlib.Path("MARK").touch(); time.sleep(2)
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.01)
+print("trained")`;
+
+test('says how far a training was whose kernel was killed, and runs the cells up to it again', async ({
+  page,
+  gateway
+}) => {
+  await gateway.write('cut.ipynb', notebookText(["print('first')", KILLED.replaceAll('MARK', 'cut-once')]));
+  await open(page, gateway, 'cut.ipynb');
+  await run(page, 1);
+  const end = page.getByRole('status').filter({ hasText: /^The kernel ended: killed by SIGKILL/ });
+  await expect(end).toContainText(
+    /RAM in use reached .* The run "train" had reached step \d+ of 100; its last checkpoint is from step 50\./
+  );
+  await page.getByRole('button', { name: 'Run up to the training again' }).click();
+  await expect(cell(page, 1).locator('.jp-OutputArea-output')).toHaveText(/trained/);
+  await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/first/);
+});
+
+test('a cell whose kernel was killed while no page was open is filled, and the end is told', async ({
+  page,
+  gateway
+}) => {
+  const code =
+    'import os, pathlib, time\nprint("begun")\nwhile not pathlib.Path("gone").exists(): time.sleep(0.05)';
+  await gateway.write('alone.ipynb', notebookText([`${code}\nprint("last words", flush=True)\nos._exit(3)`]));
+  await open(page, gateway, 'alone.ipynb');
+  await run(page, 0);
+  await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/begun/);
+  await page.goto('about:blank');
+  await gateway.write('gone', '');
+  await expect
+    .poll(async () => {
+      const sessions = (await (await gateway.ask('api/sessions')).json()) as {
+        path: string;
+        kernel: { last_end?: string };
+      }[];
+      return sessions.find(session => session.path === 'alone.ipynb')?.kernel.last_end;
+    })
+    .toBe('exited with code 3');
+  await open(page, gateway, 'alone.ipynb');
+  await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/begun\s+last words/);
+  await expect(page.getByText('The kernel ended: exited with code 3.')).toBeVisible();
+});
+
+// A15
+test('a notebook with a backslash in its name opens, runs and is saved as itself', async ({
+  page,
+  gateway
+}) => {
+  const name = 'back\\slash [1] {a}~$HOME.ipynb';
+  await gateway.write(name, notebookText(['print(6 * 7)']));
+  await open(page, gateway, name);
+  await run(page, 0);
+  await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/42/);
+  await expect.poll(() => gateway.read(name)).toContain('42');
+});
+
+test('a notebook whose place a folder has taken is kept in the page, and says so', async ({
+  page,
+  gateway
+}) => {
+  await gateway.write('place.ipynb', notebookText(['first']));
+  await open(page, gateway, 'place.ipynb');
+  const file = join(gateway.folder, 'notebooks', 'place.ipynb');
+  await unwatched(page, async () => {
+    await rm(file);
+    await mkdir(file);
+    await cell(page, 0).locator('.cm-content').click();
+    await page.keyboard.type('unsaved');
+    await page.keyboard.press('Control+s');
+    await expect(page.getByText('place.ipynb is not saved. "place.ipynb" is not a file.')).toBeVisible();
+  });
+  await expect(page.getByRole('button', { name: 'Save elsewhere…' })).toBeVisible();
+  await rm(file, { recursive: true });
 });

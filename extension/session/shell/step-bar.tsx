@@ -9,6 +9,7 @@ import { actionText, buttonsOf, stateText } from '../../src/events/run-state.js'
 import { adviceFor } from '../../src/steps/advice.js';
 import { spanName } from '../../src/steps/span-names.js';
 import { roughText, silenceOf } from '../../src/steps/progress-line.js';
+import { SplitParts } from '../../src/steps/split-bar.js';
 import { progressOf, type StepSummary, summarize } from '../../src/steps/summary.js';
 import { metricText } from '../../src/text/value.js';
 import { controlOf } from '../runtime/control.js';
@@ -184,13 +185,7 @@ function Split({
   return (
     <>
       <span className="tpl-StepBar-split" role="img" aria-label={trans.__('Where the time went: %1', label)}>
-        {summary.spans.map(({ span, meanMs }) => (
-          <span
-            key={span}
-            className={`jp-TPULabSplit-part jp-mod-${span}`}
-            style={{ width: `${summary.meanMs > 0 ? (meanMs / summary.meanMs) * 100 : 0}%` }}
-          />
-        ))}
+        <SplitParts {...summary} />
       </span>
       <span className="tpl-StepBar-legend" aria-hidden="true">
         {shown.slice(0, 3).map(({ span, percent }) => (

@@ -41,11 +41,6 @@ export class MachineTelemetry implements IDisposable {
     return this._holders;
   }
 
-  /** Changes with the page only: what is drawn of chips and owners need not be drawn for each sample. */
-  get pageVersion(): number {
-    return this._pageVersion;
-  }
-
   applySample(event: MachineEvent): void {
     const isAnotherGateway = event.gatewayId !== this._gatewayId;
     if (!isAnotherGateway && event.machineSeq <= this._seq) {
@@ -63,7 +58,6 @@ export class MachineTelemetry implements IDisposable {
   setPage(page: DevicesPage, holders: HoldersPage | null = null): void {
     this._page = page;
     this._holders = holders;
-    this._pageVersion += 1;
     this._sample ??= page.sample;
     this._changed.fire();
   }
@@ -76,7 +70,6 @@ export class MachineTelemetry implements IDisposable {
   private _sample: MachineSample | null = null;
   private _page: DevicesPage | null = null;
   private _holders: HoldersPage | null = null;
-  private _pageVersion = 0;
   private _gatewayId = '';
   private _seq = 0;
 }

@@ -65,7 +65,7 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
   const mark = new SavedMark(panel.context);
   const notice = new NoticePlace(panel.contentHeader, parts.trans);
   const trustNotice = new NoticePlace(panel.contentHeader, parts.trans);
-  followKernelEnd(panel, parts.backends, parts.trans);
+  const sayEnd = followKernelEnd(panel, parts);
   let abort = new AbortController();
   /** What the kernel itself tells is more than what is kept here. */
   const attachTo = async (kernel: Kernel.IKernelConnection): Promise<void> => {
@@ -80,6 +80,7 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
         notice.clear();
         sayUntrusted(panel, trustNotice, result.untrusted, parts);
       }
+      if (result?.isCutOff === true) await sayEnd();
     } while (await (runs?.next() ?? hasLeft(result?.elsewhere ?? [], kernel.id, parts, signal)));
   };
   const onKernel = (

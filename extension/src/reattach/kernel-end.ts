@@ -1,16 +1,36 @@
-/** Says above a notebook how its kernel has ended where the bridge has restarted it, unasked. */
-import { URLExt } from '@jupyterlab/coreutils';
-import type { NotebookPanel } from '@jupyterlab/notebook';
-import { ServerConnection } from '@jupyterlab/services';
+/** Says above a notebook how its kernel has ended where the bridge has restarted it, unasked, and how far its training was. */
+import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import type { ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { DevicesHistory } from '@tpulab/protocol';
+import { askBridge } from '../backends/bridge-request.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
-import { NoticePlace } from '../ui/notebook-notice.js';
+import type { Run } from '../events/run.js';
+import type { IBridgeEvents } from '../events/tokens.js';
+import { countText } from '../text/duration.js';
+import { sizeText } from '../text/size.js';
+import { type INoticeAction, NoticePlace } from '../ui/notebook-notice.js';
 
+/** How far back the RAM of a kernel that was killed is looked up. */
+const RAM_MS = 60_000;
+const ANSWER_MS = 10_000;
+
+interface KernelModel {
+  readonly reason?: string;
+  readonly last_end?: string;
+}
+
+export interface IKernelEndParts {
+  readonly backends: Pick<IBridgeBackends, 'backendOf'>;
+  readonly events: Pick<IBridgeEvents, 'telemetryOf'> | null;
+  readonly trans: TranslationBundle;
+}
+
+/** @returns says it of a kernel that ended while no page was there, if that is known */
 export function followKernelEnd(
   panel: NotebookPanel,
-  backends: Pick<IBridgeBackends, 'backendOf'>,
-  trans: TranslationBundle
-): void {
+  { backends, events, trans }: IKernelEndParts
+): () => Promise<void> {
   const notice = new NoticePlace(panel.contentHeader, trans);
   const settingsOf = (id: string | undefined): ServerConnection.ISettings | null =>
     id === undefined ? null : (backends.backendOf(id)?.serverSettings ?? null);
@@ -22,28 +42,80 @@ export function followKernelEnd(
       // Ours says more.
     }
   });
-  sessionContext.statusChanged.connect((_, status) => {
+  let told: Run | null = null;
+  const say = async (isNow: boolean): Promise<void> => {
     const id = sessionContext.session?.kernel?.id;
     const settings = settingsOf(id);
-    if (status !== 'autorestarting' || id === undefined || settings === null) return;
-    void endOf(id, settings).then(end => {
-      const why = end === null ? trans.__('The kernel ended.') : trans.__('The kernel ended: %1.', end);
-      const kept = trans.__('It was restarted. Outputs are kept, variables are lost.');
-      notice.say({ text: `${why} ${kept}`, actions: [] });
-    });
+    if (id === undefined || settings === null) return;
+    const end = await endOf(id, settings);
+    if (end === null && !isNow) return;
+    const ram = isNow && end?.includes('SIGKILL') === true ? await ramOf(settings) : null;
+    const run = events?.telemetryOf(id).runs.current ?? null;
+    const cutOff = run === told || run?.state !== 'interrupted' ? null : run;
+    told = cutOff ?? told;
+    const text = [
+      end === null ? trans.__('The kernel ended.') : trans.__('The kernel ended: %1.', end),
+      ram === null ? [] : trans.__('RAM in use reached %1 in its last minute.', sizeText(ram)),
+      cutOff === null ? [] : reached(cutOff, trans),
+      trans.__('It was restarted. Outputs are kept, variables are lost.')
+    ];
+    notice.say({ text: text.flat().join(' '), actions: cutOff === null ? [] : again(panel, cutOff, trans) });
+  };
+  sessionContext.statusChanged.connect((_, status) => {
+    if (status === 'autorestarting') void say(true);
   });
+  return () => say(false);
 }
 
-/** Never rejects. */
+function checkpointOf({ bands }: Run): number | null {
+  return bands.findLast(({ kind, failed }) => kind === 'checkpoint' && !failed)?.step ?? null;
+}
+
+function reached(run: Run, trans: TranslationBundle): string {
+  const { name, steps, totalSteps } = run;
+  if (steps.length === 0) return trans.__('The run "%1" had no steps yet.', name);
+  const step = countText(steps.index(steps.length - 1));
+  const far = totalSteps === null ? step : trans.__('%1 of %2', step, countText(totalSteps));
+  const saved = checkpointOf(run);
+  return saved === null
+    ? trans.__('The run "%1" had reached step %2 and saved no checkpoint.', name, far)
+    : trans.__(
+        'The run "%1" had reached step %2; its last checkpoint is from step %3.',
+        name,
+        far,
+        countText(saved)
+      );
+}
+
+/** Runs the cells up to that of the training, which then loads its newest checkpoint itself. */
+function again(panel: NotebookPanel, run: Run, trans: TranslationBundle): INoticeAction[] {
+  const { content, sessionContext } = panel;
+  const indexOf = (): number => content.widgets.findIndex(({ model }) => model.id === run.location?.cellId);
+  if (checkpointOf(run) === null || indexOf() < 0) return [];
+  const onClick = async (): Promise<void> => {
+    content.activeCellIndex = indexOf();
+    content.deselectAll();
+    if (content.activeCellIndex > 0 && !(await NotebookActions.runAllAbove(content, sessionContext))) return;
+    content.activeCellIndex = indexOf();
+    await NotebookActions.run(content, sessionContext);
+  };
+  return [{ label: trans.__('Run up to the training again'), onClick: () => void onClick() }];
+}
+
 async function endOf(id: string, settings: ServerConnection.ISettings): Promise<string | null> {
-  try {
-    const url = URLExt.join(settings.baseUrl, 'api/kernels', encodeURIComponent(id));
-    const kernel = (await (await ServerConnection.makeRequest(url, {}, settings)).json()) as {
-      reason?: string;
-      last_end?: string;
-    };
-    return kernel.reason ?? kernel.last_end ?? null;
-  } catch {
-    return null;
-  }
+  const kernel = await answerOf<KernelModel>(`api/kernels/${encodeURIComponent(id)}`, settings);
+  return kernel?.reason ?? kernel?.last_end ?? null;
+}
+
+/** Of the machine, in bytes; null where nobody has sampled it. */
+async function ramOf(settings: ServerConnection.ISettings): Promise<number | null> {
+  const route = `bridge/v1/devices/history?tier=1&from=${Date.now() - RAM_MS}`;
+  const used = (await answerOf<DevicesHistory>(route, settings))?.series['host.memoryUsedBytes']?.max;
+  return used === undefined ? null : Math.max(...used.map(Number)) || null;
+}
+
+/** Null where the bridge cannot say. */
+async function answerOf<T>(route: string, settings: ServerConnection.ISettings): Promise<T | null> {
+  const answer = await askBridge({ settings, route, timeoutMs: ANSWER_MS }).catch(() => null);
+  return answer?.response.ok === true ? (answer.body as T) : null;
 }

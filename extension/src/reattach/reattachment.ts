@@ -48,6 +48,8 @@ export interface IReattached {
   /** Ids of the cells that go on, and of those that were filled. */
   readonly running: readonly string[];
   readonly filled: readonly string[];
+  /** Whether a cell was filled whose kernel had ended before it. */
+  readonly isCutOff: boolean;
   /** Ids of the cells that show less than they might until the person trusts them. */
   readonly untrusted: readonly string[];
   readonly unplaced: readonly IUnplaced[];
@@ -67,6 +69,7 @@ interface IPlan {
 const NOTHING: Omit<IReattached, 'until'> = {
   running: [],
   filled: [],
+  isCutOff: false,
   untrusted: [],
   unplaced: [],
   elsewhere: []
@@ -235,6 +238,7 @@ class Reattachment {
       until: outputs.until,
       running: idsOf(({ decision }) => decision === 'attach'),
       filled: idsOf(({ decision }) => decision === 'fill'),
+      isCutOff: plans.some(({ decision, execution }) => decision === 'fill' && execution.state === 'lost'),
       // One that goes on may still put out anything.
       untrusted: idsOf(
         ({ decision, execution }) =>

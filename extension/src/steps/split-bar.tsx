@@ -22,13 +22,7 @@ export function SplitBar({ summary, trans }: SplitBarProps): JSX.Element {
   return (
     <>
       <div className="jp-TPULabSplit" role="img" aria-label={trans.__('Where the time went: %1', label)}>
-        {spans.map(({ span, meanMs }) => (
-          <span
-            key={span}
-            className={`jp-TPULabSplit-part jp-mod-${span}`}
-            style={{ width: `${summary.meanMs > 0 ? (meanMs / summary.meanMs) * 100 : 0}%` }}
-          />
-        ))}
+        <SplitParts spans={spans} meanMs={summary.meanMs} />
       </div>
       <ul className="jp-TPULabLegend" aria-label={trans.__('Mean of the last %1 steps', summary.count)}>
         {spans
@@ -47,4 +41,12 @@ export function SplitBar({ summary, trans }: SplitBarProps): JSX.Element {
       </ul>
     </>
   );
+}
+
+export function SplitParts({ spans, meanMs: whole }: Pick<StepSummary, 'spans' | 'meanMs'>): JSX.Element {
+  const parts = spans.map(({ span, meanMs }) => {
+    const width = `${whole > 0 ? (meanMs / whole) * 100 : 0}%`;
+    return <span key={span} className={`jp-TPULabSplit-part jp-mod-${span}`} style={{ width }} />;
+  });
+  return <>{parts}</>;
 }

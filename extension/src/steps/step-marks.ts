@@ -32,7 +32,7 @@ export function marksOf(run: Run, trans: TranslationBundle): StepMark[] {
   return [...bands, ...commands].sort((a, b) => a.index - b.index);
 }
 
-export function bandName(kind: BandKind, trans: TranslationBundle): string {
+export function bandName(kind: BandKind | ControlMessage['action'], trans: TranslationBundle): string {
   switch (kind) {
     case 'checkpoint':
       return trans.__('checkpoint');
@@ -46,6 +46,18 @@ export function bandName(kind: BandKind, trans: TranslationBundle): string {
       return trans.__('transfer');
     case 'pause':
       return trans.__('pause');
+    case 'resume':
+      return trans.__('resume');
+    case 'stop':
+      return trans.__('stop');
+    case 'set':
+      return trans.__('set');
+    case 'free':
+      return trans.__('free memory');
+    case 'memory':
+      return trans.__('memory by array');
+    case 'profile':
+      return trans.__('trace');
   }
 }
 
@@ -54,34 +66,12 @@ export function commandText(
   { action, name, value, before }: ControlMessage,
   trans: TranslationBundle
 ): string {
-  switch (action) {
-    case 'set': {
-      const now = value === null ? '' : valueText(value);
-      return before === null
-        ? trans.__('%1 set to %2', name ?? '', now)
-        : trans.__('%1 %2 → %3', name ?? '', valueText(before), now);
-    }
-    case 'pause':
-      return trans.__('pause');
-    case 'resume':
-      return trans.__('resume');
-    case 'stop':
-      return trans.__('stop');
-    case 'checkpoint':
-      return trans.__('checkpoint');
-    case 'evaluate':
-      return trans.__('evaluation');
-    case 'sample':
-      return trans.__('sample');
-    case 'call':
-      return name ?? trans.__('action');
-    case 'free':
-      return trans.__('free memory');
-    case 'memory':
-      return trans.__('memory by array');
-    case 'profile':
-      return trans.__('trace');
-  }
+  if (action === 'call') return name ?? bandName(action, trans);
+  if (action !== 'set') return bandName(action, trans);
+  const now = value === null ? '' : valueText(value);
+  return before === null
+    ? trans.__('%1 set to %2', name ?? '', now)
+    : trans.__('%1 %2 → %3', name ?? '', valueText(before), now);
 }
 
 /** Where a step is in the ring: the first one of this number or a later one; null when that is not held. */

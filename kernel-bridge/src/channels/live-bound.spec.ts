@@ -152,8 +152,18 @@ describe('bounded output', () => {
     }
     idle();
     const updates = ofType('update_display_data');
-    expect(updates.length).toBeLessThan(400);
+    expect(updates.length).toBeLessThan(40);
     expect(updates.at(-1)?.content['data']).toEqual({ 'text/plain': '10000' });
+  });
+
+  it('sends each message at once again after a window with few of them', () => {
+    for (let turn = 0; turn < 100; turn++) print('x');
+    vi.advanceTimersByTime(BOUND_LIMITS.windowMs);
+    print('joined');
+    expect(textOf(sent)).toBe('x'.repeat(100));
+    vi.advanceTimersByTime(BOUND_LIMITS.windowMs);
+    print(' at once');
+    expect(textOf(sent)).toBe(`${'x'.repeat(100)}joined at once`);
   });
 
   it('joins the states that a widget is given in quick succession, and loses no key of them', () => {

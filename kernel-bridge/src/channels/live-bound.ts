@@ -2,7 +2,7 @@
  * Bounds what a page is sent live. A cell may print without end and update displays thousands of times a second; a page that
  * takes all of it freezes. Such a page asks for bounded output (`?bounded=true`): it gets the same cell, at a pace that it can show.
  *
- * - **Pace.** More than `perWindow` messages in a window wait until its end and are joined: texts of one stream become one message, the
+ * - **Pace.** More than `perWindow` messages in a window wait until its end and are joined, and so do all of the next window: texts of one stream become one message, the
  *   newest update of a display or a widget replaces the one before, and `clear_output` drops what it clears.
  * - **Volume.** Once a cell shows `headChars` of text, further text goes into one display that the bridge makes: `FLOOD_MIME` counts the lines
  *   and bytes, and its text is the last lines. Displays beyond `displays` or `displayBytes` are counted there too, and a single text or
@@ -151,6 +151,8 @@ export class LiveBound {
   #waiting: Item[] = [];
   #waitingChars = 0;
   #inWindow = 0;
+  /** The last window had more than it may send: until one has not, a page gets one batch a window. */
+  #isFlood = false;
   #timer: NodeJS.Timeout | null = null;
   #noteCount = 0;
   #kernelSession = '';
@@ -189,7 +191,8 @@ export class LiveBound {
     }
     this.#startWindow();
     this.#inWindow += 1;
-    const mayGo = this.#inWindow <= this.limits.perWindow && this.#client.unsent() <= this.limits.unsentBytes;
+    const isFew = !this.#isFlood && this.#inWindow <= this.limits.perWindow;
+    const mayGo = isFew && this.#client.unsent() <= this.limits.unsentBytes;
     if (this.#waiting.length === 0 && mayGo) this.#emit(item);
     else this.#wait(item);
   }
@@ -278,6 +281,7 @@ export class LiveBound {
     if (this.#timer !== null) return;
     this.#timer = setTimeout(() => {
       this.#timer = null;
+      this.#isFlood = this.#inWindow > this.limits.perWindow;
       this.#inWindow = 0;
       const isFree = this.#client.unsent() <= this.limits.unsentBytes;
       if (isFree) {
@@ -286,7 +290,7 @@ export class LiveBound {
         for (const cell of this.#cells.values()) if (now - cell.sentAt >= NOTE_MS) this.#note(cell);
       }
       const isNoteDue = [...this.#cells.values()].some(({ isNoteNew }) => isNoteNew);
-      if (this.#waiting.length > 0 || isNoteDue) this.#startWindow();
+      if (this.#waiting.length > 0 || isNoteDue || this.#isFlood) this.#startWindow();
     }, this.limits.windowMs);
     this.#timer.unref();
   }
