@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from './fixtures.js';
 import { currentKernel, openNotebook, readCells, setSource } from './lab-page.js';
-import { notebookText } from './notebook-file.js';
+import { ALONE, notebookText } from './notebook-file.js';
 
 test('a notebook that cannot be saved can be downloaded as it is in the page', async ({ lab, page }) => {
   const file = join(lab.rootDir, 'place.ipynb');
@@ -29,25 +29,21 @@ test('a cell whose kernel ended while no page was open is filled, and the end is
   lab,
   page
 }) => {
-  const code = `import os, pathlib, time
-print("begun", flush=True)
-while not pathlib.Path("gone").exists(): time.sleep(0.05)
-print("last words", flush=True)
-os._exit(3)`;
-  await writeFile(join(lab.rootDir, 'alone.ipynb'), notebookText([code]));
+  await writeFile(join(lab.rootDir, 'alone.ipynb'), notebookText([ALONE]));
   await openNotebook(page, 'alone.ipynb');
   const { id } = (await currentKernel(page))!;
   await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
   await expect.poll(async () => (await readCells(page))[0]?.text).toBe('begun\n');
   await page.goto('about:blank');
-  await writeFile(join(lab.rootDir, 'gone'), '');
   const { url, token } = await lab.reach();
-  const kernel = async (): Promise<string | undefined> => {
+  const ask = async (path: string): Promise<string> => {
     const headers = { authorization: `token ${token}` };
-    const response = await fetch(new URL(`api/kernels/${id}`, url), { headers });
-    return ((await response.json()) as { last_end?: string }).last_end;
+    return (await fetch(new URL(path, url), { headers })).text();
   };
-  await expect.poll(kernel).toBe('exited with code 3');
+  await writeFile(join(lab.rootDir, 'gone'), '');
+  await expect.poll(() => ask(`bridge/v1/kernels/${id}/outputs`)).toContain('last words');
+  await writeFile(join(lab.rootDir, 'over'), '');
+  await expect.poll(() => ask(`api/kernels/${id}`)).toContain('exited with code 3');
   await openNotebook(page, 'alone.ipynb');
   await expect.poll(async () => (await readCells(page))[0]?.text).toBe('begun\nlast words\n');
   await expect(page.getByText('The kernel ended: exited with code 3.')).toBeVisible();

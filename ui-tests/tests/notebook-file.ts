@@ -19,6 +19,16 @@ export function notebookText(sources: readonly string[] = [], kernel = 'tpulab-j
   return JSON.stringify({ cells, metadata: { kernelspec }, nbformat: 4, nbformat_minor: minor });
 }
 
+/** A cell that prints while no page is open (file `gone`), and then ends its kernel (`over`). */
+export const ALONE = `import os, pathlib, time
+def until(name):
+    while not pathlib.Path(name).exists(): time.sleep(0.05)
+print("begun", flush=True)
+until("gone")
+print("last words", flush=True)
+until("over")
+os._exit(3)`;
+
 /** The part of nbformat that is read here. */
 export interface NotebookJson {
   readonly cells: readonly {

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MemoryLimit, overfill } from '../../kernel-bridge/src/testing/memory-limit.js';
 import { checkAccessibility } from './accessibility.js';
-import { notebookText } from './notebook-file.js';
+import { ALONE, notebookText } from './notebook-file.js';
 import { cell, expect, open, run, test, unwatched } from './session-steps.js';
 
 const OLD = JSON.stringify({
@@ -228,23 +228,24 @@ test('a cell whose kernel was killed while no page was open is filled, and the e
   page,
   gateway
 }) => {
-  const code =
-    'import os, pathlib, time\nprint("begun")\nwhile not pathlib.Path("gone").exists(): time.sleep(0.05)';
-  await gateway.write('alone.ipynb', notebookText([`${code}\nprint("last words", flush=True)\nos._exit(3)`]));
+  await gateway.write('alone.ipynb', notebookText([ALONE]));
   await open(page, gateway, 'alone.ipynb');
   await run(page, 0);
   await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/begun/);
   await page.goto('about:blank');
+  const sessions = (await (await gateway.ask('api/sessions')).json()) as {
+    path: string;
+    kernel: { id: string };
+  }[];
+  const { kernel } = sessions.find(({ path }) => path === 'alone.ipynb')!;
   await gateway.write('gone', '');
   await expect
-    .poll(async () => {
-      const sessions = (await (await gateway.ask('api/sessions')).json()) as {
-        path: string;
-        kernel: { last_end?: string };
-      }[];
-      return sessions.find(session => session.path === 'alone.ipynb')?.kernel.last_end;
-    })
-    .toBe('exited with code 3');
+    .poll(async () => (await gateway.ask(`bridge/v1/kernels/${kernel.id}/outputs`)).text())
+    .toContain('last words');
+  await gateway.write('over', '');
+  await expect
+    .poll(async () => (await gateway.ask(`api/kernels/${kernel.id}`)).text())
+    .toContain('exited with code 3');
   await open(page, gateway, 'alone.ipynb');
   await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/begun\s+last words/);
   await expect(page.getByText('The kernel ended: exited with code 3.')).toBeVisible();
