@@ -2,13 +2,11 @@
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { DevicesHistory } from '@tpulab/protocol';
+import { countText, type DevicesHistory, sizeText } from '@tpulab/protocol';
 import { askBridge } from '../backends/bridge-request.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import type { Run } from '../events/run.js';
 import type { IBridgeEvents } from '../events/tokens.js';
-import { countText } from '../text/duration.js';
-import { sizeText } from '../text/size.js';
 import { type INoticeAction, NoticePlace } from '../ui/notebook-notice.js';
 
 /** How far back the RAM of a kernel that was killed is looked up. */
