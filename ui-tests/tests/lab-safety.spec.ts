@@ -25,7 +25,7 @@ test('a notebook that cannot be saved can be downloaded as it is in the page', a
   await writeFile(file, notebookText(['first']));
 });
 
-test('a cell whose kernel ended while no page was open is filled, and the end is told', async ({
+test('a cell whose kernel ended while no page was open is filled, and the notice names the cause', async ({
   lab,
   page
 }) => {

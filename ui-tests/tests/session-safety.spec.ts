@@ -224,7 +224,7 @@ test('says how far a training was whose kernel was killed, and runs the cells up
   await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/first/);
 });
 
-test('a cell whose kernel was killed while no page was open is filled, and the end is told', async ({
+test('a cell whose kernel was killed while no page was open is filled, and the notice names the cause', async ({
   page,
   gateway
 }) => {

@@ -119,6 +119,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
       }
     },
     ...(widgets && { loadWidgets: () => widgets.load() }),
+    actions: isReadOnly ? null : NotebookActions,
     trust: ({ content }) => NotebookActions.trust(content),
     trans
   });

@@ -16,7 +16,7 @@ import { NoticePlace } from '../ui/notebook-notice.js';
 import { takeTurn } from './filler.js';
 import { fillFromKept, type IFilled } from './fill-from-kept.js';
 import { KeptApi } from './kept-api.js';
-import { followKernelEnd } from './kernel-end.js';
+import { followKernelEnd, type IKernelEndParts } from './kernel-end.js';
 import { whenever } from './kernel-waits.js';
 import { LabNotebook } from './lab-notebook.js';
 import { followWidgetStates } from './known-widgets.js';
@@ -45,6 +45,7 @@ export interface IFollowParts {
   readonly backends: IBridgeBackends;
   readonly events: IBridgeEvents | null;
   readonly trans: TranslationBundle;
+  readonly actions: IKernelEndParts['actions'];
   /** Asks the person whether to trust the whole notebook. */
   readonly trust: (panel: NotebookPanel) => Promise<unknown>;
   /** Loads what shows widgets, where that is not there from the start. */

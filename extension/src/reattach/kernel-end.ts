@@ -1,5 +1,5 @@
 /** Says above a notebook how its kernel has ended where the bridge has restarted it, unasked, and how far its training was. */
-import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, type DevicesHistory, sizeText } from '@tpulab/protocol';
@@ -22,13 +22,13 @@ export interface IKernelEndParts {
   readonly backends: Pick<IBridgeBackends, 'backendOf'>;
   readonly events: Pick<IBridgeEvents, 'telemetryOf'> | null;
   readonly trans: TranslationBundle;
+  /** Null for a page that may only look on. */
+  readonly actions: Pick<typeof NotebookActions, 'run' | 'runAllAbove'> | null;
 }
 
 /** @returns says it of a kernel that ended while no page was there, if that is known */
-export function followKernelEnd(
-  panel: NotebookPanel,
-  { backends, events, trans }: IKernelEndParts
-): () => Promise<void> {
+export function followKernelEnd(panel: NotebookPanel, parts: IKernelEndParts): () => Promise<void> {
+  const { backends, events, trans } = parts;
   const notice = new NoticePlace(panel.contentHeader, trans);
   const settingsOf = (id: string | undefined): ServerConnection.ISettings | null =>
     id === undefined ? null : (backends.backendOf(id)?.serverSettings ?? null);
@@ -57,7 +57,7 @@ export function followKernelEnd(
       cutOff === null ? [] : reached(cutOff, trans),
       trans.__('It was restarted. Outputs are kept, variables are lost.')
     ];
-    notice.say({ text: text.flat().join(' '), actions: cutOff === null ? [] : again(panel, cutOff, trans) });
+    notice.say({ text: text.flat().join(' '), actions: cutOff === null ? [] : again(panel, cutOff, parts) });
   };
   sessionContext.statusChanged.connect((_, status) => {
     if (status === 'autorestarting') void say(true);
@@ -86,16 +86,16 @@ function reached(run: Run, trans: TranslationBundle): string {
 }
 
 /** Runs the cells up to that of the training, which then loads its newest checkpoint itself. */
-function again(panel: NotebookPanel, run: Run, trans: TranslationBundle): INoticeAction[] {
+function again(panel: NotebookPanel, run: Run, { actions, trans }: IKernelEndParts): INoticeAction[] {
   const { content, sessionContext } = panel;
   const indexOf = (): number => content.widgets.findIndex(({ model }) => model.id === run.location?.cellId);
-  if (checkpointOf(run) === null || indexOf() < 0) return [];
+  if (actions === null || checkpointOf(run) === null || indexOf() < 0) return [];
   const onClick = async (): Promise<void> => {
     content.activeCellIndex = indexOf();
     content.deselectAll();
-    if (content.activeCellIndex > 0 && !(await NotebookActions.runAllAbove(content, sessionContext))) return;
+    if (content.activeCellIndex > 0 && !(await actions.runAllAbove(content, sessionContext))) return;
     content.activeCellIndex = indexOf();
-    await NotebookActions.run(content, sessionContext);
+    await actions.run(content, sessionContext);
   };
   return [{ label: trans.__('Run up to the training again'), onClick: () => void onClick() }];
 }

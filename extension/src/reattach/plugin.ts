@@ -34,6 +34,7 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
       backends,
       events,
       trans,
+      actions: NotebookActions,
       trust: ({ content }) => NotebookActions.trust(content),
       tellUnplaced: (panel, message, shown) =>
         void Notification.warning(message, {
