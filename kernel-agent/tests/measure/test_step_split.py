@@ -82,11 +82,12 @@ def test_sleeping_in_the_iterator_is_input(keeper: KeeperDouble, heavy: Any) -> 
         float(heavy(batch)[1])
     steps = measured(keeper, "slow input")
     assert len(steps) == STEPS
-    # What ran before the first step is not known.
+    # What ran before the first step may be unknown, and then so is its device time.
     assert all(step["deviceKnown"] for step in steps[1:])
     # The last microseconds of the device may reach into the wait when the watcher is late.
     assert usual(step["inputMs"] for step in steps) >= 0.9 * 30
-    assert all(step["deviceMs"] > 0 for step in steps)
+    without = [number for number, step in enumerate(steps) if step["deviceKnown"] and step["deviceMs"] == 0]
+    assert not without, [steps[number] for number in without]
 
 
 def test_waiting_for_a_result_is_device_time(keeper: KeeperDouble, heavy: Any) -> None:
