@@ -88,14 +88,22 @@ describe('/bridge/v1/files', () => {
     expect((await bridge.rest('GET', '/bridge/v1/trash')).body).toEqual({ items: [], isCut: false });
   });
 
-  it.each(['..%2fsecret', '%2e%2e/secret', '%00', 'a%5cb', '.git/config'])('refuses %s', async name => {
-    const target = `/bridge/v1/files/${name}`;
-    const { status, text } = await rawRequest(
+  const rawGet = (name: string) =>
+    rawRequest(
       bridge.url,
-      `GET ${target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: token ${TOKEN}\r\nConnection: close\r\n\r\n`
+      `GET /bridge/v1/files/${name} HTTP/1.1\r\nHost: localhost\r\nAuthorization: token ${TOKEN}\r\nConnection: close\r\n\r\n`
     );
+
+  it.each(['..%2fsecret', '%2e%2e/secret', '%00', '..%5csecret', '.git/config'])('refuses %s', async name => {
+    const { status, text } = await rawGet(name);
     expect(status).toBe(400);
     expect(text).toContain('file_path_invalid');
+  });
+
+  it('takes a backslash as a character of a name', async () => {
+    const { status, text } = await rawGet('a%5cb');
+    expect(status).toBe(404);
+    expect(text).toContain('file_not_found');
   });
 });
 
