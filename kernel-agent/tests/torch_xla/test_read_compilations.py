@@ -17,7 +17,8 @@ pytestmark = pytest.mark.usefixtures("agent")
 
 def test_an_evaluation_with_item_is_compiled_at_its_own_line(keeper: KeeperDouble) -> None:
     device = torch_xla.device()
-    layers = [torch.randn(97, 97, device=device) for _ in range(24)]
+    # Many, so that the compilation takes some of the agent's rounds of 0.1 s: only then is its line seen.
+    layers = [torch.randn(97, 97, device=device) for _ in range(96)]
 
     def train(x: torch.Tensor) -> None:
         for layer in layers[:2]:
