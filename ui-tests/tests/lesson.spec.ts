@@ -87,6 +87,13 @@ test('lists exactly the compilations that JAX itself logged', async ({ page }) =
   await expect(recompiled).toContainText('f32[64,1,32,32]');
   await expect(recompiled).toContainText('f32[29,1,32,32]');
   await expect(recompiled).toContainText(/cell \[\d+\] line 4/);
+  // No reason is cut by the edge of the panel.
+  expect(
+    await section.evaluate(box => {
+      const edge = box.getBoundingClientRect().right;
+      return [...box.querySelectorAll('*')].filter(part => part.getBoundingClientRect().right > edge).length;
+    })
+  ).toBe(0);
 });
 
 test('the slider works both ways', async ({ page }) => {
