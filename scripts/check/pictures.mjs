@@ -19,6 +19,7 @@ const NOTEBOOKS = [[/^(panels|dashboard|session)-/, '05-ddpm.ipynb']];
  */
 const VIEWS = [
   [/^connect-/, ['extension/src/remotes/dialog', 'style/dialog.css']],
+  [/^devices-/, ['extension/src/devices', 'style/devices.css']],
   [/^banner-/, ['extension/src/remotes/notice-view.tsx']],
   [/^launcher-/, ['extension/src/launcher/lessons.ts', 'style/icons']]
 ];
