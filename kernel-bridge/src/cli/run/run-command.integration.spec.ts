@@ -230,10 +230,10 @@ it('sets parameters as papermill does, and in place of those of an earlier run',
 
 // A03
 it('keeps a bar that moves the cursor as one line, and prints no cursor movement', async () => {
-  const bar = `import sys\nfor i in range(1, 2001): sys.stderr.write(f'\\r{i:4d}/2000 |' + '#' * (i // 100) + '|'); sys.stderr.flush()`;
+  const bar = `import sys\nfor i in range(1, 401): sys.stderr.write(f'\\r{i:4d}/400 |' + '#' * (i // 20) + '|'); sys.stderr.flush()`;
   const file = await notebook(bar, "print('\\x1b[2J\\x1b[2A\\x1b[?25lseen\\x1b]0;a title\\x07 and read')");
   expect((await run(file)).error).toBeNull();
-  expect(textOf((await cellsOf(file))[0]!)).toBe(`2000/2000 |${'#'.repeat(20)}|`);
+  expect(textOf((await cellsOf(file))[0]!)).toBe(` 400/400 |${'#'.repeat(20)}|`);
   const printed = await runInThisProcess(outputsCommand, file, '--state-dir', bridge.folder);
   expect(printed.stdout).toContain('seen and read');
   expect(printed.stdout).not.toContain('\x1b');
