@@ -20,9 +20,7 @@ import { pause } from '../../platform/waiting.js';
 const POLL_MS = 500;
 /** The longest wait for what a cell printed before its reply; a thread of the notebook may print for ever. */
 const SETTLE_MS = 10_000;
-const SETTLE_POLL_MS = 100;
-/** On a busy machine the journal gets what a cell printed a while after its reply. */
-const SETTLE_QUIET_MS = 1_000;
+const SETTLE_POLL_MS = 50;
 /** A gateway that has just started may not know its kernels yet. */
 const UNKNOWN_MS = 20_000;
 const LOST = 'The kernel no longer exists: its machine was recreated, or its journal was removed.';
@@ -46,8 +44,8 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
   const printed = new Set<string>();
   const widgets = new Map<string, CapturedOutputs>();
   let until = 0;
-  // When the kernel was last busy, or something of it was new.
-  let changedAt = Number.NEGATIVE_INFINITY;
+  // The kernel was idle when it was last asked; what came before is in the page after that.
+  let wasIdle = false;
   let settlesUntil = Number.POSITIVE_INFINITY;
   const away: { isReported: boolean; unknownSince: number | null } = {
     isReported: false,
@@ -80,14 +78,11 @@ async function followTry(follow: Follow): Promise<RunRecord | null> {
       printCells(executions, printed, note);
       const isOver = all.size > 0 && executions.every(({ state }) => OVER.has(state));
       // The reply of a cell may overtake what the cell printed in a flood.
-      if (isOver && page.alive && performance.now() < settlesUntil) {
+      if (isOver && page.alive && (hasChanges || !wasIdle) && performance.now() < settlesUntil) {
         if (settlesUntil === Number.POSITIVE_INFINITY) settlesUntil = performance.now() + SETTLE_MS;
-        const isBusy = (await calls.kernel(record.kernelId))?.execution_state === 'busy';
-        if (hasChanges || isBusy) changedAt = performance.now();
-        if (performance.now() - changedAt < SETTLE_QUIET_MS) {
-          await pause(SETTLE_POLL_MS, signal);
-          continue;
-        }
+        wasIdle = (await calls.kernel(record.kernelId))?.execution_state !== 'busy';
+        await pause(SETTLE_POLL_MS, signal);
+        continue;
       }
       // The journal of a kernel that ended has been read whole by the check after its end.
       if (isOver || !page.alive) {

@@ -230,6 +230,7 @@ it('sets parameters as papermill does, and in place of those of an earlier run',
 
 // A03
 it('keeps a bar that moves the cursor as one line, and prints no cursor movement', async () => {
+  // A stock kernel drops what is more than 1,000 messages ahead of its reader, as the bar of a busy machine would be.
   const bar = `import sys\nfor i in range(1, 401): sys.stderr.write(f'\\r{i:4d}/400 |' + '#' * (i // 20) + '|'); sys.stderr.flush()`;
   const file = await notebook(bar, "print('\\x1b[2J\\x1b[2A\\x1b[?25lseen\\x1b]0;a title\\x07 and read')");
   expect((await run(file)).error).toBeNull();
