@@ -32,6 +32,8 @@ const commandOf = (command: string, given: { timeoutMs?: number } = {}): NotifyC
       FOLDER: folder,
       TPULAB_TOKEN: 'secret',
       JUPYTER_TOKEN: 'secret',
+      KG_AUTH_TOKEN: 'secret',
+      npm_config__auth: 'secret',
       MY_TOKEN: 'mine'
     },
     now: () => now,

@@ -1,6 +1,7 @@
 /** Runs the user's command for each notice: one at a time, a few in ten minutes, and never waited for. */
 import { spawn } from 'node:child_process';
 import type { Logger } from 'pino';
+import { isWithheld } from '../kernels/kernel-env.js';
 import { plainText } from '../platform/plain-text.js';
 import type { Notice } from '../telemetry/notices.js';
 
@@ -17,8 +18,6 @@ export const NOTICES_A_WINDOW = 10;
 export const WINDOW_MS = 600_000;
 const TIMEOUT_MS = 30_000;
 const TEXT_CHARACTERS = 500;
-/** Keys to this server, which a command for people needs not. */
-const KEYS = /^TPULAB_|^(JUPYTER_TOKEN|JUPYTERHUB_API_TOKEN|JPY_API_TOKEN)$/;
 
 export class NotifyCommand implements AsyncDisposable {
   readonly #stop = new AbortController();
@@ -30,7 +29,9 @@ export class NotifyCommand implements AsyncDisposable {
   #running: Promise<void> | null = null;
 
   constructor(private readonly options: NotifyOptions) {
-    this.#env = Object.fromEntries(Object.entries(options.env).filter(([name]) => !KEYS.test(name)));
+    // No keys to this server or another: a command for people needs none.
+    const passed = ([name]: [string, unknown]): boolean => !isWithheld(name) && !name.startsWith('TPULAB_');
+    this.#env = Object.fromEntries(Object.entries(options.env).filter(passed));
   }
 
   /** Returns at once. Beyond ten in ten minutes a notice is counted, and the next one says how many were left out. */

@@ -54,7 +54,8 @@ export function kernelEnv(sources: KernelEnvSources): Record<string, string> {
   return env;
 }
 
-function isWithheld(name: string): boolean {
+/** Whether a variable opens a server, this one or another, and so is kept from programs that others may write. */
+export function isWithheld(name: string): boolean {
   return WITHHELD_VARIABLES.includes(name) || WITHHELD_PREFIXES.some(prefix => name.startsWith(prefix));
 }
 

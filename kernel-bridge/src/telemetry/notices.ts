@@ -4,6 +4,7 @@ import { decodeV1, parentOf, contentOf, ifMessage, parseHeader, PART, v1Part } f
 import { type JournalRecord, RecordChannel } from '../journal/index.js';
 import type { Kernel } from '../kernels/kernel.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import { setNewest } from '../platform/bounded.js';
 
 export type NoticeKind =
   | 'run_finished'
@@ -91,10 +92,7 @@ export class Notices implements Disposable {
   }
 
   #ofRun(kind: NoticeKind, run: KeptRunSummary, what: string): void {
-    this.#runs.delete(run.kernelId);
-    this.#runs.set(run.kernelId, { at: performance.now(), kind });
-    const [oldest] = this.#runs.keys();
-    if (this.#runs.size > KERNELS_KEPT && oldest !== undefined) this.#runs.delete(oldest);
+    setNewest(this.#runs, run.kernelId, { at: performance.now(), kind }, KERNELS_KEPT);
     this.options.send(this.#notice(kind, run.kernelId, `Run ${run.name} ${what}`, run.name));
   }
 
