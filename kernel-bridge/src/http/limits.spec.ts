@@ -76,6 +76,16 @@ describe('limits', () => {
     expect(half.status).toBe(408);
   });
 
+  // The router would end the path there, and the rules of who may do what would not.
+  it('refuses a path with a "#", whoever asks', async () => {
+    const asked = await rawRequest(
+      bridge.url,
+      `GET /api/kernels#1 HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nAuthorization: token ${TOKEN}\r\n\r\n`
+    );
+    expect(asked.status).toBe(400);
+    expect(asked.text).toContain('write %23');
+  });
+
   it('what the parser refuses can be read by pages of the origin that asked, where that is known, and by no other', async () => {
     const port = new URL(bridge.url).port;
     const refused = (lines: string, from = PAGE, host = `127.0.0.1:${port}`): string =>

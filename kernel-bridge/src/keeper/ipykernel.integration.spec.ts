@@ -1,6 +1,9 @@
 import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { gapOf } from '../journal/record.js';
 import type { LaunchDescription } from '../keeper-protocol/contract.js';
 import { processStart } from '../platform/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
@@ -111,5 +114,38 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel and our launcher', () => 
     const { kernelPid } = client.snapshot;
     await client.shutdown();
     expect(await processStart(kernelPid!)).toBeNull();
+  });
+
+  it('says where a stock kernel dropped output, and does not stay busy', async () => {
+    await keeper[Symbol.asyncDispose]();
+    const { HOME = '/' } = process.env;
+    keeper = await KeeperFixture.create({
+      ...python({ HOME }),
+      argv: [PYTHON, '-m', 'ipykernel_launcher', '-f', '{connection_file}']
+    });
+    const client = await keeper.ready(view);
+    const { cwd } = keeper.launch;
+    const code = `
+import os, time
+from IPython.display import display
+open('begun', 'w').close()
+while not os.path.exists('go'): time.sleep(0.01)
+for n in range(${FLOOD}): display({'text/plain': f'{n} ' + 'x' * 1000}, raw=True)
+open('done', 'w').close()`;
+    const cell = keeper.execute(client, code);
+    await vi.waitUntil(() => existsSync(path.join(cwd, 'begun')), 60_000);
+    // What the sockets and the publisher store is far less than the flood.
+    process.kill(client.snapshot.keeperPid, 'SIGSTOP');
+    await writeFile(path.join(cwd, 'go'), '');
+    await vi.waitUntil(() => existsSync(path.join(cwd, 'done')), 60_000);
+    process.kill(client.snapshot.keeperPid, 'SIGCONT');
+    expect((await view.untilDone(cell)).content).toMatchObject({ status: 'ok' });
+    await view.untilState('idle');
+    const gaps = view.records.map(gapOf).filter(gap => gap !== null);
+    expect(gaps).toMatchObject([{ code: 'kernel_output_dropped', count: null }]);
+    const next = keeper.execute(client, 'print(6 * 7)');
+    await view.untilDone(next);
+    expect(view.textOf(next)).toBe('42\n');
+    expect(view.records.map(gapOf).filter(gap => gap !== null)).toHaveLength(1);
   });
 });

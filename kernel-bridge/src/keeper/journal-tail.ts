@@ -222,6 +222,56 @@ export class LostReplies {
   }
 }
 
+/** A kernel sends the idle status right after the reply. */
+export const IDLE_LATE_MS = 2_000;
+
+/**
+ * Finds requests whose idle status was dropped: the publisher of a stock ipykernel drops what is more than 1,000 messages ahead of its
+ * reader. Iopub keeps its order, so an idle status that comes after the one of a later request will never come.
+ */
+export class DroppedIdles {
+  readonly #replied = new Map<string, { readonly request: OpenRequest; readonly at: number }>();
+  #timer: NodeJS.Timeout | null = null;
+
+  /**
+   * `passed` asks the kernel something and resolves with whether iopub has brought the idle status of that; `dropped` is called for each
+   * request whose idle status did not come before.
+   */
+  constructor(
+    private readonly passed: () => Promise<boolean>,
+    private readonly dropped: (request: OpenRequest) => void
+  ) {}
+
+  /** The kernel has replied, and iopub has not brought the idle status yet. */
+  replied(request: OpenRequest): void {
+    this.#replied.set(request.header.msg_id, { request, at: performance.now() });
+    this.#timer ??= setTimeout(() => void this.#check(), IDLE_LATE_MS);
+  }
+
+  idle(msgId: string): void {
+    this.#replied.delete(msgId);
+  }
+
+  /** The process has ended. */
+  clear(): void {
+    this.#replied.clear();
+    clearTimeout(this.#timer ?? undefined);
+    this.#timer = null;
+  }
+
+  async #check(): Promise<void> {
+    const timer = this.#timer;
+    const now = performance.now();
+    const late = [...this.#replied.values()].filter(({ at }) => now - at >= IDLE_LATE_MS / 2);
+    const isPassed = late.length > 0 && (await this.passed());
+    if (timer !== this.#timer) return;
+    for (const { request } of isPassed ? late : []) {
+      if (this.#replied.delete(request.header.msg_id)) this.dropped(request);
+    }
+    this.#timer = this.#replied.size === 0 ? null : setTimeout(() => void this.#check(), IDLE_LATE_MS);
+  }
+}
+
 /** What a reply says; `lost`: that the process cannot answer any more. */
 export interface StandIn {
   readonly content: Readonly<Record<string, unknown>>;

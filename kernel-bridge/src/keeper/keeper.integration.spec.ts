@@ -223,6 +223,17 @@ describe('a keeper with a small kernel', () => {
       .toMatchObject({ kernelPid: after.kernelPid });
   });
 
+  it('[17] refuses an interrupt while it restarts, and does not call the kernel dead', async () => {
+    keeper = await KeeperFixture.create({ shutdownWaitMs: 2_000 }, ['--ignore-sigterm']);
+    const client = await keeper.ready(view);
+    keeper.execute(client, 'wait');
+    await view.untilState('busy');
+    const restarted = client.restart();
+    await view.untilState('restarting');
+    await expect(client.interrupt()).rejects.toMatchObject({ code: 'kernel_restarting' });
+    expect(await restarted).toMatchObject({ executionState: 'idle' });
+  });
+
   it('[17] starts a crashed kernel again until the limit, then says that it is dead, with the kernel’s own session', async () => {
     keeper = await KeeperFixture.create({ restartLimit: 2 });
     const client = await keeper.ready(view);

@@ -30,6 +30,7 @@ import type { KeeperParts, Orphan } from './gateway-server.js';
 import { fromClient, fromKernel, ownRecord, ownStatus, SecretInput, statusOf } from './journal-entries.js';
 import {
   ABORTED,
+  DroppedIdles,
   kernelEnded,
   lastExecutions,
   LostReplies,
@@ -78,6 +79,12 @@ export class KernelKeeper {
   #lost: LostReplies | null = null;
   /** Cells that this process has, or will get, and has not answered. */
   readonly #open = new Map<string, OpenRequest>();
+  /** Of `#open`, cells whose idle status came before the reply. */
+  readonly #idle = new Set<string>();
+  readonly #droppedIdles = new DroppedIdles(
+    async () => (await this.#life?.passedIopub()) === true,
+    request => this.#idleDropped(request)
+  );
   /** A client has asked the kernel itself to end, so that its end is no crash. */
   readonly #requestedEnd = new RequestedEnd();
   readonly #executed = new Executed();
@@ -346,6 +353,7 @@ export class KernelKeeper {
 
   /** `takeover`: the process has been running for others before. */
   #live(kernelProcess: KernelProcess, takeover: TakeoverParts | null): KernelLife {
+    this.#idle.clear();
     const { connection, kernelDir, log, listener } = this.parts;
     const life = new KernelLife(
       kernelProcess,
@@ -425,6 +433,7 @@ export class KernelKeeper {
     const { log } = this.parts;
     const { readyForMs } = life;
     await life.end();
+    this.#droppedIdles.clear();
     await this.#confirmer?.close();
     this.#life = null;
     this.parts.processChanged(null);
@@ -466,6 +475,19 @@ export class KernelKeeper {
     this.#journal.append(...fromKernel(idle, 'status', 'idle'));
   }
 
+  #idleDropped(request: OpenRequest): void {
+    const now = Date.now();
+    this.parts.log.warn({ msgId: request.header.msg_id }, 'the kernel dropped messages on iopub');
+    const reason =
+      'The kernel sent output faster than its publisher stores it and dropped messages, the end of a cell among them; output of that cell may be missing.';
+    this.#journal.append(
+      ...ownRecord({ type: 'gap', count: null, code: 'kernel_output_dropped', reason, from: now, to: now })
+    );
+    const { idle } = standIns(request, this.#own.sessionFor(this.#state.session));
+    this.#journal.append(...fromKernel(idle, 'status', 'idle'));
+    this.#state.status('idle', request.header, request.text);
+  }
+
   async #endLife(restart: boolean): Promise<void> {
     const life = this.#life;
     if (life === null) return;
@@ -476,6 +498,7 @@ export class KernelKeeper {
       await endProcess(life, { waitMs: this.parts.launch.shutdownWaitMs, restart, busy });
     } finally {
       await life.end();
+      this.#droppedIdles.clear();
       await this.#confirmer?.close();
       this.parts.processChanged(null);
     }
@@ -491,10 +514,16 @@ export class KernelKeeper {
     this.#confirmer?.received(message.channel, header.msg_id);
     if (message.channel !== 'iopub' && parent !== null) this.#requestedEnd.answered(parent);
     if (message.channel === 'shell' && parent !== null) {
+      const request = this.#open.get(parent.msg_id);
       this.#open.delete(parent.msg_id);
+      if (request !== undefined && !this.#idle.delete(parent.msg_id)) this.#droppedIdles.replied(request);
       this.#lost?.replied(parent);
     }
     if (status !== null && message.channel === 'iopub') {
+      if (status === 'idle' && parent !== null) {
+        if (this.#open.has(parent.msg_id)) this.#idle.add(parent.msg_id);
+        this.#droppedIdles.idle(parent.msg_id);
+      }
       this.#state.status(status, parent, textOf(message, PART.parentHeader));
     }
   }

@@ -18,6 +18,8 @@ import { KernelConnection, Readiness } from './kernel-connection.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { DRAIN_MS, INTERRUPT_MS, PROOF_MS } from '../keeper-protocol/contract.js';
 import type { KernelExit, KernelProcess } from './kernel-process.js';
+import { statusOf } from './journal-entries.js';
+import { IDLE_LATE_MS } from './journal-tail.js';
 import type { OwnMessages, OwnRequest } from './own-messages.js';
 import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 import type { KeeperLog } from './keeper-log.js';
@@ -42,6 +44,8 @@ export class KernelLife {
   readonly #connection: KernelConnection;
   readonly #readiness: Readiness;
   readonly #replies = new Map<string, () => void>();
+  /** Called when iopub brings the idle status of an own request. */
+  readonly #idles = new Map<string, () => void>();
   #readyAt: number | null = null;
   #acceptsRequests = true;
   /** While and after this keeper takes over a process that another one has started. */
@@ -128,6 +132,24 @@ export class KernelLife {
       stop_on_error: false
     });
     return (await this.#ask('shell', nothing, aborted(this.#stopped.signal))) === 'replied';
+  }
+
+  /** True when iopub has brought the idle status of a question asked now; false when it was dropped, or when this life ends before. */
+  async passedIopub(): Promise<boolean> {
+    const question = this.own.request('kernel_info_request');
+    const stopped = aborted(this.#stopped.signal);
+    let isPassed = false;
+    const passed = new Promise<void>(resolve => {
+      this.#idles.set(question.msgId, () => {
+        isPassed = true;
+        resolve();
+      });
+    });
+    const replied = await this.#ask('shell', question, stopped);
+    if (replied === 'replied')
+      await Promise.race([passed, stopped, pause(IDLE_LATE_MS, this.#stopped.signal)]);
+    this.#idles.delete(question.msgId);
+    return isPassed;
   }
 
   /** Milliseconds since it was ready, 0 before. */
@@ -274,9 +296,10 @@ export class KernelLife {
       // At its start a kernel answers on control before it reads shell; a subshell that is requested in that moment
       // blocks ipykernel's control thread for ever (seen with 7.4.0). One that was taken over may be busy on shell.
       if (message.channel === 'shell' || this.#takeover !== null) this.#readiness.answered();
-    } else if (header.msg_type.endsWith('_reply') && parent !== null) {
-      this.#replies.get(parent.msg_id)?.();
     }
+    if (parent === null) return;
+    if (header.msg_type.endsWith('_reply')) this.#replies.get(parent.msg_id)?.();
+    else if (statusOf(header.msg_type, message) === 'idle') this.#idles.get(parent.msg_id)?.();
   }
 
   /** A forged or broken message is dropped and counted; a flood of them must not fill the log. */
