@@ -1,5 +1,6 @@
 /** Hosts and configurations of ssh as people have them: what connects all the same, and the true cause where nothing can. */
 import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -80,7 +81,7 @@ describe.skipIf(why !== null)(
         'goes elsewhere and changes words',
         'mkdir -p ~/work; cd ~/work; umask 000; alias cat=false; LC_ALL=xx_XX'
       ],
-      ['says goodbye', 'trap "echo bye" EXIT']
+      ['says goodbye', 'trap "echo bye; touch ~/said-goodbye" EXIT']
     ])('a start-up file that %s harms nothing', async (_what, text) => {
       await writeFile(bashrc(), `${text}\n`);
       await hub.post('connect');
@@ -93,6 +94,8 @@ describe.skipIf(why !== null)(
       expect(await copied('from-remote')).toMatchObject({ state: 'done', error: null });
       expect(await readFile(path.join(folder, 'a.txt'), 'utf8')).toBe(words);
       expect(await hub.log()).not.toContain('\x1b');
+      // What is printed at the end would be read as a part of what rsync sends.
+      expect(existsSync(path.join(vm.home, 'said-goodbye'))).toBe(false);
     });
 
     // B10
