@@ -39,7 +39,29 @@ it.each([
   ['[fd00::7]', { target: 'fd00::7' }],
   ['me@[fd00::7]', { target: 'me@fd00::7' }],
   ['gcloud:us-east5-b/my-tpu', { target: 'gcloud:us-east5-b/my-tpu' }],
-  ['colab:v6e1', { target: 'colab:v6e1' }]
+  ['colab:v6e1', { target: 'colab:v6e1' }],
+  // As the Cloud console's button copies it.
+  [
+    'gcloud compute ssh --zone "us-c" "vm" --project "p" --tunnel-through-iap',
+    { target: 'gcloud:instance/us-c/vm', project: 'p', tunnelThroughIap: true }
+  ],
+  [
+    'gcloud alpha compute tpus tpu-vm ssh t --zone us-c --worker=all --tunnel-through-iap',
+    { target: 'gcloud:tpu-vm/us-c/t', tunnelThroughIap: true }
+  ],
+  ['gcloud compute ssh --network n vm --zone z -- -L 1:h:2', { target: 'gcloud:instance/z/vm' }],
+  ['gcloud compute tpus tpu-vm ssh t —zone us-c', { target: 'gcloud:tpu-vm/us-c/t' }],
+  ['ssh -NfL 8888:localhost:8888 me@host', { target: 'me@host' }],
+  ['ssh -L8888:localhost:8888 me@host', { target: 'me@host' }],
+  ['ssh -4p2222 me@host', { target: 'ssh://me@host:2222' }],
+  ['ssh -Ap 2222 me@host', { target: 'ssh://me@host:2222' }],
+  ['ssh -o Port=2222 -oUser=me host', { target: 'ssh://me@host:2222' }],
+  ['ssh –p 2222 me@host', { target: 'ssh://me@host:2222' }],
+  ['ssh -S none -E log -- me@host', { target: 'me@host' }],
+  ["/usr/bin/ssh 'me@host' # my machine", { target: 'me@host' }],
+  ['ssh.exe me@host tmux attach', { target: 'me@host' }],
+  ['tpulab connect me@host', { target: 'me@host' }],
+  ['me@host\u200b', { target: 'me@host' }]
 ])('%j is %j', (text, expected) => {
   expect(readPasted(text)).toEqual(expected);
 });
@@ -59,7 +81,22 @@ it.each([
   ['-oProxyCommand=x', /dash/],
   ['a b', /blank/],
   ['user/host', /character \//],
-  ['', /USER@HOST/]
+  ['', /USER@HOST/],
+  ['ssh -o "ProxyJump=jump" me@host', /^-o .*put ProxyJump into a Host entry/],
+  ['ssh -W host:22 me@jump', /^-W .*ProxyJump/],
+  ['mosh me@host', /^mosh is no command/],
+  ['aws ssm start-session --target i-0abc', /^aws is no command/],
+  ['az ssh vm --resource-group g --name v', /^az is no command/],
+  ['scp file me@host:folder', /^scp is no command/],
+  ['sshpass -p secret ssh me@host', /^sshpass is no command/],
+  ['https://colab.research.google.com/drive/abc', /colab:v5e1/],
+  ['ssh://me@host/folder', /folder cannot be part/],
+  ['me@host:99999', /99999 is not a port/],
+  ['ssh://me@host:0', /^0 is not a port/],
+  ['ssh -p 99999 me@host', /99999 is not a port/],
+  ['ssh', /USER@HOST/],
+  ['@host', /USER@HOST/],
+  ['\u202emoh@em', /hidden character/]
 ])('%j is refused with a reason', (text, reason) => {
   const pasted = readPasted(text);
   expect('refused' in pasted ? pasted.refused : pasted).toMatch(reason);

@@ -13,19 +13,23 @@ export type Pasted =
     }
   | { readonly refused: string };
 
-/** Options of ssh that take a value, by where they belong instead. */
+/** Options of ssh that lead elsewhere, by the words of ssh_config that do the same. */
 const SSH_OPTIONS: Readonly<Record<string, string>> = {
   i: 'IdentityFile',
   J: 'ProxyJump',
   F: 'an Include',
-  L: 'nothing: TPULab forwards by itself',
-  R: 'nothing: TPULab forwards by itself',
-  D: 'nothing: TPULab forwards by itself',
-  o: 'that option',
+  I: 'PKCS11Provider',
+  W: 'ProxyJump',
   b: 'BindAddress',
+  B: 'BindInterface',
   c: 'Ciphers',
   m: 'MACs'
 };
+/** Other options of ssh with a value, which change nothing of where it leads: TPULab forwards by itself. */
+const IGNORED_VALUES = 'DELOPQRSew';
+/** Those of gcloud without a value. */
+const GCLOUD_SWITCHES =
+  /^(no-)?(tunnel-through-iap|internal-ip|plain|dry-run|quiet|troubleshoot|force-key-file-overwrite|log-http|user-output-enabled)$/;
 const PRODUCTS: readonly (readonly [pattern: RegExp, product: string])[] = [
   [/^compute tpus queued-resources ssh$/, 'queued-resource'],
   [/^compute tpus tpu-vm ssh$/, 'tpu-vm'],
@@ -36,14 +40,28 @@ const WORD = /^[\w.-]+$/;
 export function readPasted(pasted: string): Pasted {
   const text = pasted
     .replace(/\\\r?\n/g, ' ')
+    .replace(/[\u200b\u2060\ufeff]/g, '')
     .trim()
     .replace(/^[$#>]\s+/, '')
-    .replace(/^["'“”‘’«»`]+|["'“”‘’«»`]+$/g, '')
+    .replace(/^(["'“”‘’«»`])([^"'“”‘’«»`]*)["'“”‘’«»`]$/, '$2')
+    .replace(/\s#.*$/, '')
+    // What word processors make of dashes.
+    .replace(/(?<=\s)[‐‑–—](?=\w\b)/g, '-')
+    .replace(/(?<=\s)[–—]-?(?=\w)/g, '--')
     .trim();
   if (/^https?:/i.test(text)) return ofLink(text);
-  const words = text.split(/\s+/).map(word => word.replace(/^(["'])(.*)\1$/, '$2'));
-  if (words[0] === 'gcloud') return checked(text) ?? ofGcloud(words.slice(1));
-  if (words[0] === 'ssh' && words.length > 1) return checked(text) ?? ofSsh(words.slice(1));
+  const words = [...text.matchAll(/(?:[^\s"']|"[^"]*"|'[^']*')+/g)].map(([word]) =>
+    word.replace(/["']/g, '')
+  );
+  if (words[0] === 'tpulab' && words[1] === 'connect') return readPasted(words.slice(2).join(' '));
+  const program = words.length > 1 && /^(?:\S*\/)?([a-z][\w-]*)(?:\.exe)?$/.exec(words[0] ?? '')?.[1];
+  if (program === 'gcloud') return checked(text) ?? ofGcloud(words.slice(1));
+  if (program === 'ssh') return checked(text) ?? ofSsh(words.slice(1));
+  if (program) {
+    return {
+      refused: `${program} is no command that is read here, and a blank cannot be part of a host; paste one command of ssh or gcloud, or write USER@HOST.`
+    };
+  }
   if (/^(gcloud|colab):/i.test(text)) return { target: text };
   return destination(text);
 }
@@ -61,21 +79,29 @@ function ofSsh(words: readonly string[]): Pasted {
   let user: string | null = null;
   let port: string | null = null;
   for (let at = 0; at < words.length; at++) {
-    const word = words[at] ?? '';
-    const [, letter = '', glued = ''] = /^-(\w)(.*)$/.exec(word) ?? [];
-    if (letter === '') {
+    // As getopt: switches may be written together, and a value with its letter.
+    let letters = /^-(\w.*)$/.exec(words[at] ?? '')?.[1] ?? '';
+    if (letters === '' && words[at] !== '--') {
       if (host !== null) break; // a command for the host, which is not run
-      host = word;
-    } else if (letter === 'p' || letter === 'l') {
-      const value = glued === '' ? (words[++at] ?? '') : glued;
-      if (letter === 'p') port = value;
-      else user = value;
-    } else if (letter in SSH_OPTIONS) {
-      return {
-        refused: `-${letter} of ssh is not taken here; put ${SSH_OPTIONS[letter]} into a Host entry of ~/.ssh/config, then connect to that.`
-      };
+      host = words[at] ?? '';
     }
-    // The others (-t, -v, -A, -X …) change nothing of where it leads.
+    for (; letters !== ''; letters = letters.slice(1)) {
+      const letter = letters[0] ?? '';
+      const takesValue = 'plo'.includes(letter) || letter in SSH_OPTIONS || IGNORED_VALUES.includes(letter);
+      if (!takesValue) continue;
+      const value = letters.length > 1 ? letters.slice(1) : (words[++at] ?? '');
+      const option = letter === 'o' ? /^(\w+)[=\s]\s*(.*)$/.exec(value) : null;
+      const named = option?.[1]?.toLowerCase();
+      if (letter === 'p' || named === 'port') port = option?.[2] ?? value;
+      else if (letter === 'l' || named === 'user') user = option?.[2] ?? value;
+      else if (letter === 'o' || letter in SSH_OPTIONS) {
+        const line = letter === 'o' ? (option?.[1] ?? 'that option') : SSH_OPTIONS[letter];
+        return {
+          refused: `-${letter} of ssh is not taken here; put ${line} into a Host entry of ~/.ssh/config, then connect to that.`
+        };
+      }
+      break;
+    }
   }
   if (host === null) return { refused: 'This ssh command names no host; write ssh USER@HOST.' };
   const at = user === null || host.includes('@') ? host : `${user}@${host}`;
@@ -83,10 +109,14 @@ function ofSsh(words: readonly string[]): Pasted {
 }
 
 function withPort(host: string, port: string): Pasted {
-  if (!/^\d{1,5}$/.test(port)) return { refused: `${port} is not a port; write ssh://USER@HOST:PORT.` };
+  if (!isPort(port)) return { refused: `${port} is not a port; write ssh://USER@HOST:PORT.` };
   const bare = host.replace(/^ssh:\/\//i, '').replace(/:\d+$/, '');
   if (bare.includes('[') || (bare.split('@').at(-1) ?? '').includes(':')) return bracketed();
   return destination(`ssh://${bare}:${port}`);
+}
+
+function isPort(text: string): boolean {
+  return /^\d{1,5}$/.test(text) && Number(text) > 0 && Number(text) < 65_536;
 }
 
 function bracketed(): Pasted {
@@ -97,7 +127,8 @@ function bracketed(): Pasted {
 }
 
 function destination(text: string): Pasted {
-  if (text === '') return { refused: 'Write HOST, USER@HOST or ssh://USER@HOST:PORT.' };
+  if (text === '' || text === 'ssh' || /^@|@$/.test(text))
+    return { refused: 'Write HOST, USER@HOST or ssh://USER@HOST:PORT.' };
   if (text.startsWith('-')) return { refused: 'A host name does not begin with a dash; write USER@HOST.' };
   if (/^[^@]*\\/.test(text)) {
     const user = text.slice(0, text.lastIndexOf('@'));
@@ -105,9 +136,10 @@ function destination(text: string): Pasted {
       refused: `A user name with a backslash is not taken here; put "User ${user}" into a Host entry of ~/.ssh/config, then connect to that.`
     };
   }
-  const odd = /[\s\x00-\x1f\x7f'"“”‘’`$;|&<>(){}\\]/.exec(text)?.[0];
+  const odd = /[\s\p{C}'"“”‘’`$;|&<>(){}\\‐‑–—]/u.exec(text)?.[0];
   if (odd !== undefined) {
-    const shown = odd.trim() === '' ? 'a blank' : `the character ${odd}`;
+    const isHidden = /\p{C}/u.test(odd);
+    const shown = odd.trim() === '' ? 'a blank' : isHidden ? 'a hidden character' : `the character ${odd}`;
     return {
       refused: `${shown[0]?.toUpperCase()}${shown.slice(1)} cannot be part of a host; write USER@HOST.`
     };
@@ -118,7 +150,11 @@ function destination(text: string): Pasted {
     return { refused: 'The character / cannot be part of a host; write USER@HOST.' };
   if (/\]:\d+\/?$/.test(text)) return bracketed();
   const [, host, port] = /^([^:]+):(\d{1,5})$/.exec(text) ?? [];
-  if (!isUrl && host !== undefined && port !== undefined) return { target: `ssh://${host}:${port}` };
+  if (!isUrl && host !== undefined && port !== undefined) return withPort(host, port);
+  const urlPort = isUrl ? /:(\d+)\/?$/.exec(text)?.[1] : undefined;
+  if (urlPort !== undefined && !isPort(urlPort)) return withPort(text, urlPort);
+  if (isUrl && /^ssh:\/\/[^/]*\/./i.test(text))
+    return { refused: 'A folder cannot be part of it; write ssh://USER@HOST:PORT.' };
   // ssh takes an IPv6 address without its brackets.
   return { target: text.replace(/^((?:[^@]*@)*)\[([\da-f:.%\w]+)\]$/i, '$1$2') };
 }
@@ -128,11 +164,10 @@ function ofGcloud(words: readonly string[]): Pasted {
   const plain: string[] = [];
   for (let at = 0; at < words.length; at++) {
     const word = words[at] ?? '';
-    const [, flag, value] = /^--([\w-]+)(?:=(.*))?$/.exec(word) ?? [];
+    const [, flag, value] = /^--([\w-]*)(?:=(.*))?$/.exec(word) ?? [];
     if (flag === undefined) plain.push(word);
-    else if (/^(zone|project|worker|ssh-key-file|command|account|configuration)$/.test(flag))
-      flags.set(flag, value ?? words[++at] ?? '');
-    else flags.set(flag, value ?? '');
+    else if (flag === '') break; // what follows is for ssh
+    else flags.set(flag, value ?? (GCLOUD_SWITCHES.test(flag) ? '' : (words[++at] ?? '')));
   }
   const verb = plain.filter(word => !/^(alpha|beta)$/.test(word));
   const end = verb.indexOf('ssh') + 1;
@@ -167,6 +202,8 @@ function ofLink(text: string): Pasted {
     refused:
       'This link leads to no machine; paste the link of a TPU VM or an instance in the Google Cloud console, or write USER@HOST.'
   };
+  if (host.toLowerCase() === 'colab.research.google.com')
+    return { refused: 'A notebook of Colab is no machine; write colab:ACCELERATOR, such as colab:v5e1.' };
   if (host.toLowerCase() !== 'console.cloud.google.com') return refused;
   const [, kind, zone = '', name = ''] =
     /^\/compute\/(tpus\/details|tpus\/queued-resources\/details|instancesDetail\/zones)\/([^/]+)\/(?:instances\/)?([^/]+)/.exec(
