@@ -59,7 +59,7 @@ export function readPasted(pasted: string): Pasted {
   if (program === 'ssh') return checked(text) ?? ofSsh(words.slice(1));
   if (program) {
     return {
-      refused: `${program} is no command that is read here, and a blank cannot be part of a host; paste one command of ssh or gcloud, or write USER@HOST.`
+      refused: `${program} is not a command that TPULab reads, and a blank cannot be part of a host; paste one command of ssh or gcloud, or write USER@HOST.`
     };
   }
   if (/^(gcloud|colab):/i.test(text)) return { target: text };
@@ -203,7 +203,7 @@ function ofLink(text: string): Pasted {
       'This link leads to no machine; paste the link of a TPU VM or an instance in the Google Cloud console, or write USER@HOST.'
   };
   if (host.toLowerCase() === 'colab.research.google.com')
-    return { refused: 'A notebook of Colab is no machine; write colab:ACCELERATOR, such as colab:v5e1.' };
+    return { refused: 'A Colab notebook is not a machine; write colab:ACCELERATOR, such as colab:v5e1.' };
   if (host.toLowerCase() !== 'console.cloud.google.com') return refused;
   const [, kind, zone = '', name = ''] =
     /^\/compute\/(tpus\/details|tpus\/queued-resources\/details|instancesDetail\/zones)\/([^/]+)\/(?:instances\/)?([^/]+)/.exec(
