@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 import subprocess
 import sys
 import time
@@ -218,6 +220,67 @@ def test_rows_that_change_are_downloaded_again(server: PictureServer, tmp_path: 
     assert download(_options(tmp_path), Silent())["images"] == 11
     # The first shard of eight is the same.
     assert [server.requests[f"/ok-{i}"] for i in (0, 7, 8, 12, 13)] == [1, 1, 2, 1, 1]
+
+
+def test_corrected_captions_scores_and_classes_are_taken_without_another_request(
+    server: PictureServer, tmp_path: Path
+) -> None:
+    urls = [f"{server.url}/ok-1", f"{server.url}/missing-2", f"{server.url}/ok-3"]
+    table = tmp_path / "tables" / "a.parquet"
+    table.parent.mkdir()
+    options = replace(_options(tmp_path), class_col="class")
+
+    def stored() -> list[tuple[str, float, int | None]]:
+        images = read_images(Folder(tmp_path / "images"), "images-a-00000.tfrecord", "png", class_col="class")
+        return [(image.caption, image.aesth_score, image.label) for image in images]
+
+    columns = {"URL": urls, "TEXT": ["a", "b", "c"], "score": [4.0, 5.0, math.nan], "class": [1, 2, 3]}
+    pq.write_table(pa.table(columns), table)
+    download(options, Silent())
+    assert stored() == [("a", 4.0, 1), ("c", 0.0, 3)]
+    columns |= {"TEXT": ["a", "b", "corrected"], "score": [4.0, 5.0, 7.0], "class": [1, 2, 9]}
+    pq.write_table(pa.table(columns), table)
+    assert download(options, Silent())["problems"] == {"http_404": 1}
+    assert stored() == [("a", 4.0, 1), ("corrected", 7.0, 9)]
+    assert set(server.requests.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "delimiter"),
+    [("a.csv", "utf-8-sig", ","), ("a.csv", "utf-16", ","), ("a.tsv", "utf-8", "\t")],
+)
+def test_text_tables(server: PictureServer, tmp_path: Path, name: str, encoding: str, delimiter: str) -> None:
+    rows = [
+        ["URL", "TEXT", "score", "class"],
+        [f" {server.url}/ok-1", "a fox,\n\u65e5\u672c", "6.5", "3"],
+        [f"{server.url}/ok-2", "", "", ""],
+    ]
+    (tmp_path / "tables").mkdir()
+    with open(tmp_path / "tables" / name, "w", encoding=encoding, newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+    options = replace(_options(tmp_path), class_col="class")
+    assert download(options, Silent())["images"] == 2
+    (shard,) = Folder(tmp_path / "images").names(".tfrecord")
+    images = list(read_images(Folder(tmp_path / "images"), shard, "png"))
+    assert [(one.caption, one.aesth_score) for one in images] == [("a fox,\n\u65e5\u672c", 6.5), ("", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("URL,TEXT\nhttp://x/1,caf\xe9\n".encode("cp1252"), r"a\.csv, line 2: byte 23 is not UTF-8"),
+        (b'URL,TEXT\nhttp://x/1,"a"b\n', r"a\.csv, line 2: ',' expected after '\"'"),
+        (b"URL,TEXT,score\nhttp://x/1,a,high\n", r"a\.csv, row 0: 'score' is 'high', not a number"),
+        (b"URL,TEXT,class\nhttp://x/1,a,1.5\n", r"a\.csv, row 0: the column 'class' does not hold whole"),
+        (b"URL;TEXT\nhttp://x/1;a\n", r"a\.csv has no column 'URL'; it has URL;TEXT"),
+    ],
+)
+def test_text_tables_that_cannot_be_used_are_named(tmp_path: Path, text: bytes, words: str) -> None:
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "a.csv").write_bytes(text)
+    columns = {name: name if name.encode() in text else None for name in ("score", "class")}
+    with pytest.raises(DataError, match=words):
+        plan(replace(_options(tmp_path), score_col=columns["score"], class_col=columns["class"]))
 
 
 def test_a_table_without_rows_is_passed_over_and_binary_columns_are_read(

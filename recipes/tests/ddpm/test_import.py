@@ -7,8 +7,11 @@ import json
 import os
 import pickle
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -17,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from tpulab_recipes.common.errors import DataError, StorageError
 from tpulab_recipes.common.progress import Silent
 from tpulab_recipes.common.storage import Folder
@@ -26,7 +30,7 @@ from tpulab_recipes.ddpm.presets import CIFAR10
 from tpulab_recipes.ddpm.training.train_step import diffusion_loss
 from tpulab_recipes.images.files import encode_image
 from tpulab_recipes.images.importing import ImportOptions, import_images
-from tpulab_recipes.images.shards import CaptionedImage, read_images
+from tpulab_recipes.images.shards import CaptionedImage, decoders, read_images
 
 
 def _picture(red: int, size: tuple[int, int] = (20, 30)) -> bytes:
@@ -70,6 +74,69 @@ def test_a_folder_with_texts_beside_the_images(tmp_path: Path) -> None:
     assert {row[1] for report in reports for row in report["left_out"]} == {"torn.png", "page.jpg"}
 
 
+def test_images_of_every_kind_are_used_or_named(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / ".ipynb_checkpoints").mkdir(parents=True)
+    (data / ".ipynb_checkpoints" / "copy.png").write_bytes(_picture(1))
+    ramp = np.linspace(0, 255, 20 * 30 * 3).reshape(20, 30, 3).astype(np.uint8)
+    image = Image.fromarray(ramp)
+    for name in ("1.avif", "2.jfif", "3.jp2", "new\nline.png", "\u65e5\u672c.png"):
+        image.save(data / name, "JPEG" if name.endswith("jfif") else None)
+    (data / os.fsdecode(b"caf\xe9.png")).write_bytes(_picture(2))
+    Image.new("RGB", (20_000, 10)).save(data / "long.png")
+    Image.new("RGB", (1, 1)).save(data / "one.png")
+    (data / "phone.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(40))
+    avif = bytearray((data / "1.avif").read_bytes())
+    avif[-20:] = b"\xff" * 20
+    (data / "torn.avif").write_bytes(avif)
+    (data / "latin.png").write_bytes(_picture(3))
+    (data / "latin.txt").write_bytes("caf\xe9".encode("cp1252"))
+    (data / "gone.png").symlink_to("nowhere.png")
+    done = import_images("folder", _options(tmp_path, samples_per_shard=100), Silent())
+    assert done["images"] == 7
+    assert done["problems"] == {
+        "caption": 1,
+        "heic": 1,
+        "not_an_image": 1,
+        "too_elongated": 1,
+        "unreadable_file": 1,
+    }
+    report = json.loads((tmp_path / "images" / "images-folder-00000.json").read_text())
+    assert {tuple(row[1:]) for row in report["left_out"]} == {
+        ("latin.txt", "caption"),
+        ("phone.heic", "heic"),
+        ("torn.avif", "not_an_image"),
+        ("long.png", "too_elongated"),
+        ("gone.png", "unreadable_file"),
+    }
+
+
+def test_what_could_not_be_read_and_what_was_replaced_is_read_by_the_next_import(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.png").write_bytes(_picture(1))
+    (data / "late.png").symlink_to("other")
+    (data / "torn.png").write_bytes(_picture(2)[:50])
+    options = _options(tmp_path, samples_per_shard=2)
+    assert import_images("folder", options, Silent())["problems"] == {"unreadable_file": 1, "not_an_image": 1}
+    (data / "other").write_bytes(_picture(3))
+    (data / "torn.png").write_bytes(_picture(2))
+    assert import_images("folder", options, Silent()) == {
+        "shards": 2,
+        "images": 3,
+        "left_out": 0,
+        "problems": {},
+    }
+
+
+def test_folders_whose_names_have_no_latin_letters(tmp_path: Path) -> None:
+    for name in ("\u732b", "\u72ac", os.fsdecode(b"caf\xe9")):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        (tmp_path / "data" / name / "1.png").write_bytes(_picture(1))
+    import_images("imagenet", _options(tmp_path), Silent())
+    assert [image.caption for image in _images(tmp_path)] == ["caf?", "\u72ac", "\u732b"]
+
+
 def test_an_import_goes_on_and_takes_what_has_changed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -96,6 +163,13 @@ def test_captions_of_hugging_faces_image_folders(tmp_path: Path) -> None:
     (data / "b" / "metadata.jsonl").write_text('{"file_name": "1.png", "text": "three"}\n')
     import_images("folder", _options(tmp_path), Silent())
     assert [image.caption for image in _images(tmp_path)] == ["one, two", "three"]
+    lines = '{"file_name": ".\\\\1.png", "text": "one\u2028line and half a \\ud83d"}\n'
+    (data / "b" / "metadata.jsonl").write_text(lines, encoding="utf-8")
+    import_images("folder", _options(tmp_path), Silent())
+    assert [image.caption for image in _images(tmp_path)] == ["one, two", "one\u2028line and half a ?"]
+    (data / "b" / "metadata.jsonl").write_text('{"file_name": "1", "text": "three"}\n')
+    with pytest.raises(DataError, match=r"metadata\.jsonl names no image that is here; its first is 'b/1'"):
+        import_images("folder", _options(tmp_path), Silent())
     (data / "b" / "metadata.jsonl").write_text('{"name": "1.png"}\n')
     with pytest.raises(DataError, match=r"b/metadata\.jsonl cannot be read: it needs file_name and text"):
         import_images("folder", _options(tmp_path), Silent())
@@ -173,6 +247,61 @@ def test_tables_with_images_as_at_hugging_face(tmp_path: Path) -> None:
         import_images("parquet", _options(tmp_path, image_col="picture"), Silent())
 
 
+def test_one_damaged_table_of_several_is_named_and_the_others_are_used(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    table = pa.table({"image": [_picture(n) for n in range(40)], "label": [float(n) for n in range(40)]})
+    pq.write_table(table, tmp_path / "data" / "a.parquet", row_group_size=10)
+    pq.write_table(table, tmp_path / "data" / "b.parquet", row_group_size=10)
+    whole = (tmp_path / "data" / "b.parquet").read_bytes()
+    (tmp_path / "data" / "b.parquet").write_bytes(whole[: len(whole) // 2])
+    # The footer is whole, the pages of the third group of rows are not.
+    place = (
+        pq.ParquetFile(tmp_path / "data" / "a.parquet").metadata.row_group(2).column(0).dictionary_page_offset
+    )
+    damaged = bytearray((tmp_path / "data" / "a.parquet").read_bytes())
+    damaged[place : place + 30] = bytes([255]) * 30
+    (tmp_path / "data" / "c.parquet").write_bytes(damaged)
+    done = import_images("parquet", _options(tmp_path), Silent())
+    assert (done["images"], done["problems"]) == (60, {"damaged_file": 2})
+    assert [image.label for image in _images(tmp_path, "class")] == [*range(40), *range(20)]
+    report = json.loads((tmp_path / "images" / "images-b.json").read_text())
+    assert report["left_out"][0][1].startswith("b.parquet cannot be read as parquet")
+
+
+def test_a_table_is_not_read_whole_to_plan_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    rng = np.random.default_rng(0)
+    noise = [encode_image(rng.integers(0, 256, (64, 64, 3), np.uint8), "png") for _ in range(64)]
+    pq.write_table(pa.table({"image": noise}), tmp_path / "data" / "a.parquet", row_group_size=8)
+    size = (tmp_path / "data" / "a.parquet").stat().st_size
+    count = 0
+    usual = Folder.read
+
+    @contextmanager
+    def counting(folder: Folder, name: str) -> Iterator[Any]:
+        with usual(folder, name) as file:
+            plain = file.read
+
+            def read(length: int = -1) -> bytes:
+                nonlocal count
+                found = plain(length)
+                count += len(found)
+                return bytes(found)
+
+            yield SimpleNamespace(
+                read=read,
+                seek=file.seek,
+                tell=file.tell,
+                close=file.close,
+                closed=False,
+                seekable=lambda: True,
+            )
+
+    monkeypatch.setattr(Folder, "read", counting)
+    assert import_images("parquet", _options(tmp_path, image_size=64), Silent())["images"] == 64
+    assert size <= count < 1.5 * size
+
+
 def test_archives_of_webdataset(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
 
@@ -189,13 +318,30 @@ def test_archives_of_webdataset(tmp_path: Path) -> None:
         add(archive, "a/2.png", _picture(2))
         add(archive, "a/3.png", _picture(3))
         add(archive, "a/3.cls", b"three")
+        add(archive, "a/4.txt", b"a text without its image")
+        add(archive, "a/._5.png", b"what macOS adds")
     done = import_images("webdataset", _options(tmp_path), Silent())
-    assert (done["images"], done["problems"]) == (2, {"caption_or_class": 1})
+    assert (done["images"], done["problems"]) == (2, {"caption_or_class": 1, "no_image": 1})
     assert [(i.label, i.caption) for i in _images(tmp_path, "class")] == [(3, "one"), (4, "two")]
     whole = (tmp_path / "data" / "0.tar").read_bytes()
     (tmp_path / "data" / "0.tar").write_bytes(whole[:700])
     with pytest.raises(DataError, match=r"0\.tar cannot be read as an archive"):
         import_images("webdataset", _options(tmp_path), Silent())
+    (tmp_path / "data" / "0.tar").write_bytes(whole[:3700])
+    (tmp_path / "data" / "1.tar").write_bytes(whole)
+    done = import_images("webdataset", _options(tmp_path), Silent())
+    assert done["images"] == 3
+    assert done["problems"] == {"caption_or_class": 1, "no_image": 1, "damaged_file": 1}
+
+
+def test_a_decoder_that_is_killed_ends_the_import_with_what_to_do() -> None:
+    def work() -> None:
+        with decoders(2) as pool:
+            assert pool is not None
+            pool.submit(os._exit, 9).result()
+
+    with pytest.raises(DataError, match=r"A process that decodes images was killed.* smaller --processes"):
+        work()
 
 
 def test_a_source_that_cannot_be_used_is_named(tmp_path: Path) -> None:

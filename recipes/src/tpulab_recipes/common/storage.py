@@ -58,14 +58,15 @@ class Folder:
         files = (posixpath.basename(str(e["name"])) for e in entries if e["type"] == kind)
         return sorted(name for name in files if name.endswith(suffix) and not name.startswith("."))
 
-    def tree(self) -> list[str]:
-        """Files in the folder and in all folders below it, by their paths relative to it, sorted. Raises
-        `StorageError` when it does not exist."""
+    def tree(self) -> dict[str, int]:
+        """Bytes of each file in the folder and in all folders below it, by their paths relative to it,
+        sorted. Raises `StorageError` when it does not exist."""
         with explained(self.url):
             root = self._fs._strip_protocol(self._root).rstrip("/")
             if not self._fs.isdir(root):
                 raise FileNotFoundError(errno.ENOENT, "there is no such folder", self.url)
-            return sorted(str(path)[len(root) + 1 :] for path in self._fs.find(root))
+            found = sorted(self._fs.find(root, detail=True).items())
+            return {str(path)[len(root) + 1 :]: int(about["size"] or 0) for path, about in found}
 
     def exists(self, name: str) -> bool:
         with explained(self.url):

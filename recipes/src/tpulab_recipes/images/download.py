@@ -1,22 +1,25 @@
-"""`download`: from parquet tables of addresses and captions to TFRecord shards of resized images.
+"""`download`: from tables of addresses and captions to TFRecord shards of resized images.
 
 A shard belongs to some rows of one table and is named after that table, so tables that are added later change
 no other shard. An interrupted download goes on with the shards that are missing, and asks again for images
-that failed for a reason that may pass, such as a server that was down.
+that failed for a reason that may pass, such as a server that was down. Corrected captions, scores and classes
+are taken without another request.
 """
 
 from __future__ import annotations
 
+import csv
 import io
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tpulab_recipes.common.errors import DataError, MissingPackage
+from tpulab_recipes.common.inputs import decoded
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.images.fetch import Fetcher, FetchLimits, may_pass
@@ -25,18 +28,23 @@ from tpulab_recipes.images.shards import (
     Row,
     ShardOptions,
     ShardReport,
+    corrected_record,
     decoders,
     image_record,
+    number,
     read_report,
     stored_records,
     write_shard,
 )
 
+#: Between the cells of text tables, by their endings.
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadOptions(ShardOptions):
     data_dir: str
-    """Folder of .parquet tables."""
+    """Folder of .parquet, .csv or .tsv tables."""
     thread_count: int = 256
     """Requests at a time, in all; `--limits.per-host` bounds those to one host."""
     caption_col: str = "caption"
@@ -60,6 +68,10 @@ class ShardTask:
     def fingerprint(self) -> int:
         return zlib.crc32("\n".join(row.source for row in self.rows).encode())
 
+    @property
+    def texts(self) -> int:
+        return zlib.crc32(repr([(row.caption, row.score, row.label) for row in self.rows]).encode())
+
 
 def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
     """Fetches everything that is missing. Returns the sums over all shards."""
@@ -71,8 +83,10 @@ def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
         report = read_report(out, task.name) if f"{task.name}.json" in stored else None
         if report is None or report.fingerprint != task.fingerprint:
             work.append((task, None, list(range(len(task.rows)))))
-        elif again := [row for row, _, reason in report.left_out if may_pass(reason)]:
-            work.append((task, report, again))
+        else:
+            again = [row for row, _, reason in report.left_out if may_pass(reason)]
+            if again or report.texts != task.texts:
+                work.append((task, report, again))
     notes = [f"{len(tasks) - len(work)} of {len(tasks)} shards are complete"]
     if empty:
         notes.append(f"without rows: {', '.join(empty)}")
@@ -103,9 +117,9 @@ def plan(options: DownloadOptions) -> tuple[list[ShardTask], list[str]]:
     """The shards of all tables, and the tables without rows. Raises `DataError` where a column is missing or
     no table has a row."""
     tables = Folder(options.data_dir)
-    names = tables.names(".parquet")
+    names = [name for name in tables.names() if name.endswith((".parquet", *_DELIMITERS))]
     if not names:
-        raise DataError(f"{options.data_dir} holds no .parquet files.")
+        raise DataError(f"{options.data_dir} holds no .parquet, .csv or .tsv files.")
     tasks, empty = [], []
     for name in names:
         rows = _rows(tables, name, options)
@@ -139,6 +153,9 @@ def fetch_shard(
     out = Folder(options.write_dir)
     wanted = range(len(task.rows)) if rows is None else rows
     records = stored_records(out, task.name) if report and report.images else {}
+    changed = report is not None and report.texts != task.texts
+    if changed:
+        records = {number: corrected_record(record, task.rows[number]) for number, record in records.items()}
     left_out = {row: (source, reason) for row, source, reason in (report.left_out if report else [])}
     found = len(records)
     with ThreadPoolExecutor(max(1, options.thread_count), thread_name_prefix="fetch") as threads:
@@ -157,44 +174,66 @@ def fetch_shard(
             fetcher.stop()
             threads.shutdown(cancel_futures=True)
             raise
-    if report and len(records) == found:
+    if report and len(records) == found and not changed:
         return
-    made = ShardReport(source=task.table, rows=len(task.rows), fingerprint=task.fingerprint)
+    made = ShardReport(source=task.table, rows=len(task.rows), fingerprint=task.fingerprint, texts=task.texts)
     made.left_out = [(row, *left_out[row]) for row in sorted(left_out)]
     write_shard(out, task.name, records, made)
 
 
 def _rows(tables: Folder, name: str, options: DownloadOptions) -> list[Row]:
-    columns = {
+    wanted = {
         "url": options.url_col,
         "caption": options.caption_col,
         "score": options.score_col,
         "class": options.class_col,
     }
-    columns = {kind: column for kind, column in columns.items() if column}
-    parquet = open_parquet(tables, name)
-    there = parquet.schema_arrow.names
+    columns = {kind: column for kind, column in wanted.items() if column}
+    there, table = _table(tables, name, columns.values())
     for column in columns.values():
         if column not in there:
             raise DataError(
                 f"{name} has no column {column!r}; it has {', '.join(there)}. "
                 "Name yours with --caption-col, --url-col, --score-col and --class-col."
             )
-    if options.class_col and not _is_integer(parquet.schema_arrow.field(options.class_col)):
-        raise DataError(
-            f"{name}: the column {options.class_col!r} does not hold whole numbers; classes are numbered "
-            "from 0."
+
+    def figure(values: dict[str, Any], kind: str, row: int) -> float | None:
+        value = values[columns[kind]] if kind in columns else None
+        return None if value in (None, "") else number(value, columns[kind], f"{name}, row {row}")
+
+    rows = []
+    for row, values in enumerate(table):
+        label = figure(values, "class", row)
+        if label is not None and label % 1:
+            raise DataError(
+                f"{name}, row {row}: the column {options.class_col!r} does not hold whole numbers; classes "
+                "are numbered from 0."
+            )
+        rows.append(
+            Row(
+                source=text_of(values[columns["url"]]).strip(),
+                caption=text_of(values[columns["caption"]]),
+                score=figure(values, "score", row),
+                label=None if label is None else int(label),
+            )
         )
-    table = parquet.read(columns=list(columns.values()))
-    return [
-        Row(
-            source=text_of(values[columns["url"]]),
-            caption=text_of(values[columns["caption"]]),
-            score=_number(values.get(columns.get("score"))),
-            label=values.get(columns.get("class")),
+    return rows
+
+
+def _table(tables: Folder, name: str, wanted: Collection[str]) -> tuple[list[str], list[dict[str, Any]]]:
+    """The names of all columns, and each row with the `wanted` ones."""
+    delimiter = next((each for ending, each in _DELIMITERS.items() if name.endswith(ending)), None)
+    if delimiter is None:
+        with open_parquet(tables, name) as parquet:
+            there = list(parquet.schema_arrow.names)
+            return there, parquet.read(columns=[each for each in there if each in wanted]).to_pylist()
+    try:
+        reader = csv.DictReader(
+            io.StringIO(decoded(tables.get(name), name), newline=""), delimiter=delimiter, strict=True
         )
-        for values in table.to_pylist()
-    ]
+        return list(reader.fieldnames or ()), list(reader)
+    except csv.Error as error:
+        raise DataError(f"{name}, line {reader.reader.line_num}: {error}.") from error
 
 
 def text_of(value: Any) -> str:
@@ -202,27 +241,20 @@ def text_of(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def open_parquet(folder: Folder, name: str) -> Any:
-    """`pyarrow.parquet.ParquetFile`. Raises `DataError` for a file that is none."""
+@contextmanager
+def open_parquet(folder: Folder, name: str) -> Iterator[Any]:
+    """`pyarrow.parquet.ParquetFile`, of which only what is needed is read. Raises `DataError` for a file that
+    is none, or is damaged."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingPackage("pyarrow", "Reading parquet tables") from error
-    try:
-        return pq.ParquetFile(pa.BufferReader(io.BytesIO(folder.get(name)).getbuffer()))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{name} cannot be read as parquet: {error}") from error
-
-
-def _is_integer(field: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(field.type))
+    with folder.read(name) as file:
+        try:
+            yield pq.ParquetFile(pa.PythonFile(file, mode="r"))
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{name} cannot be read as parquet: {error}") from error
 
 
 def download_with_img2dataset(options: DownloadOptions) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,13 +34,23 @@ def decode_image(data: bytes, name: str = "image") -> np.ndarray:
                     f"{name} has {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are read."
                 )
             return np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
+    except DataError:
+        raise
     except UnidentifiedImageError as error:
         kind = unexpected_kind(data[:512]) or "is in no image format that Pillow reads"
+        if is_heic(data):
+            kind = "is a HEIC image, which Pillow does not read; convert it to JPEG"
         raise DataError(f"{name} cannot be read as an image: it {kind}.") from error
-    except (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError) as error:
+    # The decoders below Pillow raise whatever a damaged file happens to break.
+    except Exception as error:
         raise DataError(
             f"{name} cannot be read as an image: {str(error).rstrip('.') or 'damaged'}."
         ) from error
+
+
+def is_heic(data: bytes) -> bool:
+    """Whether this is an image as phones take them."""
+    return data[4:8] == b"ftyp" and data[8:12] in (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
 
 
 def _as_rgb(image: pil.Image) -> pil.Image:
@@ -49,8 +58,10 @@ def _as_rgb(image: pil.Image) -> pil.Image:
 
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips deep grey images at 255 instead of scaling them.
-        deep = np.asarray(image, np.float64)
+        deep = np.nan_to_num(np.asarray(image, np.float64))
         full = 65535.0 if deep.max(initial=0) > 255 or image.mode.startswith("I;16") else 255.0
+        if image.mode == "F" and deep.max(initial=0) <= 1:
+            full = 1.0
         return Image.fromarray(np.clip(deep * (255 / full) + 0.5, 0, 255).astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
         layered = image.convert("RGBA")

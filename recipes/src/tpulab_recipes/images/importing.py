@@ -16,15 +16,16 @@ import re
 import tarfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 
-from tpulab_recipes.common.errors import DataError
-from tpulab_recipes.common.inputs import unexpected_kind
+from tpulab_recipes.common.errors import DataError, StorageError
+from tpulab_recipes.common.inputs import decoded, unexpected_kind
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.images.download import open_parquet, text_of
@@ -40,7 +41,15 @@ from tpulab_recipes.images.shards import (
 )
 
 Kind = Literal["folder", "imagenet", "cifar10", "parquet", "webdataset"]
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+IMAGE_SUFFIXES = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".jp2"),
+    # Not read, but named in the report.
+    *(".heic", ".heif"),
+)
+#: The reason of files that cannot be opened, which the next import tries again.
+UNREADABLE = "unreadable_file"
+#: Files of a folder that are read at a time: a bucket answers each in tens of milliseconds.
+READS_AT_A_TIME = 32
 #: The names of the classes of CIFAR-10, in its order (batches.meta).
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -63,19 +72,17 @@ class ImportOptions(ShardOptions):
     """cifar10: `train` or `test`. parquet: only files whose path contains this word, if there are any."""
 
 
-#: An image file, or pixels, and what is known of it.
-Item = tuple[bytes | np.ndarray, Row]
+#: An image file, or pixels, or the reason why there is none, and what is known of it.
+Item = tuple[bytes | np.ndarray | LeftOut, Row]
 
 
 @dataclass(frozen=True)
 class Part:
-    """What becomes one shard. `read` yields an item for each of `rows` rows, or the reason why there is
-    none."""
+    """What becomes one shard."""
 
     name: str
-    rows: int
     fingerprint: int
-    read: Callable[[], Iterator[Item | tuple[LeftOut, Row]]]
+    read: Callable[[], Iterator[Item]]
 
 
 def import_images(kind: Kind, options: ImportOptions, progress: Progress) -> dict[str, Any]:
@@ -88,7 +95,8 @@ def import_images(kind: Kind, options: ImportOptions, progress: Progress) -> dic
     parts = _SOURCES[kind](options)
     out = Folder(options.write_dir).make()
     stored = set(out.names(may_be_absent=True))
-    named = [(f"images-{re.sub(r'[^A-Za-z0-9._-]+', '-', part.name).strip('-.')}", part) for part in parts]
+    odd = re.compile(r"[^\w.-]+")
+    named = [(f"images-{odd.sub('-', part.name).strip('-.')}", part) for part in parts]
     doubled = [name for name, count in Counter(name for name, _ in named).items() if count > 1]
     if doubled:
         raise DataError(f"{options.data_dir}: two parts would become the shard {doubled[0]}; rename one.")
@@ -96,13 +104,16 @@ def import_images(kind: Kind, options: ImportOptions, progress: Progress) -> dic
     work = [
         (name, part)
         for name, part in named
-        if (found := reports[name]) is None or found.fingerprint != part.fingerprint
+        if (found := reports[name]) is None
+        or found.fingerprint != part.fingerprint
+        or UNREADABLE in found.problems
     ]
     note = f"{len(named) - len(work)} of {len(named)} shards are complete"
-    progress.start("import", sum(part.rows for _, part in work), note)
+    progress.start("shards", len(work), note)
+    read = 0
     with decoders(options.processes_count if work else 0) as pool:
         for name, part in work:
-            report = ShardReport(source=part.name, rows=part.rows, fingerprint=part.fingerprint)
+            report = ShardReport(source=part.name, rows=0, fingerprint=part.fingerprint)
             records: dict[int, bytes] = {}
             numbered = enumerate(part.read())
             # As many at a time as keep all processes busy; a part may not fit the memory.
@@ -121,92 +132,111 @@ def import_images(kind: Kind, options: ImportOptions, progress: Progress) -> dic
                         records[number] = pending.result() if pool else image_record(*pending)
                     except LeftOut as error:
                         report.left_out.append((number, row.source, str(error)))
-                    progress.advance(1)
+                report.rows += len(batch)
+                read += len(batch)
+                progress.advance(0, f"{note}; {read:,} images")
             write_shard(out, name, records, report)
             reports[name] = report
+            progress.advance(1)
     progress.finish()
     complete = [one for one in reports.values() if one]
     problems = sum((Counter(report.problems) for report in complete), Counter[str]())
     images = sum(report.images for report in complete)
     if not images:
-        raise DataError(f"{options.data_dir}: none of the images can be used ({dict(problems)}).")
+        first = next((f"; the first is {row[1]}" for one in complete for row in one.left_out), "")
+        raise DataError(f"{options.data_dir}: none of the images can be used ({dict(problems)}{first}).")
     return {"shards": len(named), "images": images, "left_out": problems.total(), "problems": dict(problems)}
 
 
-def _chunks(
-    name: str, rows: Sequence[Row], options: ImportOptions, read: Callable[[Row], bytes]
-) -> Iterator[Part]:
-    """Parts of `samples_per_shard` files."""
-    size = options.samples_per_shard
-
-    def reader(some: Sequence[Row]) -> Iterator[Item | tuple[LeftOut, Row]]:
-        for row in some:
-            try:
-                yield read(row), row
-            except (OSError, DataError) as error:
-                yield LeftOut(type(error).__name__), row
-
-    for number, first in enumerate(range(0, len(rows), size)):
-        some = rows[first : first + size]
-        mark = zlib.crc32(repr([(row.source, row.caption, row.label) for row in some]).encode())
-        yield Part(f"{name}-{number:05d}", len(some), mark, partial(reader, some))
-
-
 def _folder(options: ImportOptions, *, classes: bool = False) -> list[Part]:
-    """Images in a folder and the folders below it. The caption is that of `metadata.csv` or
-    `metadata.jsonl` (columns `file_name` and `text`, as Hugging Face's image folders have them), else of a
-    `.txt` file beside the image, else empty; with `classes`, the folder's name, and its number is the
-    class."""
+    """Images in a folder and the folders below it, `samples_per_shard` to a part. The caption is that of
+    `metadata.csv` or `metadata.jsonl` (columns `file_name` and `text`, as Hugging Face's image folders have
+    them), else of a `.txt` file beside the image, else empty; with `classes`, the folder's name, and its
+    number is the class."""
     folder = Folder(options.data_dir)
-    files = [name for name in folder.tree() if not posixpath.basename(name).startswith(".")]
+    hidden = re.compile(r"(^|/)\.")
+    files = {name: size for name, size in folder.tree().items() if not hidden.search(name)}
     images = [name for name in files if name.lower().endswith(IMAGE_SUFFIXES)]
     if not images:
         raise DataError(f"{options.data_dir} holds no images ({', '.join(IMAGE_SUFFIXES)}).")
-    captions = _metadata(folder, files)
-    texts, groups = set(files), sorted({posixpath.dirname(name) for name in images})
-    labels = {group: number for number, group in enumerate(groups)}
+    captions = {} if classes else _metadata(folder, files)
+    groups: dict[str, list[str]] = {}
+    for name in images:
+        groups.setdefault(posixpath.dirname(name), []).append(name)
+    labels = {group: number for number, group in enumerate(sorted(groups))}
 
-    def row(name: str) -> Row:
-        group, text = posixpath.dirname(name), posixpath.splitext(name)[0] + ".txt"
-        if classes:
-            return Row(name, posixpath.basename(group).replace("_", " "), labels[group])
-        if name in captions:
-            return Row(name, captions[name])
-        return Row(name, _text(folder.get(text), text).strip() if text in texts else "")
+    def text_beside(name: str) -> str:
+        return posixpath.splitext(name)[0] + ".txt"
+
+    def item(name: str) -> Item:
+        group, text = posixpath.dirname(name), text_beside(name)
+        try:
+            if classes:
+                return folder.get(name), Row(name, posixpath.basename(group).replace("_", " "), labels[group])
+            caption = captions.get(name)
+            if caption is None:
+                caption = decoded(folder.get(text), text).strip() if text in files else ""
+            return folder.get(name), Row(name, caption)
+        except DataError:
+            return LeftOut("caption"), Row(text)
+        except StorageError as error:
+            # A link to nothing, say. A bucket that cannot be reached ends the import.
+            if not isinstance(error.__cause__, FileNotFoundError | PermissionError):
+                raise
+            return LeftOut(UNREADABLE), Row(name)
+
+    def read(names: Sequence[str]) -> Iterator[Item]:
+        with ThreadPoolExecutor(READS_AT_A_TIME) as threads:
+            for first in range(0, len(names), 2 * READS_AT_A_TIME):
+                yield from threads.map(item, names[first : first + 2 * READS_AT_A_TIME])
 
     parts: list[Part] = []
-    for group in groups:
-        rows = [row(name) for name in images if posixpath.dirname(name) == group]
-        parts += _chunks(group or "folder", rows, options, lambda row: folder.get(row.source))
+    size = options.samples_per_shard
+    for group, names in sorted(groups.items()):
+        for number, first in enumerate(range(0, len(names), size)):
+            some = names[first : first + size]
+            known = [
+                (
+                    name,
+                    files[name],
+                    captions.get(name),
+                    files.get(text_beside(name)),
+                    classes and labels[group],
+                )
+                for name in some
+            ]
+            mark = zlib.crc32(repr(known).encode())
+            parts.append(Part(f"{group or 'folder'}-{number:05d}", mark, partial(read, some)))
     return parts
 
 
-def _metadata(folder: Folder, files: Sequence[str]) -> dict[str, str]:
+def _metadata(folder: Folder, files: Mapping[str, int]) -> dict[str, str]:
+    """Captions by the names of their images. Raises `DataError` for a file whose names are those of no
+    image: it would condition nothing, silently."""
     captions: dict[str, str] = {}
     for name in files:
-        base = posixpath.basename(name)
+        place, base = posixpath.split(name)
         if base not in ("metadata.csv", "metadata.jsonl"):
             continue
-        text = _text(folder.get(name), name)
+        text = decoded(folder.get(name), name)
+        found: dict[str, str] = {}
         try:
             rows = (
-                list(csv.DictReader(io.StringIO(text)))
+                csv.DictReader(io.StringIO(text, newline=""))
                 if base.endswith(".csv")
-                else [json.loads(line) for line in text.splitlines() if line.strip()]
+                # Characters that Unicode counts as line ends occur within texts.
+                else [json.loads(line) for line in text.split("\n") if line.strip()]
             )
             for row in rows:
                 caption = row.get("text", row.get("caption"))
-                captions[posixpath.join(posixpath.dirname(name), row["file_name"])] = str(caption or "")
-        except (ValueError, KeyError, AttributeError, csv.Error) as error:
+                image = posixpath.normpath(posixpath.join(place, row["file_name"].replace("\\", "/")))
+                found[image] = str(caption or "").strip()
+        except (ValueError, KeyError, AttributeError, TypeError, csv.Error) as error:
             raise DataError(f"{name} cannot be read: it needs file_name and text for each image.") from error
+        if found and not found.keys() & files.keys():
+            raise DataError(f"{name} names no image that is here; its first is {next(iter(found))!r}.")
+        captions |= found
     return captions
-
-
-def _text(data: bytes, name: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name} is not UTF-8 (byte {error.start}); convert it first.") from error
 
 
 def _imagenet(options: ImportOptions) -> list[Part]:
@@ -264,7 +294,7 @@ def _cifar10(options: ImportOptions) -> list[Part]:
             (pixels[n], Row(f"{posixpath.basename(name)}/{n}", CIFAR10[label], int(label)))
             for n, label in enumerate(labels)
         ]
-        parts.append(Part(posixpath.basename(name), len(rows), zlib.crc32(data), partial(iter, rows)))
+        parts.append(Part(posixpath.basename(name), zlib.crc32(data), partial(iter, rows)))
     return parts
 
 
@@ -291,14 +321,19 @@ def _cifar10_batch(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
 def _parquet(options: ImportOptions) -> list[Part]:
     """Tables with the image files in a column, as data sets at Hugging Face have them."""
     folder = Folder(options.data_dir)
-    names = [name for name in folder.tree() if name.endswith(".parquet")]
-    names = [name for name in names if options.split in name] or names
+    sizes = {name: size for name, size in folder.tree().items() if name.endswith(".parquet")}
+    names = [name for name in sizes if options.split in name] or list(sizes)
     if not names:
         raise DataError(f"{options.data_dir} holds no .parquet files.")
-    parts = []
+    parts, damaged = [], []
     for name in names:
-        table = open_parquet(folder, name)
-        columns = table.schema_arrow.names
+        try:
+            with open_parquet(folder, name) as table:
+                columns, rows = table.schema_arrow.names, table.metadata.num_rows
+        except DataError as error:
+            damaged.append(error)
+            parts.append(Part(name.removesuffix(".parquet"), sizes[name], partial(_no_items, error)))
+            continue
         image = _column(name, columns, options.image_col, ("image", "img", "jpg", "png"))
         if image is None:
             raise DataError(
@@ -306,36 +341,44 @@ def _parquet(options: ImportOptions) -> list[Part]:
             )
         caption = _column(name, columns, options.caption_col, ("caption", "text", "txt"))
         label = _column(name, columns, options.class_col, ("label", "class", "cls"))
-        rows = table.metadata.num_rows
         if rows:
-            mark = zlib.crc32(f"{image} {caption} {label} {rows} {folder.size(name)}".encode())
+            mark = zlib.crc32(f"{image} {caption} {label} {rows} {sizes[name]}".encode())
             read = partial(_rows_of_table, folder, name, image, caption, label)
-            parts.append(Part(name.removesuffix(".parquet"), rows, mark, read))
+            parts.append(Part(name.removesuffix(".parquet"), mark, read))
     if not parts:
         raise DataError(f"{options.data_dir}: {', '.join(names)} has no rows.")
+    if len(damaged) == len(parts):
+        raise damaged[0]
     return parts
+
+
+def _no_items(error: DataError) -> Iterator[Item]:
+    yield LeftOut("damaged_file"), Row(str(error))
 
 
 def _rows_of_table(
     folder: Folder, name: str, image: str, caption: str | None, label: str | None
-) -> Iterator[Item | tuple[LeftOut, Row]]:
+) -> Iterator[Item]:
     wanted = [column for column in (image, caption, label) if column]
     number = 0
-    for batch in open_parquet(folder, name).iter_batches(256, columns=wanted):
-        for values in batch.to_pylist():
-            cell = values[image]
-            data = cell.get("bytes") if isinstance(cell, dict) else cell
-            number_of_class = values.get(label) if label else None
-            row = Row(
-                f"{name}, row {number}",
-                text_of(values.get(caption)) if caption else "",
-                number_of_class if isinstance(number_of_class, int) else None,
-            )
-            number += 1
-            if isinstance(data, bytes):
-                yield data, row
-            else:
-                yield LeftOut("no_image"), row
+    try:
+        with open_parquet(folder, name) as table:
+            groups = ([group] for group in range(table.num_row_groups))
+            reads = (table.iter_batches(256, columns=wanted, row_groups=group) for group in groups)
+            for batch in itertools.chain.from_iterable(reads):
+                for values in batch.to_pylist():
+                    cell = values[image]
+                    data = cell.get("bytes") if isinstance(cell, dict) else cell
+                    of_class = values.get(label) if label else None
+                    row = Row(
+                        f"{name}, row {number}",
+                        text_of(values.get(caption)) if caption else "",
+                        int(of_class) if isinstance(of_class, int | float) and of_class % 1 == 0 else None,
+                    )
+                    number += 1
+                    yield (data if isinstance(data, bytes) else LeftOut("no_image")), row
+    except DataError as error:
+        yield from _no_items(error)
 
 
 def _column(table: str, columns: Sequence[str], requested: str | None, usual: Sequence[str]) -> str | None:
@@ -347,52 +390,51 @@ def _column(table: str, columns: Sequence[str], requested: str | None, usual: Se
 def _webdataset(options: ImportOptions) -> list[Part]:
     """Tar archives in which files of one image have one stem: an image, and `.txt`, `.json` or `.cls`."""
     folder = Folder(options.data_dir)
-    names = [name for name in folder.tree() if name.endswith((".tar", ".tar.gz", ".tgz"))]
-    if not names:
+    sizes = folder.tree().items()
+    archives = [(name, size) for name, size in sizes if name.endswith((".tar", ".tar.gz", ".tgz"))]
+    if not archives:
         raise DataError(f"{options.data_dir} holds no .tar archives.")
-    parts = []
-    for name in names:
-        with folder.read(name) as file:
-            stems = {stem for stem, ending, _ in _members(file, name) if ending in IMAGE_SUFFIXES}
-        if stems:
-            mark = zlib.crc32(f"{len(stems)} {folder.size(name)}".encode())
-            parts.append(Part(name, len(stems), mark, partial(_samples, folder, name)))
-    if not parts:
-        raise DataError(f"{options.data_dir}: {', '.join(names)} has no images.")
-    return parts
+    return [
+        Part(name, zlib.crc32(f"{name} {size}".encode()), partial(_samples, folder, name))
+        for name, size in archives
+    ]
 
 
-def _members(file: IO[bytes], name: str) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
+def _members(file: IO[bytes], name: str) -> Iterator[tuple[str, str, bytes]]:
+    """(stem, ending, content) of each file, read once from front to back."""
     try:
-        with tarfile.open(fileobj=file) as tar:
+        with tarfile.open(fileobj=file, mode="r|*") as tar:
             for member in tar:
-                if member.isfile():
-                    folder, base = posixpath.split(member.name)
-                    stem, _, ending = base.partition(".")
-                    held = tar.extractfile(member)
-                    assert held is not None
-                    yield posixpath.join(folder, stem), f".{ending.lower()}", held.read
+                folder, base = posixpath.split(member.name)
+                stem, _, ending = base.partition(".")
+                held = tar.extractfile(member) if stem and member.isfile() else None
+                if held is not None:
+                    yield posixpath.join(folder, stem), f".{ending.lower()}", held.read()
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise DataError(f"{name} cannot be read as an archive: {error}.") from error
 
 
-def _samples(folder: Folder, name: str) -> Iterator[Item | tuple[LeftOut, Row]]:
-    with folder.read(name) as file:
-        members = _members(file, name)
-        for stem, group in itertools.groupby(members, key=lambda member: member[0]):
-            files = {ending: read() for _, ending, read in group}
-            ending = next((ending for ending in files if ending in IMAGE_SUFFIXES), None)
-            if ending is None:
-                continue
-            about: dict[str, Any] = {}
-            try:
-                about = json.loads(files.get(".json", b"{}"))
-                label = int(files[".cls"]) if ".cls" in files else about.get("label", about.get("class"))
-                caption = _text(files[".txt"], stem) if ".txt" in files else str(about.get("caption") or "")
-            except (ValueError, DataError, AttributeError):
-                yield LeftOut("caption_or_class"), Row(f"{name}: {stem}")
-                continue
-            yield files[ending], Row(f"{name}: {stem}", caption.strip(), label)
+def _samples(folder: Folder, name: str) -> Iterator[Item]:
+    try:
+        with folder.read(name) as file:
+            for stem, group in itertools.groupby(_members(file, name), key=lambda member: member[0]):
+                yield _sample({ending: content for _, ending, content in group}, f"{name}: {stem}")
+    except DataError as error:
+        # What comes before the damage is used.
+        yield from _no_items(error)
+
+
+def _sample(files: Mapping[str, bytes], place: str) -> Item:
+    image = next((content for ending, content in files.items() if ending in IMAGE_SUFFIXES), None)
+    if image is None:
+        return LeftOut("no_image"), Row(place)
+    try:
+        about: dict[str, Any] = json.loads(files.get(".json", b"{}"))
+        label = int(files[".cls"]) if ".cls" in files else about.get("label", about.get("class"))
+        text = decoded(files[".txt"], place) if ".txt" in files else str(about.get("caption") or "")
+    except (ValueError, DataError, AttributeError):
+        return LeftOut("caption_or_class"), Row(place)
+    return image, Row(place, text.strip(), label)
 
 
 _SOURCES: dict[str, Callable[[ImportOptions], list[Part]]] = {

@@ -93,7 +93,9 @@ def encode_example(features: dict[str, Any]) -> bytes:
         feature = example.features.feature[name]
         if all(isinstance(item, bytes | str) for item in values):
             feature.bytes_list.value.extend(
-                item.encode() if isinstance(item, str) else item for item in values
+                # Names of files and JSON may hold halves of characters, which UTF-8 has no bytes for.
+                item.encode(errors="replace") if isinstance(item, str) else item
+                for item in values
             )
         elif all(isinstance(item, int | np.integer) for item in values):
             feature.int64_list.value.extend(int(item) for item in values)

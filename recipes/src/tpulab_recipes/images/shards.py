@@ -7,12 +7,13 @@ out, each with its reason, and the length of each record, so that readers need n
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process
 from typing import Any, Literal
@@ -21,7 +22,7 @@ import numpy as np
 
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.images.files import decode_image, encode_image, resize_smallest_side
+from tpulab_recipes.images.files import decode_image, encode_image, is_heic, resize_smallest_side
 from tpulab_recipes.images.messages import decode_example, encode_example
 from tpulab_recipes.images.tfrecord import read_records, record_places, write_record
 
@@ -29,6 +30,8 @@ from tpulab_recipes.images.tfrecord import read_records, record_places, write_re
 SCORE_KEY = "AESTHETIC_SCORE"
 #: Where shards store the class.
 CLASS_KEY = "class"
+#: Training sees a square of each image; resized by its smaller side, a longer one would fill the memory.
+MAX_ASPECT_RATIO = 20
 
 
 class LeftOut(Exception):
@@ -68,26 +71,36 @@ def image_record(data: bytes | np.ndarray, row: Row, options: ShardOptions, key:
     try:
         pixels = data if isinstance(data, np.ndarray) else decode_image(data, row.source)
     except DataError as error:
-        raise LeftOut("not_an_image") from error
+        heic = isinstance(data, bytes) and is_heic(data)
+        raise LeftOut("heic" if heic else "not_an_image") from error
     height, width = pixels.shape[:2]
     if min(height, width) < options.min_image_size:
         raise LeftOut("too_small")
+    if max(height, width) > MAX_ASPECT_RATIO * min(height, width):
+        raise LeftOut("too_elongated")
     if min(height, width) != options.image_size:
         pixels = resize_smallest_side(pixels, options.image_size)
-    about: dict[str, Any] = {"height": height, "width": width, "url": row.source}
+    image = {"key": key, options.image_format: encode_image(pixels, options.image_format)}
+    return _described(image, {"height": height, "width": width}, row)
+
+
+def corrected_record(record: bytes, row: Row) -> bytes:
+    """The same image with the caption, score and class of this row."""
+    features = {name: values[0] for name, values in decode_example(record).items()}
+    size = {
+        name: value for name, value in json.loads(features["json"]).items() if name in ("height", "width")
+    }
+    return _described(features, size, row)
+
+
+def _described(image: dict[str, Any], size: dict[str, Any], row: Row) -> bytes:
+    about = size | {"url": row.source}
     if row.score is not None:
         about[SCORE_KEY] = row.score
     if row.label is not None:
         about[CLASS_KEY] = row.label
     # The names of img2dataset's other formats; its TFRecords have no `json`, and a feature for each column.
-    return encode_example(
-        {
-            "key": key,
-            options.image_format: encode_image(pixels, options.image_format),
-            "txt": row.caption,
-            "json": json.dumps(about),
-        }
-    )
+    return encode_example(image | {"txt": row.caption, "json": json.dumps(about)})
 
 
 @dataclass(kw_only=True)
@@ -98,7 +111,9 @@ class ShardReport:
     """The table, archive or folder that it was made from."""
     rows: int
     fingerprint: int
-    """Changes with the rows of the source."""
+    """Changes with the rows of the source: of a table, with their addresses."""
+    texts: int = 0
+    """Changes with the captions, scores and classes of a table."""
     images: int = 0
     left_out: list[tuple[int, str, str]] = field(default_factory=list)
     """(row, address or file name, reason)."""
@@ -114,7 +129,8 @@ def read_report(folder: Folder, name: str) -> ShardReport | None:
     """The report of the shard `name`; None where there is none that can be used."""
     try:
         found = json.loads(folder.get(f"{name}.json"))
-        report = ShardReport(**{key: found[key] for key in ShardReport.__dataclass_fields__})
+        # Older reports have no `texts`.
+        report = ShardReport(**{key: found[key] for key in ShardReport.__dataclass_fields__ if key in found})
         report.left_out = [(int(row), str(source), str(reason)) for row, source, reason in report.left_out]
     except (ValueError, KeyError, TypeError):
         return None
@@ -156,12 +172,21 @@ def stored_records(folder: Folder, name: str) -> dict[int, bytes]:
     return {int(key.rpartition("-")[2]): record for key, record in zip(keys, records, strict=True)}
 
 
-def decoders(count: int) -> AbstractContextManager[ProcessPoolExecutor | None]:
+@contextmanager
+def decoders(count: int) -> Iterator[ProcessPoolExecutor | None]:
     """Processes that decode and resize images; None for fewer than two, where this process does it."""
     if count < 2:
-        return nullcontext()
-    # Spawned: a forked child of a process with threads may hang.
-    return ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_end_with_parent)
+        yield None
+        return
+    try:
+        # Spawned: a forked child of a process with threads may hang.
+        with ProcessPoolExecutor(count, get_context("spawn"), _end_with_parent) as pool:
+            yield pool
+    except BrokenExecutor as error:
+        raise DataError(
+            "A process that decodes images was killed, as the system does when memory runs out; give a "
+            "smaller --processes-count and run the same command again."
+        ) from error
 
 
 def _end_with_parent() -> None:
@@ -247,10 +272,16 @@ def _number(about: dict[str, Any], names: Sequence[str], place: str) -> float | 
     name = next((name for name in names if about.get(name) is not None), None)
     if name is None:
         return None
+    return number(about[name], name, place)
+
+
+def number(value: Any, name: str, place: str) -> float | None:
+    """A number in a table, or none: NaN is how tables store a missing one. Raises `DataError`."""
     try:
-        return float(about[name])
+        found = float(value)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{place}: {name!r} is {about[name]!r}, not a number.") from error
+        raise DataError(f"{place}: {name!r} is {value!r}, not a number.") from error
+    return None if math.isnan(found) else found
 
 
 def _label(about: dict[str, Any], class_col: str, place: str) -> int:
