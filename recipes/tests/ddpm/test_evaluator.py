@@ -15,6 +15,7 @@ from tpulab_recipes.ddpm.data.shapes import draw_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.training.evaluator import ShapesEvaluator
+from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
 from tpulab_recipes.ddpm.training.trainer import Trainer
 from tpulab_recipes.images import frechet
 from tpulab_recipes.images.frechet import frechet_distance, image_features
@@ -57,6 +58,21 @@ def test_a_training_without_an_evaluator_says_so_when_it_is_asked(shallow: Confi
     for hook in asked:
         with pytest.raises(RecipeError, match="without an evaluator"):
             hook()
+
+
+def test_an_evaluation_is_logged_to_the_page_too(shallow: Config) -> None:
+    logged: list[dict[str, Any]] = []
+
+    class Recording(PlainRun):
+        def log(self, **values: Any) -> None:
+            logged.append(values)
+
+    network = Network(shallow)
+    config = shallow.but({"train.snapshot_freq": 2})
+    evaluate = ShapesEvaluator(network, count=8, batch=8, steps=1)
+    with Trainer(config, ShapesSource(config, count=64), evaluate=evaluate) as trainer:
+        trainer.train(2, run=Recording(default_hyperparameters(config)))
+    assert [set(values) for values in logged] == [{"loss", "gnorm"}] * 2 + [{"frechet", "caption_accuracy"}]
 
 
 @pytest.mark.usefixtures("_no_programs")

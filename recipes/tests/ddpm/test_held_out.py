@@ -14,9 +14,11 @@ from tpulab_recipes.common.errors import ConfigError, DataError, StorageError
 from tpulab_recipes.common.progress import Silent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data import encoders
 from tpulab_recipes.ddpm.data.encode import encode
-from tpulab_recipes.ddpm.data.pipeline import EncodingSource
+from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Examples
 from tpulab_recipes.ddpm.data.shapes import write_shape_images
+from tpulab_recipes.ddpm.data.small_encoders import encode_text
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import PRESETS, SMALL
 from tpulab_recipes.ddpm.training import evaluator
@@ -135,9 +137,14 @@ def test_the_evaluator_asks_for_what_was_held_out(data: Path, shallow: Config) -
         config = replace(shallow, dataset=replace(shallow.dataset, held_out_share=share))
         source = EncodingSource(str(data), config)
         evaluate = EncodingsEvaluator(Network(config), source, count=8, steps=2)
-        for name, rows in source.examples(8).rows.items():
+        examples = source.examples(8)
+        for name, rows in examples.rows.items():
             np.testing.assert_array_equal(evaluate.shown.rows[name], rows)
-        found[share] = evaluate(Network(config).init(0)).figures
+        states = encode_text(examples.captions, examples.rows["clip_emb"].shape[1])
+        np.testing.assert_allclose(examples.rows["clip_emb"].astype(np.float32), states, atol=2**-7)
+        shown = evaluate(Network(config).init(0))
+        assert shown.captions == examples.captions
+        found[share] = shown.figures
     assert found[SHARE]["held_out_images"] == 8
     assert found[0.0]["held_out_images"] == 0
     # Compared with other images.
@@ -169,6 +176,37 @@ def test_a_distance_by_inception_takes_the_number_of_samples_that_is_asked_for(
     few = shallow.but(asked)
     with pytest.raises(ConfigError, match=r"snapshot_images.*kid compares at least 100 images, and .* 16"):
         EncodingsEvaluator(Network(few), EncodingSource(str(data), few))
+
+
+def test_samples_are_scored_by_the_captions_of_what_was_held_out(
+    data: Path, shallow: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[tuple[int, ...], list[str]]] = []
+
+    def call(function: str, images: np.ndarray, captions: list[str], name: str) -> np.ndarray:
+        assert (function.rpartition(":")[2], name) == ("clip_scores", "a/clip")
+        calls.append((images.shape, captions))
+        return np.full(len(images), 10.0 * len(calls))
+
+    monkeypatch.setattr(encoders, "call", call)
+    config = shallow.but({"train.snapshot_clip": "a/clip", "dataset.held_out_share": SHARE})
+    config = config.but({"train.snapshot_images": 20})
+    source = EncodingSource(str(data), config)
+    captions = source.examples(20).captions
+    captions[3] = ""
+    monkeypatch.setattr(source, "examples", lambda count: Examples(_rows(source, count), captions, True))
+    found = EncodingsEvaluator(Network(config), source, steps=1)(Network(config).init(0))
+    # The one without a caption does not count.
+    assert [shape for shape, _ in calls] == [(16, 16, 16, 3), (3, 16, 16, 3)]
+    assert [caption for _, some in calls for caption in some] == [one for one in captions if one]
+    assert found.figures["clip_score"] == pytest.approx((16 * 10 + 3 * 20) / 19)
+    monkeypatch.setattr(source, "examples", lambda count: Examples(_rows(source, count), [""] * count, True))
+    with pytest.raises(ConfigError, match=r"snapshot_clip.* those that are held out are empty"):
+        EncodingsEvaluator(Network(config), source)
+
+
+def _rows(source: EncodingSource, count: int) -> dict[str, np.ndarray]:
+    return EncodingSource(source.describe()["source"], source.config).examples(count).rows
 
 
 def test_encoded_data_has_something_held_out_unless_it_is_switched_off() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +108,29 @@ def test_image_embeddings_are_those_of_clips_own_forward_pass(models: Path, pict
         expected = transformers.CLIPModel.from_pretrained(place).eval()(**asked).image_embeds
     np.testing.assert_allclose(found / np.linalg.norm(found, axis=1, keepdims=True), expected, atol=1e-5)
     assert np.std(found, axis=0).min() > 1e-3
+
+
+def test_clip_scores_are_the_cosines_of_clips_own_forward_pass(
+    models: Path, pictures: np.ndarray, tmp_path: Path
+) -> None:
+    captions = ["a large red circle", "red cross", "red " * 30]
+    place = str(shutil.copytree(models / "clip", tmp_path / "clip"))
+    model = transformers.CLIPModel.from_pretrained(place).eval()
+    # Its cosines are negative, which all become 0.
+    assert not torch_models.clip_scores(pictures, captions, place).any()
+    model.visual_projection.weight.data.neg_()
+    torch_models._image_encoder.cache_clear()
+    model.save_pretrained(place)
+    tokens = transformers.CLIPTokenizer.from_pretrained(place)(
+        captions, truncation=True, max_length=published.CLIP_LENGTH, padding=True, return_tensors="pt"
+    )
+    shown = transformers.CLIPImageProcessor.from_pretrained(place)(list(pictures), return_tensors="pt")
+    with torch.no_grad():
+        found = model(**tokens, pixel_values=shown["pixel_values"])
+        expected = 100 * (found.logits_per_image / model.logit_scale.exp()).diagonal().clamp(min=0)
+    scores = torch_models.clip_scores(pictures, captions, place)
+    np.testing.assert_allclose(scores, expected.numpy(), rtol=1e-4)
+    assert scores.min() > 0
 
 
 def test_latents_are_scaled_as_the_vae_says_and_decode_to_what_it_decodes(
@@ -290,12 +314,21 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
     config = ["--preset", "laion256", *flags(settings)]
     prompts = ["--prompt", "red cross; a large red circle", "--num_images", str(count // 2)]
     sample = ["evaluate", "--checkpoint_dir", f"{run}/checkpoints_recent", "--save_dir", str(out), *prompts]
-    sample += ["--num_steps", "2", "--npz", "--reference_dir", str(images)]
+    sample += [
+        "--num_steps",
+        "2",
+        "--npz",
+        "--reference_dir",
+        str(images),
+        "--clip_model",
+        str(models / "clip"),
+    ]
     exported = tmp_path / "exported"
     export = ["export", "--checkpoint_dir", f"{run}/checkpoints_recent", "--write_dir", str(exported)]
+    clip = ["--train.snapshot_freq", "1", "--train.snapshot_clip", str(models / "clip")]
     commands = [
         ["encode", *config, "--data_dir", str(images), "--write_dir", str(data), "--quiet"],
-        ["train", *config, "--global_dir", str(run), str(data), "--steps", "1", "--quiet"],
+        ["train", *config, "--global_dir", str(run), str(data), "--steps", "1", "--quiet", *clip],
         [*export, "--with_encoders"],
         [*sample, "--quiet"],
     ]
@@ -312,6 +345,10 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
     figures = json.loads(done.stdout.splitlines()[-1])
     assert (figures["images"], figures["reference_images"]) == (count, count)
     assert np.isfinite(figures["frechet"])
+    logged = [json.loads(line) for line in (run / "logs" / "metrics.jsonl").read_text().splitlines()]
+    for score in (figures["clip_score"], *(row["clip_score"] for row in logged if "clip_score" in row)):
+        assert 0 <= score <= 100
+    assert any("clip_score" in row for row in logged)
 
     shown = list(read_images(Folder(images), Folder(images).names(".tfrecord")[0], "png"))
     (name,) = Folder(data).names(".tfrecord")

@@ -299,10 +299,13 @@ class Evaluate(WithEncoders, OfCheckpoint):
     images."""
     inception_weights: str = ""
     """File with Inception's weights. Empty: torch's cache, or else a download."""
+    clip_model: str = ""
+    """A CLIP at Hugging Face, or its folder: also print how well the images fit their prompts by it."""
 
     def run(self) -> None:
         from tpulab_recipes.common.pictures import grid, png
         from tpulab_recipes.common.storage import Folder
+        from tpulab_recipes.ddpm.data.encoders import mean_clip_score
         from tpulab_recipes.ddpm.model.network import Network
         from tpulab_recipes.ddpm.prompts import context_for, decode_images
         from tpulab_recipes.ddpm.sampler import Sampler
@@ -325,6 +328,8 @@ class Evaluate(WithEncoders, OfCheckpoint):
             if guidance is None:
                 guidance = 1.0 if is_student else DEFAULT_GUIDANCE
             prompts, classes = self._prompts(config)
+            if self.clip_model and not any(prompts):
+                raise ConfigError("--clip-model", "scores prompts; give some with --prompt.")
             compare = None
             if self.reference_dir:
                 args = config.dataset.args
@@ -375,6 +380,8 @@ class Evaluate(WithEncoders, OfCheckpoint):
             np.savez(buffer, images=images, latents=latents)
             out.put("images.npz", buffer.getvalue())
         figures = compare(images) if compare else {}
+        if self.clip_model:
+            figures["clip_score"] = mean_clip_score(images, prompts, self.clip_model, batch)
         print_result(images=len(images), folder=self.save_dir, **figures)
 
     def _prompts(self, config: Config) -> tuple[list[str], list[int] | None]:

@@ -188,6 +188,8 @@ class Train:
     snapshot_images: int = 16
     #: Their distance from the data: of fixed features, or FID or KID by Inception.
     snapshot_distance: Literal["frechet", "fid", "kid"] = "frechet"
+    #: A CLIP at Hugging Face, or its folder, that scores how well samples fit their captions; empty: none.
+    snapshot_clip: str = ""
     log_dir: str = "{}/logs"
     checkpoint_dirs: tuple[str, ...] = ("{}/checkpoints_recent", "{}/checkpoints_permanent")
     num_checkpoints: tuple[float, ...] = (10, math.inf)

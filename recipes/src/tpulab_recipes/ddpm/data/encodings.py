@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -33,12 +33,18 @@ def encode_record(arrays: Mapping[str, Any], caption: str) -> bytes:
     return encode_example(features | {"txt": caption})
 
 
-def decode_record(data: bytes, config: Config, name: str) -> dict[str, np.ndarray]:
-    """What training needs of one record: latents in fp32, the rest as stored, text states padded with
-    zeros."""
+def empty_batch(config: Config, count: int) -> dict[str, np.ndarray]:
+    """Zeros for what training needs of `count` records: latents in fp32, the rest as stored."""
+    shapes = {"image": config.in_dimensions} | context_shapes(config.model.conditioning)
+    kinds = {"image": np.dtype(np.float32), "class": np.dtype(np.int32)}
+    other = np.dtype(ml_dtypes.bfloat16)
+    return {key: np.zeros((count, *shape), kinds.get(key, other)) for key, shape in shapes.items()}
+
+
+def decode_record(data: bytes, batch: Mapping[str, np.ndarray], row: int, name: str) -> None:
+    """Writes one record into a row of `empty_batch`; the padding of text states stays zero."""
     features = decode_example(data, name)
-    record: dict[str, np.ndarray] = {}
-    for key, shape in ({"image": config.in_dimensions} | context_shapes(config.model.conditioning)).items():
+    for key, rows in batch.items():
         if key not in features:
             known = ", ".join(sorted(features)) or "nothing"
             raise DataError(
@@ -47,15 +53,17 @@ def decode_record(data: bytes, config: Config, name: str) -> dict[str, np.ndarra
             )
         (stored,) = features[key]
         value = decode_tensor(stored, name) if isinstance(stored, bytes) else np.asarray(stored)
+        place, shape = rows[row], rows.shape[1:]
         if key in ("clip_emb", "t5_emb") and value.ndim == 2 and value.shape[1:] == shape[1:]:
-            value = np.concatenate([value, np.zeros(shape, value.dtype)])[: shape[0]]
-        if value.shape != shape:
+            value = value[: len(place)]
+            place[: len(value)] = value
+        elif value.shape == shape:
+            rows[row] = value
+        else:
             raise DataError(
                 f"{name}: {key!r} has the shape {value.shape}, but the configuration expects {shape}; it was "
                 "encoded for another configuration."
             )
-        record[key] = value.astype({"image": np.float32, "class": np.int32}.get(key, value.dtype))
-    return record
 
 
 class EncodingShards:
@@ -102,19 +110,27 @@ class EncodingShards:
 
     def read(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
         """These records, in this order, an array for each key. Only their own bytes are read."""
+        batch = empty_batch(self._config, len(numbers))
+        for row, (data, shard) in enumerate(self._stored(numbers)):
+            decode_record(data, batch, row, shard)
+        return batch
+
+    def captions(self, numbers: np.ndarray) -> list[str]:
+        found = (decode_example(data, shard).get("txt", [b""])[0] for data, shard in self._stored(numbers))
+        return [bytes(caption).decode("utf-8", "replace") for caption in found]
+
+    def _stored(self, numbers: np.ndarray) -> Iterator[tuple[bytes, str]]:
+        """The bytes of these records, and the names of their shards."""
         wanted = [(self._names[self._shard[number]], *map(int, self._places[number])) for number in numbers]
         pieces = self.folder.read_ranges(
             [(shard, place, length + tfrecord.TAIL_BYTES) for shard, place, length in wanted]
         )
-        records = [
-            decode_record(tfrecord.checked_data(piece, length, shard, place), self._config, shard)
-            for piece, (shard, place, length) in zip(pieces, wanted, strict=True)
-        ]
-        return {name: np.stack([record[name] for record in records]) for name in records[0]}
+        for piece, (shard, place, length) in zip(pieces, wanted, strict=True):
+            yield tfrecord.checked_data(piece, length, shard, place), shard
 
-    def spread(self, count: int, numbers: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """Up to `count` of the records with these numbers (None: of all), spread evenly over them: shards may
-        be sorted by what they show."""
+    def spread(self, count: int, numbers: np.ndarray | None = None) -> np.ndarray:
+        """Up to `count` of these numbers of records (None: of all), spread evenly over them: shards may be
+        sorted by what they show."""
         numbers = np.arange(len(self._places)) if numbers is None else numbers
         count = min(count, len(numbers))
-        return self.read(numbers[np.arange(count) * len(numbers) // count])
+        return numbers[np.arange(count) * len(numbers) // count]

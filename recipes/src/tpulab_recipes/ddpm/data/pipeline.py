@@ -82,6 +82,7 @@ class Examples:
     """Records to read during training."""
 
     rows: Batch
+    captions: list[str]
     #: False: training reads them too.
     held_out: bool
 
@@ -155,11 +156,11 @@ class EncodingSource:
         """Up to `count` records that training does not read, the same on every host; where nothing is held
         out, of those that it reads."""
         elsewhere = self.config.dataset.held_out_dir
-        if elsewhere:
-            return Examples(EncodingShards(elsewhere, self.config).spread(count), held_out=True)
-        held_out = len(self._held_out) > 0
-        numbers = self._held_out if held_out else self._trained_on
-        return Examples(self._shards.spread(count, numbers), held_out)
+        held_out = bool(elsewhere) or len(self._held_out) > 0
+        shards = EncodingShards(elsewhere, self.config) if elsewhere else self._shards
+        those = None if elsewhere else self._held_out if held_out else self._trained_on
+        numbers = shards.spread(count, those)
+        return Examples(shards.read(numbers), shards.captions(numbers), held_out)
 
     @property
     def held_out_words(self) -> str:

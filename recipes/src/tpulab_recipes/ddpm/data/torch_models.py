@@ -180,6 +180,27 @@ def image_embeddings(images: np.ndarray, name: str, width: int) -> np.ndarray:
     return _in_blocks(compute, _TEXTS, shown["pixel_values"]).numpy()
 
 
+def clip_scores(images: np.ndarray, captions: Sequence[str], name: str) -> np.ndarray:
+    """Float32[image]: 100 times the cosine between CLIP's embeddings of UInt8[image, height, width, 3] and of
+    its caption, at least 0 (Hessel et al. 2021, arXiv 2104.08718)."""
+    from torch.nn.functional import cosine_similarity
+
+    processor, model = _image_encoder(name)
+    shown = processor(images=list(images), return_tensors="pt", input_data_format="channels_last")
+    longest = model.config.text_config.max_position_embeddings
+    tokens = _load(_transformers().AutoTokenizer, name)(
+        list(captions), truncation=True, max_length=longest, padding="max_length", return_tensors="pt"
+    )
+
+    def compute(pixels: Any, words: Any, mask: Any) -> Any:
+        seen = model.get_image_features(pixel_values=pixels.to(model.dtype)).pooler_output
+        read = model.get_text_features(input_ids=words, attention_mask=mask).pooler_output
+        return cosine_similarity(seen.float(), read.float())
+
+    inputs = shown["pixel_values"], tokens["input_ids"], tokens["attention_mask"]
+    return (100 * _in_blocks(compute, _IMAGES, *inputs)).clamp(min=0).numpy()
+
+
 def encode_latents(images: np.ndarray, name: str) -> np.ndarray:
     """Float32[image, height, width, channel] of UInt8[image, height, width, 3], or of Float32 in [-1, 1]: the
     mean of what the VAE makes of them, scaled as its configuration says."""

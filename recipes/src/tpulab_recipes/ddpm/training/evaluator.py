@@ -10,7 +10,7 @@ import numpy as np
 
 from tpulab_recipes.common.errors import ConfigError, DataError, MissingPackage
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data.encoders import encode_images
+from tpulab_recipes.ddpm.data.encoders import encode_images, mean_clip_score
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Source
 from tpulab_recipes.ddpm.data.shapes import draw_shapes, recognise
 from tpulab_recipes.ddpm.model.network import Network
@@ -26,7 +26,8 @@ class Evaluation:
 
     images: np.ndarray  # Float32[image, height, width, 3]
     captions: list[str]
-    #: `frechet`, and for shapes `caption_accuracy`, the share of images that show what their caption says.
+    #: The distance by its name, `clip_score`, and for shapes `caption_accuracy`, the share of images that
+    #: show what their caption says.
     figures: dict[str, float]
 
 
@@ -89,6 +90,10 @@ class EncodingsEvaluator:
             )
         if self._kind != "frechet":
             require_inception()
+        if train.snapshot_clip and not any(self.shown.captions):
+            raise ConfigError(
+                "train.snapshot_clip", "scores captions, and those that are held out are empty."
+            )
         self._latents = self.shown.rows["image"]
         self._context = {name: value for name, value in self.shown.rows.items() if name != "image"}
         # Few at a time: a large network is being trained in the same memory.
@@ -135,7 +140,10 @@ class EncodingsEvaluator:
                 )
                 figures[self._kind] = inception_distance(self._kind, theirs, ours)
             figures["held_out_images"] = float(len(data) if self.shown.held_out else 0)
-        return Evaluation(images, [""] * len(made), figures)
+        clip, captions = self.config.train.snapshot_clip, self.shown.captions
+        if self._decodes and clip:
+            figures["clip_score"] = mean_clip_score(images, captions, clip, self.sampler.batch)
+        return Evaluation(images, captions, figures)
 
 
 def evaluator_for(network: Network, source: Source) -> ShapesEvaluator | EncodingsEvaluator | None:

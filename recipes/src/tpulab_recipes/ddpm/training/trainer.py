@@ -100,6 +100,7 @@ class Trainer(AbstractContextManager["Trainer"]):
             make_initial_state(self.network, self.mesh, config.seed) if found is None else found
         )
         self.history: list[Figures] = []
+        self._run: Run | None = None
         #: Guidance scale of the evaluator's samples.
         self.guidance = 2.0
         self._is_main = jax.process_index() == 0
@@ -118,6 +119,7 @@ class Trainer(AbstractContextManager["Trainer"]):
         if first >= until:
             return self.state
         run = run or PlainRun(default_hyperparameters(self.config))
+        self._run = run
         run.on(checkpoint=self.save, evaluate=self._asked_to_evaluate, sample=self._asked_to_evaluate)
         pending: list[dict[str, Any]] = []
         since = time.perf_counter()
@@ -167,6 +169,8 @@ class Trainer(AbstractContextManager["Trainer"]):
                 if found.figures:
                     writer.figures(step, found.figures)
                 writer.picture(step, "samples", grid(found.images[:32], 8, scale=2))
+        if self._run:
+            self._run.log(**found.figures)
         if self._on_evaluation:
             self._on_evaluation(step, found)
 
