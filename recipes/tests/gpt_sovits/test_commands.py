@@ -98,6 +98,11 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
     state = {f"model.{key}": value.half() for key, value in first.state_dict().items()}
     torch.save({"weight": state, "config": {"model": sizes}, "info": "GPT-e1"}, tmp_path / "s1.ckpt")
     said = ["speak", *voice, "--ref-text", "the red bird", "--text", "A {M UW1 N}.", "--max-sec", "1"]
+    short = [*said, "--pretrained-s1", str(tmp_path / "s1.ckpt")]
+    assert main(short) == 1
+    assert "the reference lasts 1.9 s, not 3 to 10 s." in capsys.readouterr().err
+    files.save(tmp_path / "long.wav", np.tile(files.load(reference, 8000), 2), 8000)
+    said[said.index("--ref-wav") + 1] = str(tmp_path / "long.wav")
     assert main([*said, "--pretrained-s1", str(tmp_path / "s1.ckpt"), "--output", str(wav)]) == 0
     assert 0.4 < _result(capsys)["seconds"] <= 1.0
 
@@ -126,6 +131,9 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
     assert main([*aloud, "--text", "A {M UW1 N}. A {M UW1 N}.", "--output", str(wav)]) == 0
     # Two sentences of at most a second each, and a pause.
     assert one + 0.3 < _result(capsys)["seconds"] <= 2.3
+    at_once = ["--sentences-at-once", "2", "--text", "A {M UW1 N}. A {M UW1 N}. A {M UW1 N}."]
+    assert main([*aloud, *at_once, "--output", str(wav)]) == 0
+    assert 2 * one + 0.6 < _result(capsys)["seconds"] <= 3.6
 
     running: list[VoiceServer] = []
     began, forever = threading.Event(), VoiceServer.serve_forever
@@ -193,10 +201,10 @@ def test_what_cannot_be_used_is_one_clear_sentence(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = tmp_path / "odd.list"
-    listed.write_text(f"{corpus}/audio/utt_0000.wav|anna|ZH|你好\nnowhere.wav|anna|EN|the cat\n")
+    listed.write_text(f"{corpus}/audio/utt_0000.wav|anna|KO|안녕\nnowhere.wav|anna|EN|the cat\n")
     done, reasons = prepare(listed, tmp_path / "exp", Config(), small_features(Config()))
     assert done == 0
-    assert "'你' is no English letter" in reasons["utt_0000.wav"]
+    assert "language: 'KO' is not one of en, zh, ja" in reasons["utt_0000.wav"]
     assert "cannot be read as sound" in reasons["nowhere.wav"]
     with pytest.raises(DataError, match="has no clip that can be used"):
         read_clips(tmp_path / "exp", Config())
@@ -213,7 +221,7 @@ def test_what_cannot_be_used_is_one_clear_sentence(
         == "DH AH0 HH AH0 K AE1 T , T UW1 Z IY1 B R AH0 Z !"
     )
     assert set(phonemes_of("Zebulonium: at 10:30, or so…")) <= set(symbols("v1"))
-    for text, wrong in (("你好", "'你' is no English letter"), ("…", "no phonemes")):
+    for text, wrong in (("你好", "'你' is no letter of en"), ("…", "no phonemes")):
         with pytest.raises(ConfigError, match=wrong):
             phonemes_of(text)
 

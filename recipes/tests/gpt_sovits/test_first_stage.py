@@ -11,6 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tpulab_recipes.common.errors import CheckpointError, ConfigError  # noqa: E402
+from tpulab_recipes.gpt_sovits.checkpoints import make_models  # noqa: E402
+from tpulab_recipes.gpt_sovits.config import Config  # noqa: E402
+from tpulab_recipes.gpt_sovits.data import small_features  # noqa: E402
 from tpulab_recipes.gpt_sovits.s1 import (  # noqa: E402
     Sampling,
     Text2SemanticDecoder,
@@ -20,6 +23,8 @@ from tpulab_recipes.gpt_sovits.s1 import (  # noqa: E402
     penalised,
     probabilities,
 )
+from tpulab_recipes.gpt_sovits.text import read  # noqa: E402
+from tpulab_recipes.gpt_sovits.voices import Voice  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
 
@@ -251,3 +256,22 @@ def test_full_size() -> None:
     np.testing.assert_array_equal(
         np.concatenate([y[0, :6], ids]), golden(name)["out/greedy/y"][0, : 6 + len(ids)]
     )
+
+
+@LONG_ON_TORCH_XLA
+def test_six_programs_speak_all_sentences_to_thirty_seconds() -> None:
+    backend = make("torch_xla", "cpu")
+    config = Config(n_layers=1)
+    generator, _ = make_models(config)
+    sizes = {"hidden_dim": 16, "head": 2, "n_layer": 1, "vocab_size": config.codebook + 1}
+    stage = backend.prepare(Text2SemanticDecoder(**sizes, phoneme_vocab_size=732, bert_channels=8))
+    voice = Voice(backend.prepare(generator.eval()), backend, config, small_features(config))
+    reference = np.float32(0.1 * np.sin(np.arange(4 * config.sampling_rate) * 0.2))
+    known, before = read("{HH AH0 L OW1}"), backend.compilations().count
+    for count in (1, 30, 200, 400):
+        spoken = read(f"{{{' '.join(['AH0'] * count)}}}")
+        voice.speak(stage, [spoken], reference, known, Sampling(max_ids=12, seed=count))
+    for tokens in (1, 40, 125, 126, 300, 400, 750):
+        wave = voice.synthesize(np.arange(tokens) % config.codebook, ["AH0"], [reference])
+        assert len(wave) == tokens * 2 * config.hop_length
+    assert backend.compilations().count - before <= 6

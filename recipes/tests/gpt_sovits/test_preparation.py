@@ -13,10 +13,17 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from preparing import clips_list, wav  # noqa: E402
-from tpulab_recipes.common.errors import DataError  # noqa: E402
+from tpulab_recipes.common.errors import ConfigError, DataError  # noqa: E402
 from tpulab_recipes.gpt_sovits.__main__ import main  # noqa: E402
-from tpulab_recipes.gpt_sovits.config import Config  # noqa: E402
-from tpulab_recipes.gpt_sovits.data import prepare, read_clips, small_features  # noqa: E402
+from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config  # noqa: E402
+from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
+    bert_features,
+    prepare,
+    read_clips,
+    small_features,
+    text_features_for,
+)
+from tpulab_recipes.gpt_sovits.text import read  # noqa: E402
 
 CONFIG = Config()
 
@@ -48,7 +55,7 @@ def test_rows_of_the_original_stay_until_their_text_changes(
     assert done == 2
     assert _rows(root)["zh.wav"] == ["B ER1 D", "None", "{B ER1 D}"]
     assert "2-name2text.txt has another text for it ('hello 12, there')" in reasons["en.wav"]
-    assert "'Д' is no English letter" in reasons["en.wav"]
+    assert "'Д' is no letter of en" in reasons["en.wav"]
     assert "en.wav" not in _rows(root)
     assert _rows(root)["gone.wav"] == ["B ER1 D", "None", "bird"]
     assert "the text of zh.wav has changed" in capsys.readouterr().err
@@ -182,3 +189,57 @@ def test_results_that_are_torn_are_left_out_by_name(
     assert main(["prepare", "--inp-text", str(tmp_path / "b.list"), "--exp-dir", str(tmp_path / "x")]) == 1
     assert len((tmp_path / "x/left_out.txt").read_text().splitlines()) == 2
     assert "give --inp-wav-dir" in capsys.readouterr().err
+
+
+def _tiny_bert(folder: Path) -> Any:
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+    folder.mkdir()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"你好世界,.!?"]
+    (folder / "vocab.txt").write_text("\n".join(words), "utf-8")
+    BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 16}
+    model = BertForMaskedLM(BertConfig(vocab_size=len(words), **sizes)).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+def test_languages_of_a_list_and_bert_s_states_of_chinese(tmp_path: Path) -> None:
+    """The files are those of the original's first step: `word2ph`, and 3-bert for Chinese alone."""
+    pytest.importorskip("jieba")
+    model, root, listed = _tiny_bert(tmp_path / "bert"), tmp_path / "sov", tmp_path / "clips.list"
+    clips_list(listed, {"zh.wav": "你好，世界。", "en.wav": "Hello.", "ja.wav": "{k o}"})
+    listed.write_text(listed.read_text("utf-8").replace("zh.wav|anna|en", "zh.wav|anna|ZH"), "utf-8")
+    features = bert_features(str(tmp_path / "bert"))
+    assert _prepare(listed, root, text_features=features) == (3, {})
+    assert _rows(root)["zh.wav"] == ["n i2 h ao3 , sh ir4 j ie4 .", "[2, 2, 1, 2, 2, 1]", "你好,世界."]
+    assert _rows(root)["en.wav"][1:] == ["None", "Hello."]
+    assert [file.name for file in (root / "3-bert").iterdir()] == ["zh.wav.pt"]
+    found = torch.load(root / "3-bert" / "zh.wav.pt", weights_only=True)
+    # Ids of [CLS], the six characters and [SEP]; each character's state as often as it has phonemes.
+    ids = torch.tensor([[2, 5, 6, 9, 7, 8, 10, 3]])
+    states = model(ids, output_hidden_states=True).hidden_states[-3][0, 1:-1].detach()
+    wanted = states.repeat_interleave(torch.tensor([2, 2, 1, 2, 2, 1]), 0).T
+    assert (found - wanted).abs().max() < 1e-6
+    before = (root / "2-name2text.txt").read_bytes()
+    (root / "3-bert" / "zh.wav.pt").unlink()
+    assert _prepare(listed, root, text_features=features) == (3, {})
+    assert (root / "2-name2text.txt").read_bytes() == before
+    again = torch.load(root / "3-bert" / "zh.wav.pt", weights_only=True)
+    assert torch.equal(again, found)
+    # Other words have other states, and what is not Chinese has none.
+    listed.write_text(listed.read_text("utf-8").replace("你好，世界。", "世界！"), "utf-8")
+    assert _prepare(listed, root, text_features=features) == (3, {})
+    assert torch.load(root / "3-bert" / "zh.wav.pt", weights_only=True).shape == (8, 5)
+    mixed = features(read("{HH AH0}你好", "zh"))
+    assert mixed is not None
+    assert mixed.shape == (8, 6)
+    assert not mixed[:, :2].any()
+    assert mixed[:, 2:].any(0).all()
+    full = text_features_for(FULL_SIZE, "")
+    assert full(read("{HH AH0}")) is None
+    with pytest.raises(ConfigError, match="Chinese texts need BERT"):
+        full(read("你好", "zh"))
+    with pytest.raises(ConfigError, match="holds no BERT"):
+        bert_features(str(root))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import threading
+import wave
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,23 +17,32 @@ pytest.importorskip("torch")
 
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.gpt_sovits.s1 import Sampling
-from tpulab_recipes.gpt_sovits.serve import LONGEST_BODY, VoiceServer, wav_bytes
-from tpulab_recipes.gpt_sovits.text import sentences
+from tpulab_recipes.gpt_sovits.serve import LONGEST_BODY, VoiceServer, Wanted
 
 SAID: list[Any] = []
 
 
-def _say(text: str, sampling: Sampling, speed: float, reference: str, known: str) -> bytes:
-    SAID.append((text, sampling, speed, reference, known))
-    if text == "bad":
+#: Set when the client has the first piece of a stream.
+HEARD = threading.Event()
+
+
+def _say(wanted: Wanted) -> Iterator[np.ndarray]:
+    SAID.append(wanted)
+    if wanted.text == "bad":
         raise DataError("a sentence that says why.")
-    return wav_bytes(2 * np.ones(10, np.float32), 8000)
+    yield np.full(8000, 2.0, np.float32)
+    if wanted.stream:
+        assert HEARD.wait(60)
+    if wanted.text == "bad later":
+        raise DataError("the second piece")
+    yield np.full(10, 0.5, np.float32)
 
 
 @pytest.fixture
 def server() -> Iterator[VoiceServer]:
     SAID.clear()
-    with VoiceServer(0, _say, 100) as made:
+    HEARD.clear()
+    with VoiceServer(0, _say, 100, 8000) as made:
         thread = threading.Thread(target=made.serve_forever, daemon=True)
         thread.start()
         yield made
@@ -55,10 +66,32 @@ def test_a_text_is_spoken_with_the_parameters_of_the_original(server: VoiceServe
         server, "/tts?text=Hello%20there.&text_lang=en&top_k=5&speed_factor=1.2&media_type=wav"
     )
     assert (status, sound[:4]) == (200, b"RIFF")
-    assert [("Hello there.", Sampling(top_k=5, max_ids=100), 1.2, "", "")] == SAID
-    wanted = {"text": "Again.", "ref_audio_path": "b.wav", "prompt_text": "Hi.", "seed": 3}
-    assert _ask(server, "/tts", wanted | {"streaming_mode": False, "text_split_method": "cut5"})[0] == 200
-    assert SAID[1] == ("Again.", Sampling(max_ids=100, seed=3), 1.0, "b.wav", "Hi.")
+    assert [Wanted("Hello there.", Sampling(top_k=5, max_ids=100), speed=1.2)] == SAID
+    # Two pieces, of which the first is louder than full scale.
+    with wave.open(io.BytesIO(sound)) as file:
+        assert (file.getframerate(), file.getnframes()) == (8000, 8010)
+    body = {"text": "Again.", "ref_audio_path": "b.wav", "prompt_text": "Hi.", "prompt_lang": "ja", "seed": 3}
+    more = {"streaming_mode": False, "text_split_method": "cut1", "batch_size": 2, "fragment_interval": 0.5}
+    assert _ask(server, "/tts", body | more | {"text_lang": "ZH"})[0] == 200
+    sampling = Sampling(max_ids=100, seed=3)
+    assert SAID[1] == Wanted("Again.", sampling, "zh", 1.0, "cut1", 2, 0.5, "b.wav", "Hi.", "ja")
+
+
+@pytest.mark.parametrize(("text", "samples"), [("good", 8010), ("bad later", 8000)])
+def test_a_stream_sends_each_piece_before_the_next_is_made(
+    server: VoiceServer, text: str, samples: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asking = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    asking.request("GET", f"/tts?streaming_mode=true&text={text.replace(' ', '%20')}")
+    answer = asking.getresponse()
+    first = answer.read(44 + 2 * 8000)
+    assert not HEARD.is_set()
+    HEARD.set()
+    sound = first + answer.read()
+    asking.close()
+    assert (first[:4], len(sound)) == (b"RIFF", 44 + 2 * samples)
+    assert np.frombuffer(sound[44:], "<i2").max() == 32767
+    assert ("ended early" in capsys.readouterr().err) == (text == "bad later")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +101,9 @@ def test_a_text_is_spoken_with_the_parameters_of_the_original(server: VoiceServe
         ("/tts", {"text": "x" * 2001}, 400, "text: give 1 to 2000"),
         ("/tts?text=bad", None, 400, "a sentence that says why."),
         ("/tts?text=a&top_k=many", None, 400, "top_k: 'many' is no number."),
-        ("/tts?text=a&text_lang=zh", None, 400, "text_lang: 'zh' is not one of en, auto."),
+        ("/tts?text=a&text_lang=xx", None, 400, "language: 'xx' is not one of en, zh, ja"),
+        ("/tts?text=a&batch_size=99", None, 400, "batch_size: it must be 1 to 16"),
+        ("/tts?text=a&media_type=ogg", None, 400, "media_type: 'ogg' is not one of wav."),
         ("/tts?text=a&colour=red", None, 400, "colour: there is no such parameter"),
         ("/tts", b"{", 400, "not JSON"),
         ("/tts", b"\xff", 400, "not JSON"),
@@ -91,14 +126,3 @@ def test_pages_of_elsewhere_and_large_requests_are_refused(server: VoiceServer) 
     assert SAID == []
     assert _ask(server, path, Host=f"localhost:{server.server_port}", Origin="http://localhost:1")[0] == 200
     assert _ask(server, "/tts", b"", Content_Length=str(LONGEST_BODY + 1))[0] == 413
-
-
-def test_texts_are_divided_into_sentences_and_lines() -> None:
-    text = "Mr. Smith came. He left!\nWhy? … It cost 3.5 pounds; no more {HH AH0}."
-    assert sentences(text) == [
-        "Mr. Smith came.",
-        "He left!",
-        "Why?",
-        "It cost 3.5 pounds; no more {HH AH0}.",
-    ]
-    assert sentences(" ... ") == []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tyro
 
 from tpulab_recipes.common.command_line import (
@@ -49,6 +50,8 @@ class SovitsCommand(Command):
     """An s2.json of the original; its values replace the preset's, and flags replace both."""
     cnhubert_base_dir: str = ""
     """Folder or name of chinese-hubert-base, for the full size. Empty: small features, for lessons."""
+    bert_pretrained_dir: str = ""
+    """Folder or name of chinese-roberta-wwm-ext-large, for Chinese texts. Empty: none, for lessons."""
 
     def settings(self) -> tuple[Config, Places]:
         """The settings and places of the file, and the flags that were given."""
@@ -79,7 +82,13 @@ class Prepare(SovitsCommand):
         folder = str(local_folder("exp_dir", _needed(self.exp_dir or places.exp_dir, "exp_dir")))
         features = data.features_for(config, self.cnhubert_base_dir)
         done, reasons = data.prepare(
-            self.inp_text, folder, config, features, inp_wav_dir=self.inp_wav_dir, progress=Terminal()
+            self.inp_text,
+            folder,
+            config,
+            features,
+            inp_wav_dir=self.inp_wav_dir,
+            text_features=data.text_features_for(config, self.bert_pretrained_dir),
+            progress=Terminal(),
         )
         _say_left_out(reasons, folder)
         if not done:
@@ -253,7 +262,7 @@ class _Voiced(SovitsCommand):
         """The voice, on the device, and the references' waves."""
         from tpulab_recipes.audio import files
         from tpulab_recipes.gpt_sovits.checkpoints import load_voice
-        from tpulab_recipes.gpt_sovits.data import features_for
+        from tpulab_recipes.gpt_sovits.data import features_for, text_features_for
         from tpulab_recipes.gpt_sovits.voices import Voice
 
         config, _ = self.settings()
@@ -265,7 +274,8 @@ class _Voiced(SovitsCommand):
         waves = [files.load(each, config.sampling_rate) for each in self.ref_wav]
         features = features_for(config, self.cnhubert_base_dir)
         backend: Any = self.use_backend()
-        return Voice(backend.prepare(generator), backend, config, features), waves
+        texts = text_features_for(config, self.bert_pretrained_dir)
+        return Voice(backend.prepare(generator), backend, config, features, texts), waves
 
     def loaded_stage(self, voice: Any, file: Path) -> Any:
         from tpulab_recipes.gpt_sovits.s1 import load_first_stage
@@ -302,12 +312,14 @@ class Convert(_Speaking):
     """Sound file to convert."""
     text: str = ""
     """Text of that sound, or phonemes in braces, for a clearer result."""
+    text_lang: str = "en"
+    """Language of the text: en, zh, ja, or auto for each part's own."""
 
     def run(self) -> None:
         from tpulab_recipes.audio import files
-        from tpulab_recipes.gpt_sovits.text import phonemes_of
+        from tpulab_recipes.gpt_sovits.text import language_of, phonemes_of
 
-        phonemes = phonemes_of(self.text) if self.text else ["_"]
+        phonemes = phonemes_of(self.text, language_of(self.text_lang)) if self.text else ["_"]
         voice, references = self.loaded()
         source, began = files.load(self.source, voice.config.sampling_rate), time.perf_counter()
         wave = voice.convert(source, references, phonemes=phonemes, seed=voice.config.seed)
@@ -319,9 +331,17 @@ class Speak(_Speaking):
     """Speaks a text: the first stage writes semantic tokens, the second speaks them."""
 
     text: str
-    """English sentences, or phonemes in braces."""
+    """Sentences, or phonemes in braces."""
     ref_text: str
     """Text of the (first) reference."""
+    text_lang: str = "en"
+    """Language of the text: en, zh, ja, or auto for each part's own."""
+    prompt_lang: str = "en"
+    """Language of the reference's text."""
+    text_split_method: str = "cut5"
+    """cut0 to cut5 of the original: never, after 4 pieces, after 50 characters, at 。, at ., at all marks."""
+    sentences_at_once: int = 1
+    """Pieces that the first stage writes at once."""
     pretrained_s1: Path
     """Checkpoint of the first stage (.ckpt)."""
     top_k: int = 15
@@ -334,10 +354,11 @@ class Speak(_Speaking):
 
     def run(self) -> None:
         from tpulab_recipes.gpt_sovits.s1 import Sampling
-        from tpulab_recipes.gpt_sovits.text import phonemes_of
+        from tpulab_recipes.gpt_sovits.text import language_of, phonemes_of
 
-        for text in (self.text, self.ref_text):
-            phonemes_of(text)
+        languages = language_of(self.text_lang), language_of(self.prompt_lang)
+        for text, language in zip((self.text, self.ref_text), languages, strict=True):
+            phonemes_of(text, language)
         voice, references = self.loaded()
         sampling = Sampling(
             self.top_k,
@@ -348,8 +369,19 @@ class Speak(_Speaking):
             voice.config.seed,
         )
         stage, began = self.loaded_stage(voice, self.pretrained_s1), time.perf_counter()
-        wave = voice.read_aloud(stage, self.text, references[0], self.ref_text, sampling, speed=self.speed)
-        self.written(voice, began, wave)
+        waves = voice.read_aloud(
+            stage,
+            self.text,
+            references[0],
+            self.ref_text,
+            sampling,
+            language=languages[0],
+            reference_language=languages[1],
+            speed=self.speed,
+            method=self.text_split_method,
+            batch=self.sentences_at_once,
+        )
+        self.written(voice, began, np.concatenate(list(waves)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,6 +390,8 @@ class Serve(_Voiced):
 
     ref_text: str
     """Text of the (first) reference. A request can name another file in its folder, with its text."""
+    prompt_lang: str = "en"
+    """Language of the reference's text."""
     pretrained_s1: Path
     """Checkpoint of the first stage (.ckpt)."""
     port: int = 9880
@@ -368,21 +402,37 @@ class Serve(_Voiced):
     def run(self) -> None:
         from tpulab_recipes.audio import files
         from tpulab_recipes.common.inputs import name_within
-        from tpulab_recipes.gpt_sovits.serve import VoiceServer, wav_bytes
+        from tpulab_recipes.gpt_sovits.serve import VoiceServer, Wanted
+        from tpulab_recipes.gpt_sovits.text import language_of, phonemes_of
 
+        own_language = language_of(self.prompt_lang)
+        phonemes_of(self.ref_text, own_language)
         voice, references = self.loaded()
+        voice.check_reference(references[0])
         stage, rate = self.loaded_stage(voice, self.pretrained_s1), voice.config.sampling_rate
 
-        def speak_text(text: str, sampling: Any, speed: float, name: str, known: str) -> bytes:
-            reference, spoken = references[0], self.ref_text
-            if name:
-                if not known:
+        def speak_text(wanted: Wanted) -> Iterator[np.ndarray]:
+            reference, spoken, language = references[0], self.ref_text, own_language
+            if wanted.reference:
+                if not wanted.known:
                     raise ConfigError("prompt_text", "give the text of that reference.")
-                reference, spoken = files.load(self.ref_wav[0].parent / name_within(name), rate), known
-            wave = voice.read_aloud(stage, text, reference, spoken, sampling, speed=speed)
-            return wav_bytes(wave, rate)
+                reference = files.load(self.ref_wav[0].parent / name_within(wanted.reference), rate)
+                spoken, language = wanted.known, wanted.known_language
+            return voice.read_aloud(
+                stage,
+                wanted.text,
+                reference,
+                spoken,
+                wanted.sampling,
+                language=wanted.language,
+                reference_language=language,
+                speed=wanted.speed,
+                method=wanted.method,
+                batch=wanted.batch,
+                pause=wanted.pause,
+            )
 
-        with VoiceServer(self.port, speak_text, max(1, int(25 * self.max_sec))) as server:
+        with VoiceServer(self.port, speak_text, max(1, int(25 * self.max_sec)), rate) as server:
             print(f"speaking at {server.address}?text=…; Ctrl-C ends it", flush=True)
             try:
                 server.serve_forever()

@@ -4,7 +4,8 @@ and their number alone.
 A list has lines `wav|speaker|language|text`. `prepare` writes what the original's own steps write, so either
 can go on with the other's folder:
 
-    2-name2text.txt         name, phonemes, phonemes of each word (unused), text; separated by tabs
+    2-name2text.txt         name, phonemes, phonemes of each Chinese character, text; separated by tabs
+    3-bert/NAME.pt          BERT's states of a Chinese text (with a BERT), Float[channel, phoneme]
     4-cnhubert/NAME.pt      semantic features, Float[1, channel, frame]
     5-wav32k/NAME           the sound, 16 bits
     6-name2semantic.tsv     semantic tokens (with a generator)
@@ -32,7 +33,7 @@ from tpulab_recipes.common.preparation import Ledger, digest, same_file, stamp
 from tpulab_recipes.common.progress import Progress, Silent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.gpt_sovits.config import Config
-from tpulab_recipes.gpt_sovits.text import numbers_of, phonemes_of
+from tpulab_recipes.gpt_sovits.text import Reading, language_of, numbers_of, read
 from tpulab_recipes.torch_training.tensor_files import read_tensors
 
 #: Frames of silence that follow each clip at least: the style encoder's convolutions reach so far, so that
@@ -41,6 +42,7 @@ MARGIN = 4
 #: Seconds that a clip lasts, as in the original.
 SHORTEST_S, LONGEST_S = 0.6, 54.0
 Features = Callable[[np.ndarray], np.ndarray]
+TextFeatures = Callable[[Reading], np.ndarray | None]
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,60 @@ def hubert_features(place: str, rate: int) -> Features:
     return features
 
 
+def bert_features(place: str) -> TextFeatures:
+    """States of the third layer from the top of a BERT (chinese-roberta-wwm-ext-large; a folder or name), of
+    each Chinese character as often as it has phonemes, Float32[channel, phoneme]; zeros in other parts, and
+    None where nothing is Chinese. Raises `ConfigError`."""
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(place)
+        model = AutoModelForMaskedLM.from_pretrained(place).eval()
+    except (OSError, ValueError) as error:
+        raise ConfigError("bert_pretrained_dir", f"{place!r} holds no BERT: {error}") from error
+
+    def features(reading: Reading) -> np.ndarray | None:
+        if not reading.chinese:
+            return None
+        found = np.zeros((model.config.hidden_size, len(reading.phonemes)), np.float32)
+        for begun, text, counts in reading.chinese:
+            with torch.no_grad():
+                states = model(
+                    **tokenizer(text, return_tensors="pt"), output_hidden_states=True
+                ).hidden_states
+            each = states[-3][0, 1:-1].float().numpy()
+            if len(each) != len(counts):
+                raise DataError(
+                    f"{text!r} is {len(each)} tokens of this BERT, and not one for each character"
+                )
+            found[:, begun : begun + sum(counts)] = each.repeat(counts, 0).T
+        return found
+
+    return features
+
+
+def no_text_features(_: Reading) -> None:
+    """Zeros for every text."""
+
+
+def text_features_for(config: Config, bert_pretrained_dir: str) -> TextFeatures:
+    """BERT where there is a checkpoint. Without one, Chinese is refused by voices of the published size
+    (`ConfigError`), and has zeros in lessons."""
+    if bert_pretrained_dir:
+        return bert_features(bert_pretrained_dir)
+    if config.ssl_channels != 768:
+        return no_text_features
+
+    def needed(reading: Reading) -> None:
+        if reading.chinese:
+            raise ConfigError(
+                "bert_pretrained_dir",
+                "Chinese texts need BERT; give a folder of chinese-roberta-wwm-ext-large.",
+            )
+
+    return needed
+
+
 def features_for(config: Config, cnhubert_base_dir: str) -> Features:
     """HuBERT where there is a checkpoint. Raises `ConfigError` for 768 channels without one."""
     if cnhubert_base_dir:
@@ -130,6 +186,7 @@ class Listed:
 
     number: int
     wav: str
+    language: str
     text: str
 
     @property
@@ -144,7 +201,7 @@ def read_list(file: str | Path, reasons: dict[str, str]) -> list[Listed]:
     found: dict[str, Listed] = {}
     for number, line in read_lines(file):
         parts = line.split("|", 3)
-        one = Listed(number, parts[0].strip(), parts[-1].strip())
+        one = Listed(number, parts[0].strip(), parts[-2].strip() if parts[2:] else "", parts[-1].strip())
         where = f"line {number}"
         if len(parts) != 4:
             reasons[where] = f"{file}, line {number}: it must be wav|speaker|language|text."
@@ -174,6 +231,7 @@ def prepare(
     features: Features,
     *,
     inp_wav_dir: str = "",
+    text_features: TextFeatures | None = None,
     progress: Progress | None = None,
 ) -> tuple[int, dict[str, str]]:
     """Writes the folder of a list, and returns how many clips it has, and why others were left out.
@@ -185,6 +243,7 @@ def prepare(
     root, bar = Path(exp_dir), progress or Silent()
     reasons: dict[str, str] = {}
     listed, written = read_list(inp_text, reasons), read_rows(root)
+    text_features = text_features or text_features_for(config, "")
     for place in _places(root, "any", config):
         place.parent.mkdir(parents=True, exist_ok=True)
     ledger, made_by = Ledger(Folder(root)), _made_by(config)
@@ -193,9 +252,12 @@ def prepare(
     for one in listed:
         bar.advance(1, one.name)
         try:
-            row = _row_of(one, written.get(one.name))
+            row = _row_of(one, written.get(one.name), config.version)
             numbers_of(row[1].split(" "), config.version)
             place = Path(inp_wav_dir) / one.name if inp_wav_dir else Path(inp_text).parent / one.wav
+            _prepare_bert(
+                root / "3-bert" / f"{one.name}.pt", row, row != written.get(one.name), text_features
+            )
             _prepare_sound(place, one, _places(root, one.name, config), config, features, ledger, made_by)
         except (ConfigError, DataError) as error:
             reasons[one.name] = str(error)
@@ -214,13 +276,26 @@ def _made_by(config: Config) -> list[int]:
     return [config.sampling_rate, config.filter_length, config.hop_length, config.ssl_channels]
 
 
-def _row_of(one: Listed, row: list[str] | None) -> list[str]:
+def _prepare_bert(file: Path, row: list[str], changed: bool, text_features: TextFeatures) -> None:
+    """Writes BERT's states of a row's text, unless they are there."""
+    if changed:
+        file.unlink(missing_ok=True)
+    if file.exists() or not row[2].startswith("["):
+        return
+    counts = [int(each) for each in row[2].strip("[]").split(",")]
+    states = text_features(Reading(row[1].split(" "), row[3], counts, [(0, row[3], counts)]))
+    if states is not None:
+        with Folder(file.parent).make().write(file.name) as opened:
+            torch.save(torch.from_numpy(states), opened)
+
+
+def _row_of(one: Listed, row: list[str] | None, version: str) -> list[str]:
     """Columns of 2-name2text.txt: the row that is there if it belongs to this text, else a new one. Raises
     `DataError` or `ConfigError` if the text has changed and its phonemes cannot be made."""
     if row is not None and _is_text_of(one.text, row[3]):
         return row
     try:
-        phonemes = phonemes_of(one.text)
+        found = read(one.text, language_of(one.language), version)
     except ConfigError as error:
         if row is None:
             raise
@@ -230,7 +305,8 @@ def _row_of(one: Listed, row: list[str] | None) -> list[str]:
         ) from error
     if row is not None:
         print(f"the text of {one.name} has changed.", file=sys.stderr, flush=True)
-    return [one.name, " ".join(phonemes), "None", one.text.replace("\t", " ")]
+    text = found.text if found.counts else one.text
+    return [one.name, " ".join(found.phonemes), str(found.counts), re.sub(r"\s", " ", text)]
 
 
 def _is_text_of(text: str, normalised: str) -> bool:

@@ -199,6 +199,7 @@ def generate(
     *,
     berts: Sequence[Any] | None = None,
     prompt: Any = None,
+    text_step: int = TEXT_STEP,
     draws: Callable[[int], Any] | None = None,
     on_look: Callable[[int], None] | None = None,
 ) -> list[torch.Tensor]:
@@ -209,6 +210,7 @@ def generate(
         texts: phoneme numbers, Int[place] each: the prompt's text first, then the text to speak.
         berts: Float[channel, place] each; zeros where None (all languages but Chinese).
         prompt: Int[text, token] of a voice to go on in, or None.
+        text_step: texts are padded to a multiple of it.
         draws: Float[text, entry], exponential, of a step, instead of those of the seed.
         on_look: called with the ids done, now and then.
 
@@ -225,7 +227,7 @@ def generate(
     model.eval()
     try:
         with torch.no_grad():
-            return _Writer(model, backend, settings, texts, berts, prompt).run(draws, on_look)
+            return _Writer(model, backend, settings, texts, berts, prompt, text_step).run(draws, on_look)
     finally:
         model.train(training)
 
@@ -239,10 +241,17 @@ class _Writer:
     `step` writes the next id. Cached places: the text, its padding on the left, then the ids."""
 
     def __init__(
-        self, model: Any, backend: Backend, s: Sampling, texts: Any, berts: Any, prompt: np.ndarray
+        self,
+        model: Any,
+        backend: Backend,
+        s: Sampling,
+        texts: Any,
+        berts: Any,
+        prompt: np.ndarray,
+        text_step: int = TEXT_STEP,
     ) -> None:
         self.model, self.backend, self.s = model, backend, s
-        self.rows, self.text = len(texts), _up(max(len(text) for text in texts), TEXT_STEP)
+        self.rows, self.text = len(texts), _up(max(len(text) for text in texts), text_step)
         self.given, self.room = prompt.shape[1], _up(max(1, prompt.shape[1]), PROMPT_STEP)
         self.ids = _up(self.room + s.max_ids, PROMPT_STEP)
         x = np.zeros((self.rows, self.text), np.int64)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import io
 import json
+import struct
+import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import numpy as np
+
 from tpulab_recipes.common.errors import ConfigError, RecipeError
 from tpulab_recipes.gpt_sovits.s1 import Sampling
+from tpulab_recipes.gpt_sovits.text import language_of
 
 #: Characters of a text, and bytes of a request.
 LONGEST_TEXT, LONGEST_BODY = 2000, 2**16
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-#: Parameters that are used, with the type of each; others of the original are accepted where they ask for
-#: what happens anyway.
+#: Parameters that are used, with the type of each.
 _NUMBERS: dict[str, Callable[[Any], Any]] = {
     "top_k": int,
     "top_p": float,
@@ -25,29 +31,49 @@ _NUMBERS: dict[str, Callable[[Any], Any]] = {
     "repetition_penalty": float,
     "seed": int,
     "speed_factor": float,
+    "batch_size": int,
+    "fragment_interval": float,
 }
-_WORDS = ("text", "ref_audio_path", "prompt_text")
-_FIXED = {
-    "media_type": ("wav",),
-    "text_lang": ("en", "auto"),
-    "prompt_lang": ("en", "auto"),
-    "streaming_mode": (False, "false", "False", 0, "0"),
-}
-_IDLE = (
+_WORDS = (
+    "text",
+    "ref_audio_path",
+    "prompt_text",
+    "text_lang",
+    "prompt_lang",
     "text_split_method",
-    "batch_size",
-    "batch_threshold",
-    "split_bucket",
-    "parallel_infer",
-    "fragment_interval",
+    "streaming_mode",
 )
+#: Accepted where they ask for what happens anyway, and without an effect.
+_FIXED, _IDLE = {"media_type": ("wav",)}, ("batch_threshold", "split_bucket", "parallel_infer")
+#: Pieces that are spoken at once, and seconds between two, at most.
+MOST_AT_ONCE, LONGEST_PAUSE_S = 16, 5.0
 
-#: Text, sampling, speed, and name and text of another reference, to the bytes of a WAV file.
-Synthesize = Callable[[str, Sampling, float, str, str], bytes]
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a request asks for."""
+
+    text: str
+    sampling: Sampling
+    language: str = "en"
+    speed: float = 1.0
+    method: str = "cut5"
+    batch: int = 1
+    pause: float = 0.3
+    reference: str = ""
+    """Name of another reference; empty: the server's own."""
+    known: str = ""
+    known_language: str = "en"
+    stream: bool = False
+    """Send each piece of sound as soon as it is made."""
 
 
-def parsed_request(values: Mapping[str, Any], most_ids: int) -> tuple[str, Sampling, float, str, str]:
-    """What a request asks for. Raises `ConfigError` that names a parameter which cannot be."""
+#: The waves of a text, piece after piece.
+Synthesize = Callable[[Wanted], Iterator[np.ndarray]]
+
+
+def parsed_request(values: Mapping[str, Any], most_ids: int) -> Wanted:
+    """Raises `ConfigError` that names a parameter which cannot be."""
     for name, value in values.items():
         if name in _FIXED and value not in _FIXED[name]:
             raise ConfigError(name, f"{value!r} is not one of {', '.join(map(str, _FIXED[name]))}.")
@@ -62,11 +88,32 @@ def parsed_request(values: Mapping[str, Any], most_ids: int) -> tuple[str, Sampl
                 numbers[name] = kind(values[name])
         except (TypeError, ValueError) as error:
             raise ConfigError(name, f"{values[name]!r} is no number.") from error
-    text, reference, known = (str(values.get(name) or "") for name in _WORDS)
+    text, reference, known, language, known_language, method, stream = (
+        str(values.get(name) or "") for name in _WORDS
+    )
     if not 0 < len(text.strip()) <= LONGEST_TEXT:
         raise ConfigError("text", f"give 1 to {LONGEST_TEXT} characters, not {len(text)}.")
-    speed = numbers.pop("speed_factor", 1.0)
-    return text, Sampling(max_ids=most_ids, **numbers), speed, reference, known
+    speed, batch = numbers.pop("speed_factor", 1.0), numbers.pop("batch_size", 1)
+    pause = numbers.pop("fragment_interval", 0.3)
+    if not (1 <= batch <= MOST_AT_ONCE and 0 <= pause <= LONGEST_PAUSE_S):
+        raise ConfigError(
+            "batch_size",
+            f"it must be 1 to {MOST_AT_ONCE}, and fragment_interval 0 to {LONGEST_PAUSE_S:g} s.",
+        )
+    return Wanted(
+        text,
+        Sampling(max_ids=most_ids, **numbers),
+        language_of(language or "en"),
+        speed,
+        method or "cut5",
+        batch,
+        pause,
+        reference,
+        known,
+        language_of(known_language or "en"),
+        # The original's modes 1 to 3 differ in how fine they cut; here, a piece is a sentence.
+        stream.lower() not in ("", "0", "false"),
+    )
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -101,9 +148,30 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, "There is only /tts.")
         else:
             try:
-                self._send(200, "audio/wav", self.server.speak(values))
+                with self.server.speaking:
+                    self._speak(parsed_request(values, self.server.most_ids))
             except RecipeError as error:
                 self._refuse(400, str(error))
+
+    def _speak(self, wanted: Wanted) -> None:
+        """The first piece is made before the answer begins, so that a refusal is one."""
+        waves, rate = self.server.synthesize(wanted), self.server.rate
+        first = next(waves)
+        if not wanted.stream:
+            self._send(200, "audio/wav", wav_bytes(np.concatenate([first, *waves]), rate))
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "audio/wav")
+        # Without a length, the sound goes on until the connection ends.
+        self.end_headers()
+        self.close_connection = True
+        self.wfile.write(endless_header(rate))
+        try:
+            for wave in chain([first], waves):
+                self.wfile.write((wave.clip(-1, 1) * 32767).astype("<i2").tobytes())
+        except (RecipeError, OSError) as error:
+            # The answer has begun: it can only end here.
+            print(f"/tts ended early: {error}", file=sys.stderr)
 
     def _refuse(self, status: int, message: str) -> None:
         self.close_connection = True
@@ -125,21 +193,17 @@ class VoiceServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, synthesize: Synthesize, most_ids: int) -> None:
+    def __init__(self, port: int, synthesize: Synthesize, most_ids: int, rate: int) -> None:
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except (OSError, OverflowError) as error:
             raise ConfigError("port", f"{port} cannot be used ({error}).") from error
-        self._synthesize, self._most_ids, self._speaking = synthesize, most_ids, threading.Lock()
+        self.synthesize, self.most_ids, self.rate = synthesize, most_ids, rate
+        self.speaking = threading.Lock()
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/tts"
-
-    def speak(self, values: Mapping[str, Any]) -> bytes:
-        wanted = parsed_request(values, self._most_ids)
-        with self._speaking:
-            return self._synthesize(*wanted)
 
 
 def wav_bytes(wave: Any, rate: int) -> bytes:
@@ -148,3 +212,12 @@ def wav_bytes(wave: Any, rate: int) -> bytes:
     file = io.BytesIO()
     files.save(file, wave / max(1.0, float(abs(wave).max())), rate)
     return file.getvalue()
+
+
+def endless_header(rate: int) -> bytes:
+    """Of a WAV file of 16 bits whose length nobody knows yet; players read it to its end."""
+    most = 0xFFFFFFFF
+    return struct.pack(
+        "<4sI4s4sIHHIIHH4sI",
+        *(b"RIFF", most, b"WAVE", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16, b"data", most - 36),
+    )

@@ -4,7 +4,7 @@ speech with a first stage. Everything is padded to few lengths, so few programs 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,23 @@ import torch
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.gpt_sovits.config import Config
-from tpulab_recipes.gpt_sovits.data import Features, fitted_features, level, spectrogram
+from tpulab_recipes.gpt_sovits.data import (
+    Features,
+    TextFeatures,
+    fitted_features,
+    level,
+    no_text_features,
+    spectrogram,
+)
 from tpulab_recipes.gpt_sovits.s1 import Sampling, generate
-from tpulab_recipes.gpt_sovits.text import numbers_of, phonemes_of, sentences
+from tpulab_recipes.gpt_sovits.text import Reading, numbers_of, read, split
 
-#: Tokens, phonemes and frames of a reference are padded to multiples of these: 1 s, 32 phonemes, 5 s.
-TOKEN_STEP, TEXT_STEP, FRAME_STEP = 25, 32, 250
+#: Tokens of a sentence are padded to the first of these that holds them (5, 15 and 30 s), or to a multiple
+#: of the last; phonemes and frames of a reference to multiples of these: few programs speak all sentences.
+TOKEN_SIZES, TEXT_STEP, FRAME_STEP = (125, 375, 750), 512, 512
 SILENCE_S = 0.3
+#: Seconds of a reference that a text is spoken like, as in the original.
+REFERENCE_S = (3.0, 10.0)
 #: A frame of silence more than the style encoder's convolutions see.
 _MARGIN = 5
 
@@ -34,6 +44,8 @@ class Voice:
     backend: Any
     config: Config
     features: Features
+    text_features: TextFeatures = no_text_features
+    """BERT's states of a text."""
 
     def tokens(self, wave: np.ndarray) -> torch.Tensor:
         """Semantic tokens of a wave, Int64[token], 25 a second; on the host."""
@@ -66,7 +78,8 @@ class Voice:
         refer = np.zeros((len(specs), specs[0].shape[0], _up(max(refer_lengths) + _MARGIN, FRAME_STEP)))
         for row, spec in enumerate(specs):
             refer[row, :, : spec.shape[1]] = spec
-        tokens = _padded(codes, TOKEN_STEP)
+        size = next((each for each in TOKEN_SIZES if len(codes) <= each), TOKEN_SIZES[-1])
+        tokens = _padded(codes, size)
         room, frames = (
             int(count * (2 if generator.halved else 1) / speed) + (speed != 1)
             for count in (tokens.shape[1], len(codes))
@@ -108,32 +121,61 @@ class Voice:
     def speak(
         self,
         first_stage: Any,
-        phonemes: Sequence[str],
+        sentences: Sequence[Reading],
         reference: np.ndarray,
-        reference_phonemes: Sequence[str],
+        known: Reading,
         sampling: Sampling,
         *,
         speed: float = 1.0,
-    ) -> np.ndarray:
-        """Float32[sample] of a text in the voice of a reference whose text is known: the first stage goes on
-        from the reference's tokens. Raises `ConfigError` where no sound was generated."""
+    ) -> list[np.ndarray]:
+        """Float32[sample] of each sentence, in the voice of a reference whose text is known: the first stage
+        goes on from the reference's tokens, in all sentences at once. Raises `ConfigError` where no sound was
+        generated, and as `check_reference`."""
+        self.check_reference(reference)
         entries = first_stage.ar_text_embedding.word_embeddings.num_embeddings
         version = self.config.version
-        text = numbers_of([*reference_phonemes, *phonemes], version)
-        if max(text) >= entries:
+        texts = [numbers_of([*known.phonemes, *each.phonemes], version) for each in sentences]
+        if max(map(max, texts)) >= entries:
             raise ConfigError("pretrained_s1", f"knows {entries} phonemes; the text is of {version}.")
-        prompt = self.tokens(np.concatenate([reference, self._silence]))
+        prompt = self.tokens(np.concatenate([reference, self.silence(SILENCE_S)]))
         if int(prompt.max()) >= first_stage.eos:
             raise ConfigError("pretrained_s1", "writes fewer semantic tokens than the second stage reads.")
-        (codes,) = generate(first_stage, self.backend, [text], sampling, prompt=prompt[None])
-        if len(codes) == 0:
+        berts = [self._bert(first_stage, known, each) for each in sentences]
+        prompts = prompt[None].expand(len(texts), -1)
+        spoken = generate(
+            first_stage, self.backend, texts, sampling, berts=berts, prompt=prompts, text_step=TEXT_STEP
+        )
+        if not all(map(len, spoken)):
             raise ConfigError("text", "The first stage generated nothing; try another seed or a longer text.")
-        return self.synthesize(codes, phonemes, [reference], speed=speed, seed=sampling.seed)
+        return [
+            self.synthesize(codes, each.phonemes, [reference], speed=speed, seed=sampling.seed)
+            for codes, each in zip(spoken, sentences, strict=True)
+        ]
 
-    @property
-    def _silence(self) -> np.ndarray:
-        """After a reference, as in the original, and between sentences."""
-        return np.zeros(int(SILENCE_S * self.config.sampling_rate), np.float32)
+    def check_reference(self, wave: np.ndarray) -> None:
+        """Raises `ConfigError` for one of less than 3 s or more than 10: no text can be spoken like it."""
+        seconds = len(wave) / self.config.sampling_rate
+        if not REFERENCE_S[0] <= seconds <= REFERENCE_S[1]:
+            raise ConfigError("ref_wav", f"the reference lasts {seconds:.1f} s, not 3 to 10 s.")
+
+    def _bert(self, first_stage: Any, *readings: Reading) -> np.ndarray | None:
+        """The texts' features one after the other; zeros where a text has none."""
+        found = [self.text_features(each) for each in readings]
+        if all(each is None for each in found):
+            return None
+        empty = first_stage.bert_proj.in_features
+        parts = [
+            np.zeros((empty, len(reading.phonemes)), np.float32) if each is None else each
+            for each, reading in zip(found, readings, strict=True)
+        ]
+        if any(len(each) != empty for each in parts):
+            raise ConfigError(
+                "bert_pretrained_dir", f"has {len(parts[0])} features; the first stage, {empty}."
+            )
+        return np.concatenate(parts, 1)
+
+    def silence(self, seconds: float) -> np.ndarray:
+        return np.zeros(int(seconds * self.config.sampling_rate), np.float32)
 
     def read_aloud(
         self,
@@ -143,18 +185,29 @@ class Voice:
         reference_text: str,
         sampling: Sampling,
         *,
+        language: str = "en",
+        reference_language: str = "en",
         speed: float = 1.0,
-    ) -> np.ndarray:
-        """`speak` for each sentence of a text, with a pause between them. Raises `ConfigError` for a text
-        without words."""
-        parts, known = sentences(text), phonemes_of(reference_text)
-        waves: list[np.ndarray] = []
-        for phonemes in map(phonemes_of, parts or [text]):
-            waves += [
-                self.speak(first_stage, phonemes, reference, known, sampling, speed=speed),
-                self._silence,
-            ]
-        return np.concatenate(waves[:-1])
+        method: str = "cut5",
+        batch: int = 1,
+        pause: float = SILENCE_S,
+    ) -> Iterator[np.ndarray]:
+        """`speak` for each piece of a text (`text.split`), `batch` of them at once, as soon as it is made; a
+        pause, in seconds, comes before every piece but the first. Raises `ConfigError` for a text without
+        words."""
+        version = self.config.version
+        pieces = split(text, method, language)
+        if not pieces or batch < 1:
+            raise ConfigError("text", f"{text!r} has no words, or batch_size is less than 1.")
+        known = read(reference_text, reference_language, version)
+        readings = [read(piece, language, version, complete=True) for piece in pieces]
+        for first in range(0, len(readings), batch):
+            part = readings[first : first + batch]
+            # The last is filled, so that it is no program of its own.
+            full = part + part[:1] * (min(batch, len(readings)) - len(part))
+            waves = self.speak(first_stage, full, reference, known, sampling, speed=speed)
+            for number, wave in enumerate(waves[: len(part)]):
+                yield np.concatenate([self.silence(pause), wave]) if first + number else wave
 
 
 def _up(count: int, step: int) -> int:
