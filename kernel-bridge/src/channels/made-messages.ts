@@ -3,7 +3,7 @@
  * messages are missing. They carry the kernel's own session id.
  */
 import { randomUUID } from 'node:crypto';
-import type { GapRecord } from '../journal/record.js';
+import { type GapRecord, gapText } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { encodeV1 } from '../jupyter/index.js';
 import { newHeader, newMessage, type NewMessage } from '../jupyter/kernel-message.js';
@@ -45,21 +45,16 @@ export function deadStatus(snapshot: KernelSnapshot): Buffer | null {
 export function gapNotice(snapshot: KernelSnapshot, gap: GapRecord, parent: string | null): Buffer | null {
   const { kernelSession, busyParent } = snapshot;
   if (kernelSession === null) return null;
-  const { count, reason, from, to, fromSeq, toSeq } = gap;
+  const { from, to, fromSeq, toSeq } = gap;
   const place = fromSeq === undefined ? `at_${from}_${to}` : `${fromSeq}_${toSeq}`;
-  const missing = count === null ? 'An unknown number of messages is' : plural(count);
   return iopubFrame({
     msgType: 'stream',
     session: kernelSession,
     msgId: `${kernelSession}_gap_${place}`,
     parent: parent ?? busyParent ?? '{}',
     metadata: { tpulab: { gap } },
-    content: { name: 'stderr', text: `[tpulab] ${missing} missing here. ${reason}\n` }
+    content: { name: 'stderr', text: gapText(gap) }
   });
-}
-
-function plural(count: number): string {
-  return count === 1 ? '1 message is' : `${count} messages are`;
 }
 
 function statusFrame(session: string, state: string, parent = '{}'): Buffer {

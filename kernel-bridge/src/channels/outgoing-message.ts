@@ -72,10 +72,6 @@ function legacyOf(frame: Buffer): LegacyFrame | null {
 function addresseeOf(channel: number, frame: Buffer): Addressee {
   if (channel === RecordChannel.iopub) return EVERYONE;
   if (!isForClients(channel)) return NOBODY;
-  try {
-    const session = parentOf(decodeV1(frame))?.session;
-    return typeof session === 'string' ? { to: 'session', session } : NOBODY;
-  } catch {
-    return NOBODY;
-  }
+  const session = ifMessage(() => parentOf(decodeV1(frame)))?.session;
+  return typeof session === 'string' ? { to: 'session', session } : NOBODY;
 }

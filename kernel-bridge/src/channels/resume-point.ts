@@ -5,7 +5,7 @@
  * keeps its order.
  */
 import { type JournalRecord, RecordChannel } from '../journal/record.js';
-import { type ChannelName, decodeV1, headerOf } from '../jupyter/index.js';
+import { type ChannelName, messageIdIn } from '../jupyter/index.js';
 
 /** By channel, the `msg_id` of the last message that the client has. */
 export type LastMessages = ReadonlyMap<ChannelName, string>;
@@ -38,7 +38,7 @@ export async function resumePoint(
     for await (const records of read(renumberedFrom)) {
       for (const record of records) {
         const id = ids.get(record.channel);
-        if (id !== undefined && id === messageId(record)) has.set(record.channel, record.seq);
+        if (id !== undefined && id === messageIdIn(record.payload)) has.set(record.channel, record.seq);
       }
       if ((records.at(-1)?.seq ?? 0) >= newest) break;
     }
@@ -54,15 +54,7 @@ async function isAt(
 ): Promise<boolean> {
   for await (const [record] of read(seq)) {
     if (record?.seq !== seq) return false;
-    return ids.get(record.channel) === messageId(record);
+    return ids.get(record.channel) === messageIdIn(record.payload);
   }
   return false;
-}
-
-function messageId({ payload }: JournalRecord): string | null {
-  try {
-    return headerOf(decodeV1(payload)).msg_id;
-  } catch {
-    return null;
-  }
 }

@@ -37,9 +37,10 @@ const CULLERS = ['MappingKernelManager', 'AsyncMappingKernelManager'];
 /** The managers of Jupyter that have the settings of kernels. */
 const KERNEL_MANAGERS = [...CULLERS, 'MultiKernelManager', 'AsyncMultiKernelManager'];
 
-function named(sections: readonly string[], trait: string): Pick<Setting, 'name' | 'aliases'> {
+/** Most variables are called after the name in the file. */
+function named(sections: readonly string[], trait: string): Pick<Setting, 'name' | 'aliases' | 'variable'> {
   const [name = '', ...aliases] = sections.map(section => `${section}.${trait}`);
-  return { name, aliases };
+  return { name, aliases, variable: `TPULAB_${trait.toUpperCase()}` };
 }
 
 /** In the order in which the documentation has them. */
@@ -56,7 +57,6 @@ const TABLE = {
   port: {
     ...named(['ServerApp'], 'port'),
     flag: '--port <number>',
-    variable: 'TPULAB_PORT',
     kind: kinds.number({ what: 'a port', min: 0, max: 65_535, whole: true }),
     fallback: 0,
     help: 'port, 0 for a free one'
@@ -73,7 +73,6 @@ const TABLE = {
   baseUrl: {
     ...named(['ServerApp'], 'base_url'),
     flag: '--base-url <path>',
-    variable: 'TPULAB_BASE_URL',
     kind: kinds.text('a path like /bridge/'),
     fallback: '/',
     help: 'prefix of all paths, for a proxy that passes them on unchanged'
@@ -81,7 +80,6 @@ const TABLE = {
   token: {
     ...named(['IdentityProvider', 'ServerApp'], 'token'),
     flag: '--token <token>',
-    variable: 'TPULAB_TOKEN',
     kind: kinds.text('a text'),
     fallback: null,
     fallbackText: 'the token in the state folder, else a random one',
@@ -91,7 +89,6 @@ const TABLE = {
   tokenFile: {
     ...named(['Bridge'], 'token_file'),
     flag: '--token-file <file>',
-    variable: 'TPULAB_TOKEN_FILE',
     kind: kinds.text('the path of a file'),
     fallback: null,
     fallbackText: 'none',
@@ -100,7 +97,6 @@ const TABLE = {
   allowedOrigins: {
     ...named(['ServerApp'], 'allow_origin'),
     flag: '--allow-origin <origin>',
-    variable: 'TPULAB_ALLOW_ORIGIN',
     kind: kinds.origins,
     fallback: [],
     help: 'origin of pages that may use the server; repeatable'
@@ -108,7 +104,6 @@ const TABLE = {
   allowCredentials: {
     ...named(['ServerApp'], 'allow_credentials'),
     flag: '--allow-credentials',
-    variable: 'TPULAB_ALLOW_CREDENTIALS',
     kind: kinds.truth,
     fallback: false,
     help: "let pages of allowed origins use the browser's credentials mode and ?token= for REST (Colab); cookies are ignored"
@@ -124,7 +119,6 @@ const TABLE = {
   rootDir: {
     ...named(['ServerApp', ...KERNEL_MANAGERS], 'root_dir'),
     flag: '--root-dir <folder>',
-    variable: 'TPULAB_ROOT_DIR',
     kind: kinds.text('a folder'),
     fallback: null,
     fallbackText: 'the current folder',
@@ -133,7 +127,6 @@ const TABLE = {
   stateDir: {
     ...named(['Bridge'], 'state_dir'),
     flag: '--state-dir <folder>',
-    variable: 'TPULAB_STATE_DIR',
     kind: kinds.text('a folder'),
     fallback: null,
     fallbackText: 'tpulab in $XDG_STATE_HOME, else in ~/.local/state',
@@ -142,7 +135,6 @@ const TABLE = {
   envDir: {
     ...named(['Bridge'], 'env_dir'),
     flag: '--env-dir <folder>',
-    variable: 'TPULAB_ENV_DIR',
     kind: kinds.text('a folder'),
     fallback: null,
     fallbackText: '.tpulab/envs in a checkout, else tpulab/envs in $XDG_DATA_HOME, else in ~/.local/share',
@@ -151,7 +143,6 @@ const TABLE = {
   logLevel: {
     ...named(['Application', 'ServerApp', 'JupyterApp'], 'log_level'),
     flag: '--log-level <level>',
-    variable: 'TPULAB_LOG_LEVEL',
     kind: kinds.logLevel,
     fallback: 'info',
     help: 'level of gateway.log'
@@ -169,14 +160,12 @@ const TABLE = {
   },
   clientEnvs: {
     ...named(['Bridge'], 'client_envs'),
-    variable: 'TPULAB_CLIENT_ENVS',
     kind: kinds.list('the name of a variable', item => (/^[A-Za-z_]\w*$/.test(item) ? item : kinds.INVALID)),
     fallback: [],
     help: 'variables that a request may set for the kernel it starts, in addition to KERNEL_*'
   },
   iopubQueue: {
     ...named(['Bridge'], 'iopub_queue'),
-    variable: 'TPULAB_IOPUB_QUEUE',
     kind: kinds.text('unbounded or block', given => given === 'unbounded' || given === 'block'),
     fallback: null,
     fallbackText: 'what the kernelspec says, else unbounded',
@@ -184,28 +173,24 @@ const TABLE = {
   },
   iopubAlarmBytes: {
     ...named(['Bridge'], 'iopub_alarm_bytes'),
-    variable: 'TPULAB_IOPUB_ALARM_BYTES',
     kind: kinds.bytes(0),
     fallback: 256 * MIB,
     help: 'queued output in bytes at which the user is warned, and again each time it doubles; 0: never'
   },
   cullIdleTimeoutS: {
     ...named(CULLERS, 'cull_idle_timeout'),
-    variable: 'TPULAB_CULL_IDLE_TIMEOUT',
     kind: kinds.number({ what: 'seconds', min: 0, max: MAX_TIMER_S, whole: false }),
     fallback: CULLING_DEFAULTS.idleTimeoutS,
     help: 'seconds without a message after which an idle kernel is shut down; 0: never'
   },
   cullIntervalS: {
     ...named(CULLERS, 'cull_interval'),
-    variable: 'TPULAB_CULL_INTERVAL',
     kind: kinds.number({ what: 'seconds', min: 1, max: MAX_TIMER_S, whole: false }),
     fallback: CULLING_DEFAULTS.intervalS,
     help: 'seconds between checks for idle kernels'
   },
   cullConnected: {
     ...named(CULLERS, 'cull_connected'),
-    variable: 'TPULAB_CULL_CONNECTED',
     kind: kinds.truth,
     fallback: CULLING_DEFAULTS.connected,
     help: 'shut down idle kernels even if clients are connected'
@@ -219,14 +204,12 @@ const TABLE = {
   },
   restartLimit: {
     ...named(['KernelRestarter', 'AsyncIOLoopKernelRestarter'], 'restart_limit'),
-    variable: 'TPULAB_RESTART_LIMIT',
     kind: kinds.number({ what: 'a count', min: 0, max: 1000, whole: true }),
     fallback: 5,
     help: 'how many times in a row a crashing kernel is restarted'
   },
   spareKeeper: {
     ...named(['Bridge'], 'spare_keeper'),
-    variable: 'TPULAB_SPARE_KEEPER',
     kind: kinds.truth,
     fallback: true,
     help: 'keep a process ready so that the next kernel starts sooner; takes about 50 MB'
@@ -235,84 +218,72 @@ const TABLE = {
   // Limits and time-outs of clients.
   maxBodyBytes: {
     ...named(['ServerApp'], 'max_body_size'),
-    variable: 'TPULAB_MAX_BODY_SIZE',
     kind: kinds.bytes(1024),
     fallback: 4 * MIB,
     help: 'maximum size of a REST request body in bytes'
   },
   maxMessageBytes: {
     ...named(['Bridge'], 'max_message_bytes'),
-    variable: 'TPULAB_MAX_MESSAGE_BYTES',
     kind: kinds.bytes(MIB, 2 ** 31 - 1),
     fallback: 256 * MIB,
     help: "maximum size of a client's WebSocket message in bytes, widget buffers included"
   },
   maxHeaderBytes: {
     ...named(['Bridge'], 'max_header_bytes'),
-    variable: 'TPULAB_MAX_HEADER_BYTES',
     kind: kinds.bytes(4096, MIB),
     fallback: HTTP_LIMITS.headerBytes,
     help: 'maximum size of request line and headers in bytes'
   },
   maxSockets: {
     ...named(['Bridge'], 'max_sockets'),
-    variable: 'TPULAB_MAX_SOCKETS',
     kind: kinds.number({ what: 'a count', min: 1, max: 100_000, whole: true }),
     fallback: 1024,
     help: 'maximum number of open WebSockets'
   },
   authFailuresPerMinute: {
     ...named(['Bridge'], 'auth_failures_per_minute'),
-    variable: 'TPULAB_AUTH_FAILURES_PER_MINUTE',
     kind: kinds.number({ what: 'a count', min: 1, max: MAX_INT, whole: true }),
     fallback: ATTEMPT_LIMITS.perWindow,
     help: 'requests without a valid token per address and minute before the server answers 429'
   },
   unsentBytes: {
     ...named(['Bridge'], 'unsent_bytes'),
-    variable: 'TPULAB_UNSENT_BYTES',
     kind: kinds.bytes(MIB),
     fallback: UNSENT_LIMIT_BYTES,
     help: 'memory in bytes for output queued for all slow clients together'
   },
   heldBytes: {
     ...named(['Bridge'], 'held_bytes'),
-    variable: 'TPULAB_HELD_BYTES',
     kind: kinds.bytes(MIB),
     fallback: QUEUE_LIMITS.bytes,
     help: 'memory in bytes for requests held while their kernel is unreachable'
   },
   subshellLeaseS: {
     ...named(['Bridge'], 'subshell_lease'),
-    variable: 'TPULAB_SUBSHELL_LEASE',
     kind: kinds.number({ what: 'seconds', min: 1, max: MAX_TIMER_S, whole: false }),
     fallback: LEASE_TIMES.subshellMs / 1000,
     help: 'seconds to keep the subshells of a disconnected client'
   },
   debuggerLeaseS: {
     ...named(['Bridge'], 'debugger_lease'),
-    variable: 'TPULAB_DEBUGGER_LEASE',
     kind: kinds.number({ what: 'seconds', min: 1, max: MAX_TIMER_S, whole: false }),
     fallback: LEASE_TIMES.debuggerMs / 1000,
     help: 'seconds to keep the debugger attached for a disconnected client'
   },
   pingIntervalS: {
     ...named(['ServerApp'], 'websocket_ping_interval'),
-    variable: 'TPULAB_WEBSOCKET_PING_INTERVAL',
     kind: kinds.number({ what: 'seconds', min: 1, max: 3600, whole: false }),
     fallback: CONFIRMATION_DEFAULTS.heartbeatMs / 1000,
     help: 'seconds between pings on an idle WebSocket'
   },
   pingTimeoutS: {
     ...named(['ServerApp'], 'websocket_ping_timeout'),
-    variable: 'TPULAB_WEBSOCKET_PING_TIMEOUT',
     kind: kinds.number({ what: 'seconds', min: 2, max: 86_400, whole: false }),
     fallback: CONFIRMATION_DEFAULTS.silenceMs / 1000,
     help: 'seconds without an answer after which a client counts as disconnected; must exceed the interval'
   },
   backStep: {
     ...named(['Bridge'], 'back_step'),
-    variable: 'TPULAB_BACK_STEP',
     kind: kinds.number({ what: 'records', min: 0, max: 1_000_000, whole: true }),
     fallback: CONFIRMATION_DEFAULTS.backStep,
     help: 'records to repeat when a stock client reconnects, before the ones it has not confirmed'
@@ -344,7 +315,6 @@ const TABLE = {
   // Devices.
   checkpointOnNotice: {
     ...named(['Bridge'], 'checkpoint_on_notice'),
-    variable: 'TPULAB_CHECKPOINT_ON_NOTICE',
     kind: kinds.truth,
     fallback: true,
     help: 'ask runs for a checkpoint when the cloud announces that it will preempt or stop this machine'
@@ -352,7 +322,6 @@ const TABLE = {
   notifyCommand: {
     ...named(['Bridge'], 'notify_command'),
     flag: '--notify <command>',
-    variable: 'TPULAB_NOTIFY_COMMAND',
     kind: kinds.text('a command for the shell', text => text.trim() !== ''),
     fallback: null,
     fallbackText: 'none',
@@ -360,14 +329,12 @@ const TABLE = {
   },
   notifyAfterS: {
     ...named(['Bridge'], 'notify_after'),
-    variable: 'TPULAB_NOTIFY_AFTER',
     kind: kinds.number({ what: 'seconds', min: 0, max: MAX_TIMER_S, whole: false }),
     fallback: 60,
     help: 'seconds that a cell, or a run that finishes, must have taken for the notify command'
   },
   sampleHz: {
     ...named(['Bridge'], 'sample_hz'),
-    variable: 'TPULAB_SAMPLE_HZ',
     kind: kinds.number({ what: 'samples a second', min: 0, max: MAX_SAMPLE_HZ, whole: false }),
     fallback: SAMPLE_HZ,
     help: 'samples of the machine and its chips per second while a page is open; 0: only on request'
@@ -375,7 +342,6 @@ const TABLE = {
   chipTable: {
     ...named(['Bridge'], 'chip_table'),
     flag: '--chip-table <file>',
-    variable: 'TPULAB_CHIP_TABLE',
     kind: kinds.text('the path of a file'),
     fallback: null,
     fallbackText: 'none',

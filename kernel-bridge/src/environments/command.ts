@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander';
 import type { EnvironmentInfo } from '@tpulab/protocol';
 import { EnvironmentCatalog } from './catalog.js';
-import { EveryLine, ProgressLines } from './creation-progress.js';
+import { everyLine, ProgressLines } from './creation-progress.js';
 import type { Accelerator } from './definition.js';
 import { EnvironmentError } from './environment-error.js';
 import { sweepLeftovers } from './folders.js';
@@ -61,7 +61,7 @@ export function envCommand(): Command {
     .action((name: string, options: Create) =>
       run(options, async signal => {
         const progress =
-          options.progress === 'lines' ? new EveryLine(process.stderr) : new ProgressLines(process.stderr);
+          options.progress === 'lines' ? everyLine(process.stderr) : new ProgressLines(process.stderr);
         try {
           const { python, agent, recipes, force = false, withoutAdded } = options;
           const accelerator = options.accelerator === 'auto' ? undefined : options.accelerator;

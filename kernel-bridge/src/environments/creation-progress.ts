@@ -58,22 +58,7 @@ export class ProgressLines implements CreationProgress {
 }
 
 /** All that is said, each on a line of its own: for a program that reads it. */
-export class EveryLine implements CreationProgress {
-  constructor(private readonly out: Out) {}
-
-  stage(text: string): void {
-    this.out.write(`${text}\n`);
-  }
-
-  detail(text: string): void {
-    if (text !== '') this.out.write(`${text}\n`);
-  }
-
-  stageDone(): void {
-    // The next stage says enough.
-  }
-
-  abandon(): void {
-    // Nothing is left open.
-  }
+export function everyLine(out: Out): CreationProgress & Pick<ProgressLines, 'abandon'> {
+  const line = (text: string): void => void (text !== '' && out.write(`${text}\n`));
+  return { stage: line, detail: line, stageDone: () => undefined, abandon: () => undefined };
 }

@@ -18,6 +18,16 @@ export interface JournalRecord {
 
 export const RecordChannel = { shell: 0, control: 1, stdin: 2, iopub: 3, bridge: 15 } as const;
 
+const CHANNEL_NAMES = new Map<number, string>(
+  Object.entries(RecordChannel).map(([name, number]) => [number, name])
+);
+
+/** `shell`, `iopub` and so on, `bridge` for notes of the bridge itself. */
+export function channelNameOf({ channel }: Pick<JournalRecord, 'channel'>): string {
+  const number = channel & ~FROM_CLIENT;
+  return CHANNEL_NAMES.get(number) ?? `channel-${number}`;
+}
+
 /** Bit of `JournalRecord.channel`: the message went from a client to the kernel. */
 export const FROM_CLIENT = 0x80;
 
@@ -57,6 +67,17 @@ export interface RestartRecord {
 export function gapOf(record: Pick<JournalRecord, 'channel' | 'payload'>): GapRecord | null {
   const note = noteOf(record);
   return note?.type === 'gap' && typeof note.reason === 'string' ? (note as GapRecord) : null;
+}
+
+/** How people are told of a gap, at its place. */
+export function gapText({ count, reason }: Pick<GapRecord, 'count' | 'reason'>): string {
+  const missing =
+    count === null
+      ? 'An unknown number of messages is'
+      : count === 1
+        ? '1 message is'
+        : `${count} messages are`;
+  return `[tpulab] ${missing} missing here. ${reason}\n`;
 }
 
 /** Whether a record says that somebody asked for another process. */

@@ -7,9 +7,12 @@
  */
 import {
   type ChannelName,
+  ifMessage,
   isChannelName,
   JSON_PARTS,
   type KernelMessage,
+  parseHeader,
+  PART,
   WireError
 } from './kernel-message.js';
 
@@ -92,6 +95,13 @@ export function decodeV1(frame: Buffer): KernelMessage {
   const [name, ...parts] = pieces;
   return { channel: channelOf(name), parts };
 }
+
+/** The message of a frame that the journal has; null where it is none. */
+export const messageIn = (frame: Buffer): KernelMessage | null => ifMessage(() => decodeV1(frame));
+
+/** Its `msg_id`; null where it has none. */
+export const messageIdIn = (frame: Buffer): string | null =>
+  ifMessage(() => parseHeader(v1Part(frame, PART.header) ?? Buffer.alloc(0)).msg_id);
 
 /** One part of a frame that the journal has: null where the frame has none, or is none. `index` as in `PART`. */
 export function v1Part(frame: Buffer, index: number): Buffer | null {

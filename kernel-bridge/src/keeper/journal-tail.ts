@@ -7,6 +7,7 @@ import { FROM_CLIENT, isRestart, type JournalRecord, RecordChannel } from '../jo
 import {
   type ChannelName,
   headerOf,
+  ifMessage,
   type KernelMessage,
   type MessageHeader,
   metadataOf,
@@ -86,12 +87,8 @@ export async function lastExecutions(journal: JournalReader, lastSeq: number): P
 
 function executionIn({ channel, payload }: JournalRecord): string | null {
   if (channel !== (RecordChannel.shell | FROM_CLIENT)) return null;
-  try {
-    const header = headerOf(decodeV1(payload));
-    return header.msg_type === 'execute_request' ? header.msg_id : null;
-  } catch {
-    return null; // nothing that this keeper would run
-  }
+  const header = ifMessage(() => headerOf(decodeV1(payload)));
+  return header?.msg_type === 'execute_request' ? header.msg_id : null;
 }
 
 class TailReader {

@@ -3,7 +3,7 @@
  * wait here, and what it was handed and has not written down when it was killed, its successor gets again.
  */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
-import { ifMessage, parseHeader, PART, v1Part } from '../jupyter/index.js';
+import { messageIdIn } from '../jupyter/index.js';
 
 /** A keeper that lives journals within milliseconds. What is older was dropped by it, for example because the kernel is dead. */
 const FORGET_MS = 30_000;
@@ -54,12 +54,8 @@ export class Outbox {
 
   journaled({ channel, payload }: JournalRecord): void {
     if (this.isEmpty || (channel & FROM_CLIENT) === 0 || channel === RecordChannel.bridge) return;
-    const id = messageId(payload);
+    const id = messageIdIn(payload);
     const at = this.#requests.findIndex(({ msgId, sentAt }) => msgId === id && sentAt !== null);
     if (at >= 0) this.#requests.splice(at, 1);
   }
-}
-
-function messageId(frame: Buffer): string | null {
-  return ifMessage(() => parseHeader(v1Part(frame, PART.header) ?? Buffer.alloc(0)).msg_id);
 }

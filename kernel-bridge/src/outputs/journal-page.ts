@@ -1,9 +1,16 @@
 /** A range of a kernel's journal, for tools and for pages that place output again: as JSON, or the text of one execution. */
 import type { JournalEntry, JournalPage } from '@tpulab/protocol';
-import { FROM_CLIENT, gapOf, JournalReader, type JournalRecord } from '../journal/index.js';
+import {
+  channelNameOf,
+  FROM_CLIENT,
+  gapOf,
+  gapText,
+  JournalReader,
+  type JournalRecord,
+  RecordChannel
+} from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART } from '../jupyter/index.js';
 import { contentOf, MessageReader } from './message-of-record.js';
-import { gapText } from './outputs-pass.js';
 import { jsonIn } from '../platform/json-text.js';
 
 /** A page ends early at this size, so that one request cannot fill the memory. */
@@ -69,8 +76,7 @@ function entryOf({ seq, timeNs, channel, payload }: JournalRecord): JournalEntry
     time: new Date(Number(timeNs / 1_000_000n)).toISOString(),
     fromClient: (channel & FROM_CLIENT) !== 0
   };
-  const name = CHANNELS[channel & ~FROM_CLIENT];
-  if (name === undefined) {
+  if ((channel & ~FROM_CLIENT) === RecordChannel.bridge) {
     const content = parse(payload);
     return {
       ...base,
@@ -85,7 +91,7 @@ function entryOf({ seq, timeNs, channel, payload }: JournalRecord): JournalEntry
   const { parts } = decodeV1(payload);
   return {
     ...base,
-    channel: name,
+    channel: channelNameOf({ channel }),
     header: parse(parts[PART.header]),
     parent_header: parse(parts[PART.parentHeader]),
     metadata: parse(parts[PART.metadata]),
@@ -93,9 +99,6 @@ function entryOf({ seq, timeNs, channel, payload }: JournalRecord): JournalEntry
     buffers: parts.slice(JSON_PARTS).map(buffer => buffer.toString('base64'))
   };
 }
-
-/** By `RecordChannel`. */
-const CHANNELS: Readonly<Record<number, string>> = { 0: 'shell', 1: 'control', 2: 'stdin', 3: 'iopub' };
 
 /** A kernel may send what is not JSON; the rest of the page is still of use. */
 function parse(part: Buffer | undefined): Record<string, unknown> | null {

@@ -3,8 +3,7 @@
  * to fit, because one odd output must not make a notebook invalid.
  */
 import type { NotebookOutput } from '@tpulab/protocol';
-
-type JsonObject = Record<string, unknown>;
+import { asObject, type JsonObject } from '../platform/json-text.js';
 
 /** Null for a message that is no output, or lacks what makes it one. */
 export function outputOf(msgType: string, content: JsonObject): NotebookOutput | null {
@@ -62,10 +61,6 @@ export function outputsInState(value: unknown): NotebookOutput[] {
     const content = asObject(each);
     return outputOf(text(content['output_type'], ''), { ...content, text: joined(content['text']) }) ?? [];
   });
-}
-
-export function asObject(value: unknown): JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
 export function integerOrNull(value: unknown): number | null {

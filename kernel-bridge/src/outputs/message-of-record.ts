@@ -1,8 +1,8 @@
 /** What the reading of outputs needs of a journal record. A frame is taken apart, and content parsed, only where that is requested. */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART, v1Part } from '../jupyter/index.js';
-import { asObject, displayIdOf } from './kernel-output.js';
-import { jsonIn } from '../platform/json-text.js';
+import { displayIdOf } from './kernel-output.js';
+import { asObject, jsonIn } from '../platform/json-text.js';
 
 export interface JournaledMessage {
   readonly seq: number;

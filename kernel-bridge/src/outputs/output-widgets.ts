@@ -2,7 +2,8 @@
  * The Output widgets of ipywidgets. While such a widget has a `msg_id`, what that execution puts out goes into the widget
  * and not into the cell; of several that capture the same execution the one that began last has it.
  */
-import { asObject, outputsInState } from './kernel-output.js';
+import { outputsInState } from './kernel-output.js';
+import { asObject } from '../platform/json-text.js';
 import { contentMentions, contentOf, type JournaledMessage } from './message-of-record.js';
 import type { NotebookOutput } from '@tpulab/protocol';
 

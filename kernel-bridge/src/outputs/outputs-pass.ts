@@ -3,7 +3,7 @@
  * many are chosen, and however their records mix, each record is read once.
  */
 import type { NotebookOutput } from '@tpulab/protocol';
-import { gapOf, type GapRecord, type JournalRecord } from '../journal/index.js';
+import { gapOf, type GapRecord, gapText, type JournalRecord } from '../journal/index.js';
 import type { Execution, OutputWidget } from './execution.js';
 import type { ExecutionsIndex } from './executions-index.js';
 import { outputOf, pageOf } from './kernel-output.js';
@@ -161,15 +161,4 @@ function concerns(execution: Execution, seq: number, { fromSeq, toSeq }: GapReco
   if (execution.gaps.some(gap => gap.seq === seq)) return true;
   if (fromSeq === undefined || toSeq === undefined) return false;
   return execution.startSeq <= toSeq && execution.lastSeq >= fromSeq;
-}
-
-/** The words in which clients that are attached are told. */
-export function gapText({ count, reason }: Pick<GapRecord, 'count' | 'reason'>): string {
-  const missing =
-    count === null
-      ? 'An unknown number of messages is'
-      : count === 1
-        ? '1 message is'
-        : `${count} messages are`;
-  return `[tpulab] ${missing} missing here. ${reason}\n`;
 }

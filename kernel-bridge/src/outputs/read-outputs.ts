@@ -1,12 +1,12 @@
 /** Answers a question about the outputs of a kernel: which executions, what they have put out, and how to go on. */
 import type { CapturedOutputs, CellExecution, OutputEntry } from '@tpulab/protocol';
-import type { JournalReader, JournalRecord, NumberedGap } from '../journal/index.js';
+import { gapText, type JournalReader, type JournalRecord, type NumberedGap } from '../journal/index.js';
 import { type Execution, isOpen, type OutputWidget } from './execution.js';
 import type { ExecutionsIndex } from './executions-index.js';
 import { displayIdIn } from './message-of-record.js';
 import { OutputArea } from './output-area.js';
 import { Turns } from '../platform/waiting.js';
-import { type Chosen, gapText, OutputsPass } from './outputs-pass.js';
+import { type Chosen, OutputsPass } from './outputs-pass.js';
 
 export interface OutputsRequest {
   /** Only these cells; null: all. */

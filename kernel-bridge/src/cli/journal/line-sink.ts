@@ -1,6 +1,7 @@
 /** Where many lines go, no faster than they are taken. */
 import { once } from 'node:events';
-import { open } from 'node:fs/promises';
+import { createWriteStream } from 'node:fs';
+import { finished } from 'node:stream/promises';
 import type { Streams } from '../output.js';
 
 export interface LineSink extends AsyncDisposable {
@@ -23,10 +24,8 @@ export function streamSink(stream: Streams['stdout']): LineSink {
   return {
     closed: closed.signal,
     write: async line => {
-      const hasRoom = pipe.write(`${line}\n`);
-      if (hasRoom === false && pipe.on) {
+      if (pipe.write(`${line}\n`) === false && pipe.on)
         await once(pipe as NodeJS.WritableStream, 'drain', { signal: closed.signal });
-      }
     },
     [Symbol.asyncDispose]: async () => {
       // Errors of the last write come later; the listener stays for them where there has been one.
@@ -36,29 +35,19 @@ export function streamSink(stream: Streams['stdout']): LineSink {
   };
 }
 
-/** A new file for its owner alone; rejects with EEXIST when there is one. */
+/** A new file for its owner alone, synced at the end; rejects with EEXIST when there is one. */
 export async function fileSink(file: string): Promise<LineSink> {
-  const handle = await open(file, 'wx', 0o600);
-  const pending: string[] = [];
-  let bytes = 0;
-  const flush = async (): Promise<void> => {
-    bytes = 0;
-    await handle.writeFile(pending.splice(0).join(''));
-  };
+  const stream = createWriteStream(file, { flags: 'wx', mode: 0o600, flush: true });
+  await once(stream, 'open');
+  const sink = streamSink(stream);
   return {
-    closed: new AbortController().signal,
+    closed: sink.closed,
     write: async line => {
-      pending.push(line, '\n');
-      bytes += line.length;
-      if (bytes > 64 * 1024) await flush();
+      sink.closed.throwIfAborted();
+      await sink.write(line);
     },
     [Symbol.asyncDispose]: async () => {
-      try {
-        await flush();
-        await handle.sync();
-      } finally {
-        await handle.close();
-      }
+      await finished(stream.end());
     }
   };
 }

@@ -1,5 +1,5 @@
 /** `tpulab journal prune`: removes old journals, and old segments of running kernels, by age and size. */
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { JOURNAL_LIMITS } from '../../journal/index.js';
 import type { JournalFolder } from '../../kernels/journal-folders.js';
 import { oldest, planRemovals, type Removal, remove, whole } from '../../kernels/journal-sweeper.js';
@@ -7,7 +7,6 @@ import { chosenStateFolder, type StateOptions } from '../running-gateway.js';
 import { CommandError, print, type Streams } from '../output.js';
 import { chooseJournal, journalsOf } from './choose-journal.js';
 import { sizeText } from '@tpulab/protocol';
-import { parseDuration, parseSize } from './quantities.js';
 
 interface PruneOptions extends StateOptions {
   readonly olderThan?: number;
@@ -114,4 +113,51 @@ function released(
 function lineOf({ journal, whole: isWhole, segments, bytes }: Removal): string {
   const what = isWhole ? 'the whole journal' : `${segments} oldest segments`;
   return `${journal.kernelId}  ${journal.specName ?? '?'}: ${what}, ${sizeText(bytes)}`;
+}
+
+/* Sizes and durations as people write them: `20GiB`, `500MB`, `14d`, `90m`. */
+
+const SIZE_UNITS: Readonly<Record<string, number>> = {
+  '': 1,
+  b: 1,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  tb: 1e12,
+  k: 1024,
+  kib: 1024,
+  m: 1024 ** 2,
+  mib: 1024 ** 2,
+  g: 1024 ** 3,
+  gib: 1024 ** 3,
+  t: 1024 ** 4,
+  tib: 1024 ** 4
+};
+
+const SECOND_MS = 1000;
+const DURATION_UNITS: Readonly<Record<string, number>> = {
+  s: SECOND_MS,
+  m: 60 * SECOND_MS,
+  h: 3600 * SECOND_MS,
+  d: 86_400 * SECOND_MS,
+  w: 7 * 86_400 * SECOND_MS
+};
+
+function parseSize(text: string): number {
+  return quantity(text, SIZE_UNITS, 'A size is a number with a unit, for example 500MB or 20GiB.');
+}
+
+function parseDuration(text: string): number {
+  return quantity(
+    text,
+    DURATION_UNITS,
+    'A duration is a number with a unit s, m, h, d or w, for example 14d.'
+  );
+}
+
+function quantity(text: string, units: Readonly<Record<string, number>>, rule: string): number {
+  const [, digits, unit] = /^(\d{1,15}(?:\.\d{1,6})?) ?([a-z]{0,3})$/i.exec(text.trim()) ?? [];
+  const factor = unit === undefined ? undefined : units[unit.toLowerCase()];
+  if (digits === undefined || factor === undefined) throw new InvalidArgumentError(rule);
+  return Math.round(Number(digits) * factor);
 }

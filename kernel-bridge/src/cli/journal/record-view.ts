@@ -1,16 +1,7 @@
 /** A journal record as people and programs get to see it. */
-import { FROM_CLIENT, gapOf, type JournalRecord, RecordChannel } from '../../journal/index.js';
-import { decodeV1, JSON_PARTS, PART } from '../../jupyter/index.js';
-import { jsonIn } from '../../platform/json-text.js';
-
-/** By `RecordChannel`. */
-const CHANNELS: Readonly<Record<number, string>> = {
-  0: 'shell',
-  1: 'control',
-  2: 'stdin',
-  3: 'iopub',
-  15: 'bridge'
-};
+import { channelNameOf, FROM_CLIENT, gapOf, type JournalRecord, RecordChannel } from '../../journal/index.js';
+import { JSON_PARTS, messageIn, PART } from '../../jupyter/index.js';
+import { asObject, jsonIn } from '../../platform/json-text.js';
 
 export type RecordSummary = ReturnType<typeof summarize>;
 
@@ -18,16 +9,16 @@ export function summarize(record: JournalRecord) {
   const gap = gapOf(record);
   const isOurs = record.channel === RecordChannel.bridge;
   const parts = isOurs ? [] : partsOf(record.payload);
-  const header = parseObject(parts[PART.header]);
-  const parent = parseObject(parts[PART.parentHeader]);
+  const header = asObject(jsonIn(parts[PART.header]));
+  const parent = asObject(jsonIn(parts[PART.parentHeader]));
   return {
     seq: record.seq,
     /** ISO 8601 with milliseconds, as the clock of the keeper's machine showed. */
     time: timeOf(record),
-    channel: channelOf(record),
+    channel: channelNameOf(record),
     fromClient: (record.channel & FROM_CLIENT) !== 0,
     /** Null for what is not a message that can be read. */
-    msgType: isOurs ? text(parseObject(record.payload)['type']) : text(header['msg_type']),
+    msgType: isOurs ? text(asObject(jsonIn(record.payload))['type']) : text(header['msg_type']),
     msgId: text(header['msg_id']),
     parentId: text(parent['msg_id']),
     /** Of the payload. */
@@ -62,7 +53,7 @@ export function exportLine(record: JournalRecord): string {
     seq: record.seq,
     time: timeOf(record),
     timeNs: String(record.timeNs),
-    channel: channelOf(record),
+    channel: channelNameOf(record),
     fromClient: (record.channel & FROM_CLIENT) !== 0
   };
   const head = JSON.stringify(base).slice(0, -1);
@@ -85,17 +76,7 @@ export function timeOf({ timeNs }: JournalRecord): string {
   return new Date(Number(timeNs / 1_000_000n)).toISOString();
 }
 
-function channelOf({ channel }: JournalRecord): string {
-  return CHANNELS[channel & ~FROM_CLIENT] ?? `channel-${channel & ~FROM_CLIENT}`;
-}
-
-function partsOf(payload: Buffer): readonly Buffer[] {
-  try {
-    return decodeV1(payload).parts;
-  } catch {
-    return [];
-  }
-}
+const partsOf = (payload: Buffer): readonly Buffer[] => messageIn(payload)?.parts ?? [];
 
 /** The text as it is, when it is JSON and fits into one line. */
 function jsonText(bytes: Buffer): string | null {
@@ -103,11 +84,6 @@ function jsonText(bytes: Buffer): string | null {
   const value = jsonIn(raw);
   if (value === undefined) return null;
   return /[\r\n]/.test(raw) ? JSON.stringify(value) : raw;
-}
-
-function parseObject(bytes: Buffer | undefined): Record<string, unknown> {
-  const value = jsonIn(bytes);
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 function text(value: unknown): string | null {

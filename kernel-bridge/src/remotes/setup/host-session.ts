@@ -5,7 +5,7 @@ import { EXIT, LIST_SCRIPT } from './host-scripts.js';
 import { type RunningStage, SetupError } from './stage-reporter.js';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import { sha256Of } from './payload.js';
+import { sha256Of } from '../ssh/ssh-shell.js';
 
 export interface ScriptEnd {
   readonly code: number;

@@ -16,7 +16,8 @@ import {
   UNPACK_ARCHIVE_SCRIPT
 } from './host-scripts.js';
 import { type HostSession, QUICK_MS, type ScriptEnd, sendFile, sendFiles } from './host-session.js';
-import { sha256Of, tar } from './payload.js';
+import { tar } from './payload.js';
+import { sha256Of } from '../ssh/ssh-shell.js';
 import { RemoteProblem } from '../remote-error.js';
 import { type RunningStage, SetupError } from './stage-reporter.js';
 

@@ -36,11 +36,9 @@ if ! serves; then
   if [ "\${free:-9999}" -lt 1024 ]; then echo "No space left on device: $free KiB for $state" >&2; exit 4; fi
   rm -f "$state/gateway.json"
   out="$state/run/serve.out"
-  if command -v setsid > /dev/null; then
-    setsid tpulab serve --unix-socket --state-dir "$state" > "$out" 2>&1 < /dev/null &
-  else
-    nohup tpulab serve --unix-socket --state-dir "$state" > "$out" 2>&1 < /dev/null &
-  fi
+  detach=nohup
+  if command -v setsid > /dev/null; then detach=setsid; fi
+  $detach tpulab serve --unix-socket --state-dir "$state" > "$out" 2>&1 < /dev/null &
   pid=$!
   tries=0
   until seems_to; do

@@ -1,6 +1,5 @@
 /** What is copied to a host: the bridge as one folder that needs nothing but Node (`npm run package` makes it). */
-import { createHash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -9,6 +8,7 @@ import { Value } from '@sinclair/typebox/value';
 import { PACKAGE_FOLDER } from '../../environments/locations.js';
 import { runProgram } from '../../environments/run-program.js';
 import { SetupError } from './stage-reporter.js';
+import { sha256Of } from '../ssh/ssh-shell.js';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -97,10 +97,4 @@ export async function tar(folder: string, file: string, signal: AbortSignal): Pr
     'setup_payload_missing',
     `${folder} could not be packed: ${stderr.slice(-2).join(' ') || 'tar failed'}.`
   );
-}
-
-export async function sha256Of(file: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
-  return hash.digest('hex');
 }

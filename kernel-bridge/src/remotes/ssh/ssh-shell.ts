@@ -81,7 +81,7 @@ export class SshShell implements RemoteShell {
     }: { readonly signal: AbortSignal; readonly onProgress?: (bytes: number, total: number) => void }
   ): Promise<void> {
     const { size } = await stat(localPath);
-    const sha256 = await digestOf(localPath, signal);
+    const sha256 = await sha256Of(localPath, signal);
     // Named after its content, so that what is left of another file is never taken for a part of this one.
     const part = `${remotePath}.${sha256.slice(0, 12)}.part`;
     const small = { signal, timeoutMs: SMALL_STEP_MS };
@@ -338,7 +338,7 @@ const PLACE = `sum=$( (sha256sum -- "$1" || shasum -a 256 -- "$1") 2>/dev/null |
 if [ "$sum" != "$3" ]; then rm -f -- "$1"; echo "the copy differs from the original" >&2; exit 1; fi
 mv -f -- "$1" "$2"`;
 
-async function digestOf(file: string, signal: AbortSignal): Promise<string> {
+export async function sha256Of(file: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(file), hash, { signal });
   return hash.digest('hex');
