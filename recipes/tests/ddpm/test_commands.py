@@ -202,7 +202,7 @@ def test_a_token_is_put_where_hugging_face_looks_for_it(monkeypatch: pytest.Monk
         assert os.environ["HF_TOKEN"] == expected
 
 
-@pytest.mark.parametrize("flag", ["--num-images", "--max-batch-size", "--num-steps"])
+@pytest.mark.parametrize("flag", ["--num-images", "--max-batch-size", "--num-steps", "--save-images"])
 def test_numbers_that_sample_nothing_are_refused(
     flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,35 @@ def _train_and_sample(tmp_path: Path, preset: str, settings: Mapping[str, Any], 
     return np.asarray(np.load(f"{out}/images.npz")["images"])
 
 
+def test_an_evaluation_of_many_images_saves_some_and_counts_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"in_dimensions": [16, 16, 3], "train.snapshot_freq": 0, "dataset.held_out_share": 0.25}
+    more = ["--num_images", "80", "--max_batch_size", "32", "--reference_dir", str(tmp_path / "more")]
+    assert main(["shapes", "--write_dir", str(tmp_path / "more"), "--count", "70"]) == 0
+    whole = _train_and_sample(tmp_path, "cifar10", settings, *more)
+    assert len(whole) == 80
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (figures["images"], figures["reference_images"]) == (80, 70)
+    checkpoints, out = str(tmp_path / "run" / "checkpoints_recent"), tmp_path / "few"
+    flags_of_few = [
+        "--save_dir",
+        str(out),
+        "--save_images",
+        "35",
+        "--num_steps",
+        "2",
+        "--npz",
+        "--quiet",
+        *more,
+    ]
+    assert main(["evaluate", "--checkpoint_dir", checkpoints, *flags_of_few]) == 0
+    few = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert few == figures | {"folder": str(out)}
+    assert len(list(out.glob("image_*.png"))) == 35
+    np.testing.assert_array_equal(np.load(out / "images.npz")["images"], whole[:35])
+
+
 def test_pixels_are_trained_and_sampled_without_an_encoder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -282,12 +282,14 @@ class Evaluate(WithEncoders, OfCheckpoint):
     """Classes, separated by commas, for class-conditional networks."""
     num_images: int = 1
     """Images for each prompt."""
+    save_images: int = 1000
+    """Images to save; those above only count for the distance and the score."""
     num_steps: int | None = None
     """Sampling steps. None: the configuration's, or the student's."""
     aesth_score: float = 6.5
     """Aesthetic score to condition on."""
     npz: bool = False
-    """Also save all images and latents as arrays."""
+    """Also save these images and their latents as arrays."""
     inpaint: str | None = None
     """An image to change; needs `--mask`."""
     mask: str | None = None
@@ -305,7 +307,7 @@ class Evaluate(WithEncoders, OfCheckpoint):
     def run(self) -> None:
         from tpulab_recipes.common.pictures import grid, png
         from tpulab_recipes.common.storage import Folder
-        from tpulab_recipes.ddpm.data.encoders import mean_clip_score
+        from tpulab_recipes.ddpm.data.encoders import clip_scores
         from tpulab_recipes.ddpm.model.network import Network
         from tpulab_recipes.ddpm.prompts import context_for, decode_images
         from tpulab_recipes.ddpm.sampler import Sampler
@@ -315,6 +317,7 @@ class Evaluate(WithEncoders, OfCheckpoint):
 
         for flag, value in (
             ("--num-images", self.num_images),
+            ("--save-images", self.save_images),
             ("--max-batch-size", self.max_batch_size),
             ("--num-steps", self.num_steps),
         ):
@@ -362,10 +365,18 @@ class Evaluate(WithEncoders, OfCheckpoint):
 
             progress = self.progress(process == 0)
             progress.start("sample", len(prompts), "the first images compile")
-            pieces = []
-            for piece in dealt_out(len(prompts), batch, make):
-                pieces.append(piece)
-                progress.advance(len(piece[0]))
+            pieces: list[tuple[np.ndarray, ...]] = []
+            scores: list[float] = []
+            done = 0
+            for latents, images in dealt_out(len(prompts), batch, make):
+                if done < self.save_images:
+                    pieces.append((latents[: self.save_images - done], images[: self.save_images - done]))
+                if compare and process == 0:
+                    compare.add(images)
+                if self.clip_model and process == 0:
+                    scores += clip_scores(images, prompts[done : done + batch], self.clip_model, batch)
+                done += len(images)
+                progress.advance(len(images))
             progress.finish()
         if process:
             return
@@ -379,10 +390,10 @@ class Evaluate(WithEncoders, OfCheckpoint):
             buffer = io.BytesIO()
             np.savez(buffer, images=images, latents=latents)
             out.put("images.npz", buffer.getvalue())
-        figures = compare(images) if compare else {}
-        if self.clip_model:
-            figures["clip_score"] = mean_clip_score(images, prompts, self.clip_model, batch)
-        print_result(images=len(images), folder=self.save_dir, **figures)
+        figures: dict[str, float] = compare.result() if compare else {}
+        if scores:
+            figures["clip_score"] = float(np.mean(scores))
+        print_result(images=done, folder=self.save_dir, **figures)
 
     def _prompts(self, config: Config) -> tuple[list[str], list[int] | None]:
         conditioning = config.model.conditioning

@@ -34,9 +34,13 @@ def inception_distance(
     """`fid` or `kid` between two sets of Float[image, height, width, 3] in [-1, 1], in pieces."""
     for real, pieces in ((True, data), (False, made)):
         for some in pieces:
-            pixels = np.rint((some.clip(-1, 1) + 1) * 127.5).astype(np.uint8)
-            call(f"{_INCEPTION}:update", images=pixels, real=real, weights=weights, kind=kind)
+            _update(some, kind, weights, real=real)
     return float(call(f"{_INCEPTION}:distance", weights=weights, kind=kind))
+
+
+def _update(images: np.ndarray, kind: str, weights: str, *, real: bool) -> None:
+    pixels = np.rint((images.clip(-1, 1) + 1) * 127.5).astype(np.uint8)
+    call(f"{_INCEPTION}:update", images=pixels, real=real, weights=weights, kind=kind)
 
 
 class Comparison:
@@ -51,6 +55,7 @@ class Comparison:
         self._kind, self._weights = kind, weights
         self._shards = self._folder.names(".tfrecord")
         self._there = sum(count_images(self._folder, self._shards).values())
+        self._features: list[np.ndarray] = []
         self.check(self._there, f"{folder} holds")
 
     def check(self, count: int, these: str = "--num-images makes") -> None:
@@ -62,18 +67,20 @@ class Comparison:
                 f"{LEAST[self._kind]:,} samples and as many images of the data{more}."
             )
 
-    def __call__(self, images: np.ndarray) -> dict[str, float]:
-        """The distance of Float[image, height, width, 3] in [-1, 1], and the number of images it was compared
-        with."""
-        made = (images[first : first + _BATCH] for first in range(0, len(images), _BATCH))
+    def add(self, images: np.ndarray) -> None:
+        """Takes in samples, Float[image, height, width, 3] in [-1, 1], which need not be stored."""
         if self._kind == "frechet":
-            features = [
-                np.concatenate([image_features(some, _BATCH) for some in images])
-                for images in (self._reference(), made)
-            ]
-            distance = frechet_distance(*features)
+            self._features.append(image_features(images, _BATCH))
         else:
-            distance = inception_distance(self._kind, self._reference(), made, self._weights)
+            _update(images, self._kind, self._weights, real=False)
+
+    def result(self) -> dict[str, float]:
+        """The distance of the samples, and the number of images they were compared with."""
+        if self._kind == "frechet":
+            data = [image_features(some, _BATCH) for some in self._reference()]
+            distance = frechet_distance(np.concatenate(data), np.concatenate(self._features))
+        else:
+            distance = inception_distance(self._kind, self._reference(), (), self._weights)
         return {self._kind: distance, "reference_images": self._there}
 
     def _reference(self) -> Iterator[np.ndarray]:

@@ -203,8 +203,12 @@ def _rows(tables: Folder, name: str, options: DownloadOptions) -> list[Row]:
 
     rows = []
     for row, values in enumerate(table):
-        label = figure(values, "class", row)
-        if label is not None and label % 1:
+        try:
+            label = figure(values, "class", row)
+            whole = label is None or label % 1 == 0
+        except DataError:
+            whole = False
+        if not whole:
             raise DataError(
                 f"{name}, row {row}: the column {options.class_col!r} does not hold whole numbers; classes "
                 "are numbered from 0."

@@ -80,9 +80,9 @@ def decode_images(latents: np.ndarray, config: Config) -> np.ndarray:
     return images
 
 
-def mean_clip_score(images: np.ndarray, captions: Sequence[str], name: str, batch: int) -> float:
-    """The mean of `torch_models.clip_scores` over Float32[image, height, width, 3] in [-1, 1]. At least one
-    must have a caption; those without do not count."""
+def clip_scores(images: np.ndarray, captions: Sequence[str], name: str, batch: int) -> list[float]:
+    """`torch_models.clip_scores` of Float32[image, height, width, 3] in [-1, 1], without those that have no
+    caption."""
     told = [number for number, caption in enumerate(captions) if caption]
     found: list[float] = []
     for first in range(0, len(told), batch):
@@ -90,7 +90,7 @@ def mean_clip_score(images: np.ndarray, captions: Sequence[str], name: str, batc
         pixels = np.rint((images[some].clip(-1, 1) + 1) * 127.5).astype(np.uint8)
         words = [captions[number] for number in some]
         found += list(call(f"{TORCH_MODELS}:clip_scores", images=pixels, captions=words, name=name))
-    return float(np.mean(found))
+    return found
 
 
 def encode_rows(images: np.ndarray, captions: Sequence[str], config: Config) -> list[dict[str, np.ndarray]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tpulab_recipes.common.errors import ConfigError, DataError, MissingPackage
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data.encoders import encode_images, mean_clip_score
+from tpulab_recipes.ddpm.data.encoders import clip_scores, encode_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Source
 from tpulab_recipes.ddpm.data.shapes import draw_shapes, recognise
 from tpulab_recipes.ddpm.model.network import Network
@@ -142,7 +142,7 @@ class EncodingsEvaluator:
             figures["held_out_images"] = float(len(data) if self.shown.held_out else 0)
         clip, captions = self.config.train.snapshot_clip, self.shown.captions
         if self._decodes and clip:
-            figures["clip_score"] = mean_clip_score(images, captions, clip, self.sampler.batch)
+            figures["clip_score"] = float(np.mean(clip_scores(images, captions, clip, self.sampler.batch)))
         return Evaluation(images, captions, figures)
 
 
