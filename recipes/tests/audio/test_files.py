@@ -103,3 +103,47 @@ def test_what_is_no_sound_is_named_as_what_it_is_and_as_the_user_knows_it(tmp_pa
     soundfile.write(tmp_path / "nan.wav", np.full(100, np.nan), 8000, subtype="FLOAT")
     with pytest.raises(DataError, match="not finite"):
         load(tmp_path / "nan.wav", 8000)
+
+
+def test_a_sound_that_is_something_else_is_named_as_what_it_is(tmp_path: Path) -> None:
+    """Siblings of case D07."""
+    whole = _wav(struct.pack("<4000h", *range(4000)))
+    for name, data, said in (
+        ("gz", b"\x1f\x8b" + bytes(100), "is compressed"),
+        ("text", b"hello there\n" * 30, "is a text file"),
+        ("zeros", bytes(4000), "only zero bytes"),
+        ("no rate", whole[:24] + bytes(4) + whole[28:], "impossible sample rate"),
+        ("most", whole[:24] + b"\xff" * 4 + whole[28:], "impossible sample rate"),
+        ("one", whole[:24] + struct.pack("<I", 1) + whole[28:], "says 1 Hz, too few"),
+    ):
+        (tmp_path / f"{name}.wav").write_bytes(data)
+        with pytest.raises(DataError, match=rf"{name}\.wav.*{said}"):
+            load(tmp_path / f"{name}.wav", 8000)
+
+
+def test_floats_with_the_values_of_integers_are_named(tmp_path: Path) -> None:
+    """Siblings of case D07."""
+    soundfile.write(tmp_path / "loud.wav", sine(440, 8000) * 2, 8000, subtype="FLOAT")
+    soundfile.write(tmp_path / "int16.wav", sine(440, 8000) * 32768, 8000, subtype="FLOAT")
+    assert np.abs(load(tmp_path / "loud.wav", 8000)).max() == pytest.approx(1, abs=0.01)
+    with pytest.raises(DataError, match=r"int16\.wav has samples up to 1\.6\de\+04, and full scale is 1"):
+        load(tmp_path / "int16.wav", 8000)
+
+
+@pytest.mark.parametrize("tag", [b"", b"ID3\x04\0\0\0\0\x02\0" + bytes(256)])
+def test_an_mp3_that_is_cut_off_is_named_whatever_its_name(tag: bytes, tmp_path: Path) -> None:
+    """Siblings of case D07: it was read without its end."""
+    sound = io.BytesIO()
+    soundfile.write(sound, sine(440, 16_000, 3.0), 16_000, format="MP3")
+    whole = tag + sound.getvalue()
+    for name in ("a.mp3", "a.wav"):
+        (tmp_path / name).write_bytes(whole)
+        assert len(load(tmp_path / name, 16_000)) >= 3 * 16_000
+        (tmp_path / name).write_bytes(whole[: len(whole) * 2 // 3])
+        with pytest.raises(DataError, match=rf"{name} is cut off: its header says [\d,]+ bytes"):
+            load(tmp_path / name, 16_000)
+
+
+def test_eight_channels_of_24_bits_are_read(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", np.stack([sine(440, 8000)] * 8, axis=1), 8000, subtype="PCM_24")
+    np.testing.assert_allclose(load(tmp_path / "a.wav", 8000), sine(440, 8000), atol=1e-5)

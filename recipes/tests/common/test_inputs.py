@@ -77,3 +77,11 @@ def test_json_is_read_in_any_unicode_and_must_be_an_object(tmp_path: Path) -> No
         (tmp_path / "a.json").write_text(written)
         with pytest.raises(ConfigError, match=r"a\.json (cannot be read as JSON|must hold a JSON object)"):
             read_json(tmp_path / "a.json", "voice")
+
+
+def test_json_with_a_key_twice_or_nested_without_end_is_named(tmp_path: Path) -> None:
+    """Of two values one would be used silently; the nesting ended with a RecursionError."""
+    for written, said in (('{"a": {"b": 1, "b": 2}}', "the key 'b' occurs twice"), ("[" * 5000, "recursion")):
+        (tmp_path / "a.json").write_text(written)
+        with pytest.raises(ConfigError, match=rf"voice: \S+a\.json cannot be read as JSON: .*{said}"):
+            read_json(tmp_path / "a.json", "voice")

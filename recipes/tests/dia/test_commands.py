@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -195,7 +196,22 @@ def test_a_step_that_fits_only_as_planned_is_noted(
         ({"training": {"batchsize": 2}}, r"did you mean 'batch_size'\?"),
         ({"training": 3}, "it must be an object"),
         ({"data": {"config": "nowhere.json"}}, r"nowhere\.json cannot be read as JSON"),
-        ({"training": {"batch_size": "two"}}, "a value has the wrong type"),
+        ({"training": {"batch_size": "two"}}, r"train\.json: training\.batch_size: must be int, not 'two'"),
+        ({"training": {"epochs": True}}, "training.epochs: must be int, not True"),
+        ({"training": {"epochs": None}}, "training.epochs: must be int, not None"),
+        ({"training": {"batch_size": 2.5}}, "training.batch_size: must be int"),
+        ({"training": {"warmup_steps": math.inf}}, "training.warmup_steps: must be int"),
+        (
+            {"training": {"learning_rate": math.inf}},
+            r"train\.json: learning_rate: inf is not a number above 0",
+        ),
+        ({"training": {"weight_decay": math.nan}}, r"train\.json: weight_decay: nan is not a number from 0"),
+        ({"data": {"config": 5}}, "config: must be str"),
+        ({"data": {"audio_folder": ["a"]}}, "audio_folder: must be str"),
+        ({"output": {"output_dir": 5}}, "output_dir: must be str"),
+        ({"output": {"save_every": "often"}}, "save_every: must be int"),
+        ({"eval": {"demo_every": math.inf}}, "demo_every: must be int"),
+        ({"flags": {"scratch": "no"}}, "scratch: must be bool"),
     ],
 )
 def test_training_files_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -206,7 +222,7 @@ def test_training_files_that_cannot_be_used(tmp_path: Path, change: dict[str, An
 def test_a_training_file_says_lengths_places_and_what_has_no_effect(tmp_path: Path) -> None:
     config, places, idle = read_train_config(_train_file(tmp_path), FULL_SIZE)
     assert (config.audio_length, config.text_length, config.batch_size, config.model) == (384, 128, 2, "")
-    assert (places.audio_folder, places.output_dir, places.save_every) == ("sounds", "out/one", 1)
+    assert (places.data, places.output, places.save_every) == ("sounds", "out/one", 1)
     assert idle == ("eval.eval_step",)
 
 

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
-from tpulab_recipes.common.errors import DataError  # noqa: E402
+from tpulab_recipes.common.errors import ConfigError, DataError  # noqa: E402
 from tpulab_recipes.discipline import forbid_operators  # noqa: E402
 from tpulab_recipes.intents.config import BERT_BASE, FULL_SIZE, Config  # noqa: E402
 from tpulab_recipes.intents.data import (  # noqa: E402
@@ -125,9 +125,9 @@ class TestData:
     def test_a_hub_that_cannot_be_reached_says_what_to_do(self) -> None:
         with pytest.raises(DataError, match="Without a network put banking77"):
             load_utterances("mteb/banking77")
-        with pytest.raises(DataError, match="hf download"):
+        with pytest.raises(ConfigError, match="hf download"):
             load_tokenizer("bert-base-uncased")
-        with pytest.raises(DataError, match="hf download"):
+        with pytest.raises(ConfigError, match="hf download"):
             make_model(FULL_SIZE, ("a", "b"), 100, 24)
 
 

@@ -14,14 +14,20 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from safetensors.torch import save_file  # noqa: E402
+from tpulab_recipes.audio.codec import load_codec, tiny_codec  # noqa: E402
+from tpulab_recipes.audio.mel import MelSettings  # noqa: E402
+from tpulab_recipes.audio.vocoders import load_vocoder  # noqa: E402
 from tpulab_recipes.common.errors import CheckpointError, ConfigError  # noqa: E402
-from tpulab_recipes.dia.model import load_model  # noqa: E402
+from tpulab_recipes.dia.model import load_model, load_processor, tiny_processor  # noqa: E402
 from tpulab_recipes.english_tts.checkpoint_manager import load_final_model  # noqa: E402
 from tpulab_recipes.gpt_sovits.checkpoints import read_container, start_models  # noqa: E402
 from tpulab_recipes.gpt_sovits.config import Config  # noqa: E402
 from tpulab_recipes.gpt_sovits.s1 import load_first_stage  # noqa: E402
+from tpulab_recipes.intents.config import LESSON as SMALL  # noqa: E402
+from tpulab_recipes.intents.trainer import make_model  # noqa: E402
 from tpulab_recipes.torch_training import load_checkpoint  # noqa: E402
 from tpulab_recipes.torch_training.tensor_files import read_tensors  # noqa: E402
+from transformers import BertConfig, SpeechT5HifiGanConfig  # noqa: E402
 
 
 class _Trap:
@@ -63,7 +69,46 @@ def _run(file: Path) -> Any:
     return load_checkpoint(file.parent)
 
 
-@pytest.mark.parametrize("reader", [read_tensors, read_container, load_first_stage, _dia, _voice, _run])
+def _of_transformers(config: Any, load: Callable[[str], Any], file: Path) -> Any:
+    """`load` of a folder with this configuration and the file as its weights."""
+    config.save_pretrained(file.parent)
+    # Pickles and pages are called as what they pretend to be.
+    name = "model.safetensors" if file.suffix == ".safetensors" else "pytorch_model.bin"
+    file.rename(file.parent / name)
+    return load(str(file.parent))
+
+
+def _codec(file: Path) -> Any:
+    return _of_transformers(tiny_codec().model.config, load_codec, file)
+
+
+def _codec_of_an_export(file: Path) -> Any:
+    folder = file.parent / "audio_tokenizer"
+    tiny_processor().save_pretrained(file.parent)
+    folder.mkdir(exist_ok=True)
+    tiny_codec().model.config.save_pretrained(folder)
+    file.rename(folder / ("model.safetensors" if file.suffix == ".safetensors" else "pytorch_model.bin"))
+    return load_processor(str(file.parent))
+
+
+def _vocoder(file: Path) -> Any:
+    settings = MelSettings(16_000, 1024, 256, 1024)
+    return _of_transformers(SpeechT5HifiGanConfig(), lambda place: load_vocoder(place, settings), file)
+
+
+def _classifier(file: Path) -> Any:
+    config = BertConfig(vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    return _of_transformers(
+        config, lambda place: make_model(SMALL.but(model=place), ("yes", "no"), 100, 8), file
+    )
+
+
+OF_TRANSFORMERS = [_codec, _codec_of_an_export, _vocoder, _classifier]
+
+
+@pytest.mark.parametrize(
+    "reader", [read_tensors, read_container, load_first_stage, _dia, _voice, _run, *OF_TRANSFORMERS]
+)
 def test_no_reader_runs_code_of_a_file_in_any_format(reader: Callable[[Path], Any], tmp_path: Path) -> None:
     """Case D10: torch's old format ran the code of a downloaded voice."""
     for name, data in _traps(tmp_path / "ran").items():
@@ -105,6 +150,40 @@ def test_files_that_are_something_else_are_named_as_what_they_are(tmp_path: Path
         assert "\n" not in str(refused.value)
     with pytest.raises(CheckpointError, match=r"gone\.pth cannot be read as a checkpoint: No such file"):
         read_container(tmp_path / "gone.pth")
+
+
+@pytest.mark.parametrize("reader", OF_TRANSFORMERS)
+def test_weights_for_transformers_that_are_something_else_are_named(
+    reader: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Siblings of case D10: they ended with a traceback of safetensors."""
+    save_file({"a": torch.arange(100.0)}, tmp_path / "whole.safetensors")
+    whole = (tmp_path / "whole.safetensors").read_bytes()
+    for name, content, said in (
+        ("pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS pointer"),
+        ("page", b"<!DOCTYPE html><title>404</title>", "HTML page"),
+        ("empty", b"", "is empty"),
+        ("torn", whole[:-20], "cut off, with"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.safetensors").write_bytes(content)
+        with pytest.raises(
+            CheckpointError, match=rf"{name}\S*/model\.safetensors cannot be read .*{said}"
+        ) as no:
+            reader(tmp_path / name / "x.safetensors")
+        assert "\n" not in str(no.value)
+
+
+def test_a_configuration_for_transformers_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    tiny_codec().model.save_pretrained(tmp_path)
+    for written, said in (
+        ("[1]", r"codec: \S+config\.json must hold a JSON object"),
+        ('{"model_type": "dac", ', r"codec: \S+config\.json cannot be read as JSON"),
+        ('{"model_type": "bert", "hidden_size": "x"}', r"codec: '\S+' cannot be loaded \(.*\)\.$"),
+    ):
+        (tmp_path / "config.json").write_text(written)
+        with pytest.raises(ConfigError, match=said):
+            load_codec(str(tmp_path))
 
 
 def test_safetensors_that_are_cut_off_or_no_safetensors_are_named(tmp_path: Path) -> None:

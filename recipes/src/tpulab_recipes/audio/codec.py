@@ -9,9 +9,8 @@ import torch
 from torch.nn.utils import parametrize, remove_weight_norm
 from torch.nn.utils.weight_norm import WeightNorm
 
-from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.preparation import digest
-from tpulab_recipes.torch_training.pretrained import refuse_lost_folder
+from tpulab_recipes.torch_training.pretrained import loaded
 
 
 class Codec:
@@ -65,19 +64,13 @@ class Codec:
 def load_codec(name: str = "") -> Codec:
     """The codec of that name at Hugging Face or in that folder (`descript/dac_44khz`); empty: `tiny_codec`.
 
-    Raises `ConfigError` when there is none.
+    Raises `ConfigError` when there is none, `CheckpointError` for a damaged one.
     """
     if not name:
         return tiny_codec()
     from transformers import DacModel
 
-    refuse_lost_folder("codec", name)
-    try:
-        return Codec(DacModel.from_pretrained(name))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            "codec", f"{name!r} is neither a folder here nor reachable at Hugging Face ({error})."
-        ) from error
+    return Codec(loaded("codec", name, DacModel.from_pretrained))
 
 
 def tiny_codec(seed: int = 0, codebooks: int = 9, hop: int = 512) -> Codec:

@@ -13,10 +13,14 @@ from typing import IO
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
-from tpulab_recipes.common.inputs import foreign_kind
+from tpulab_recipes.common.inputs import foreign_kind, unexpected_kind
 
 #: Sizes that a program writes into the header of a WAV that it cannot rewind, such as a pipe.
 _UNKNOWN = (0, 0xFFFFFFFF)
+#: Samples of floats may exceed full scale, but not as integers do that were saved as floats.
+_LOUDEST = 64.0
+#: In Hz. Telephones have 8,000.
+_LOWEST_RATE = 1000
 
 
 def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, shown: str = "") -> np.ndarray:
@@ -39,11 +43,23 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
         wave, rate = soundfile.read(io.BytesIO(_whole(data, shown)), dtype="float32", always_2d=True)
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).partition("BytesIO object")[2].partition(": ")[2] or str(error)
+        if "SF_INFO" in reason:
+            reason = "its header has an impossible sample rate or number of channels"
+        if kind := unexpected_kind(data):
+            reason = f"it {kind}"
         raise DataError(f"{shown} cannot be read as sound: {reason.rstrip('.')}.") from error
     if len(wave) == 0:
         raise DataError(f"{shown} has no samples.")
     if not np.isfinite(wave).all():
         raise DataError(f"{shown} has samples that are not finite.")
+    if (loudest := float(np.abs(wave).max())) > _LOUDEST:
+        raise DataError(
+            f"{shown} has samples up to {loudest:.3g}, and full scale is 1; divide them, or save integers."
+        )
+    if rate < _LOWEST_RATE:
+        raise DataError(
+            f"{shown}: its header says {rate} Hz, too few for speech; save it with its true rate."
+        )
     if channels == 1:
         return resample(wave.mean(axis=1), rate, sample_rate)
     both = wave[:, :2] if wave.shape[1] > 1 else np.repeat(wave, 2, axis=1)
@@ -52,7 +68,8 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
 
 def _whole(data: bytes, shown: str) -> bytes:
     """A WAV file with the sizes that it has, if its header does not know them. Raises `DataError` where the
-    header promises more than there is. Other formats end with an error of their own when they are cut off."""
+    header promises more than there is. FLAC and OGG end with an error of their own when they are cut off."""
+    _require_whole_mp3(data, shown)
     if not (data.startswith(b"RIFF") and data[8:12] == b"WAVE"):
         return data
     place, bytes_a_second = 12, 0
@@ -74,6 +91,26 @@ def _whole(data: bytes, shown: str) -> bytes:
             break
         place += 8 + size + size % 2
     return data
+
+
+def _require_whole_mp3(data: bytes, shown: str) -> None:
+    """Raises `DataError` for an MP3 with fewer bytes than its first frame says (the Xing header, which most
+    encoders write): it would be read without its end."""
+    start = 0
+    if data.startswith(b"ID3") and len(data) > 10:
+        start = 10 + sum(each << shift for each, shift in zip(data[6:10], (21, 14, 7, 0), strict=True))
+    if data[start : start + 1] != b"\xff":
+        return
+    place = next((found for tag in (b"Xing", b"Info") if (found := data.find(tag, start, start + 48)) > 0), 0)
+    flags = int.from_bytes(data[place + 4 : place + 8], "big")
+    if place and flags & 2:
+        # Behind the number of frames, where there is one.
+        said = int.from_bytes(data[place + 8 + 4 * (flags & 1) :][:4], "big")
+        if len(data) - start < 0.99 * said:
+            raise DataError(
+                f"{shown} is cut off: its header says {said:,} bytes and the file has {len(data) - start:,}; "
+                "copy it again."
+            )
 
 
 def resample(wave: np.ndarray, rate: int, to: int) -> np.ndarray:

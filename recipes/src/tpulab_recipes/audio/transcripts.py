@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulab_recipes.common.errors import ConfigError, MissingPackage
-from tpulab_recipes.torch_training.pretrained import refuse_lost_folder
+from tpulab_recipes.torch_training.pretrained import loaded, refuse_lost_folder
 
 #: Seconds that Whisper hears at once, and its rate in Hz.
 MOST_SECONDS, RATE = 30.0, 16_000
@@ -36,22 +36,10 @@ def load_whisper(name: str, language: str = "") -> Transcriber:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if not Path(name).is_dir():
-        try:
-            # Without the hub, transformers would ask for each of its files again and again, for minutes.
-            huggingface_hub.hf_hub_download(name, "config.json")
-        except Exception as error:
-            reason = " ".join(str(error).split())
-            raise ConfigError(
-                "whisper", f"{name!r} is neither a folder here nor reachable at Hugging Face ({reason})."
-            ) from error
-    try:
-        processor: Any = AutoProcessor.from_pretrained(name)
-        model: Any = WhisperForConditionalGeneration.from_pretrained(name).eval().to(device)
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(
-            "whisper",
-            f"{name!r} has no Whisper model: neither a folder here nor reachable at Hugging Face ({error}).",
-        ) from error
+        # Without the hub, transformers would ask for each of its files again and again, for minutes.
+        loaded("whisper", name, lambda name: huggingface_hub.hf_hub_download(name, "config.json"))
+    processor: Any = loaded("whisper", name, AutoProcessor.from_pretrained)
+    model: Any = loaded("whisper", name, WhisperForConditionalGeneration.from_pretrained).eval().to(device)
     # Models of English alone take neither.
     multilingual = getattr(model.generation_config, "is_multilingual", False)
     options = {"task": "transcribe", "language": language or None} if multilingual else {}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tpulab_recipes.audio.griffin_lim import wave_of
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 from tpulab_recipes.common.errors import ConfigError
-from tpulab_recipes.torch_training.pretrained import refuse_lost_folder
+from tpulab_recipes.torch_training.pretrained import loaded
 
 #: Float[sample] of Float[frame, mel], natural logarithms.
 Vocoder = Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -30,13 +30,7 @@ def load_vocoder(place: str, settings: MelSettings) -> Vocoder:
         return griffin_lim_vocoder(settings)
     from transformers import SpeechT5HifiGan
 
-    refuse_lost_folder("vocoder", place)
-    try:
-        model = SpeechT5HifiGan.from_pretrained(place).eval()
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            "vocoder", f"{place!r} is neither a folder here nor reachable at Hugging Face ({error})."
-        ) from error
+    model = loaded("vocoder", place, SpeechT5HifiGan.from_pretrained).eval()
     made, hop = model.config, int(np.prod(model.config.upsample_rates))
     s = settings
     if (made.model_in_dim, made.sampling_rate, hop) != (s.n_mels, s.sample_rate, s.hop):

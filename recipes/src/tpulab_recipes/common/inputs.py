@@ -103,12 +103,21 @@ def read_lines(file: str | Path) -> list[tuple[int, str]]:
 def read_json(file: str | Path, path: str = "") -> dict[str, Any]:
     """The JSON object in a file. Raises `ConfigError`, of the setting `path` that names the file."""
     try:
-        written = json.loads(decoded(Path(file).read_bytes(), str(file)))
-    except (OSError, ValueError, DataError) as error:
+        text = decoded(Path(file).read_bytes(), str(file))
+        written = json.loads(text, object_pairs_hook=_each_key_once)
+    except (OSError, ValueError, DataError, RecursionError) as error:
         raise ConfigError(path, f"{file} cannot be read as JSON: {error}") from error
     if not isinstance(written, dict):
         raise ConfigError(path, f"{file} must hold a JSON object.")
     return written
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
+        raise ValueError(f"the key {twice!r} occurs twice")
+    return found
 
 
 def require_known(key: str, keys: Collection[str], file: str | Path, section: str = "") -> None:

@@ -30,6 +30,7 @@ class Skipped:
     reasons: list[str] = field(default_factory=list)
 
     def add(self, reason: str) -> None:
+        reason = reason.replace("\r", "\\r").replace("\n", "\\n")  # of a name
         if reason not in self.reasons:
             self.reasons.append(reason)
             print(f"left out: {reason}", file=sys.stderr, flush=True)

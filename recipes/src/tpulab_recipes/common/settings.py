@@ -4,7 +4,6 @@ paths such as `train.batch_size`, written as plain values, read from files, and 
 from __future__ import annotations
 
 import difflib
-import json
 import math
 import runpy
 import tomllib
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.inputs import read_json
 
 Group = TypeVar("Group")
 
@@ -86,7 +86,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         if path.suffix == ".toml":
             return tomllib.loads(path.read_text())
         if path.suffix == ".json":
-            return dict(json.loads(path.read_text()))
+            return read_json(path)
         if path.suffix == ".py":
             found = runpy.run_path(str(path))["get_config"]()
             return dict(found.to_dict() if hasattr(found, "to_dict") else found)

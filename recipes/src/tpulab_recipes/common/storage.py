@@ -66,7 +66,8 @@ class Folder:
             if not self._fs.isdir(root):
                 raise FileNotFoundError(errno.ENOENT, "there is no such folder", self.url)
             found = sorted(self._fs.find(root, detail=True).items())
-            return {str(path)[len(root) + 1 :]: int(about["size"] or 0) for path, about in found}
+            seen = ((str(path), about) for path, about in found if self.remote or _readable(str(path)))
+            return {path[len(root) + 1 :]: int(about["size"] or 0) for path, about in seen}
 
     def exists(self, name: str) -> bool:
         with explained(self.url):
@@ -200,7 +201,17 @@ class Folder:
     def _local(self) -> list[dict[str, Any]]:
         if not os.path.isdir(self._root):
             raise FileNotFoundError(errno.ENOENT, "there is no such folder", self.url)
-        return list(self._fs.ls(self._root, detail=True))
+        return [
+            entry | {"type": "directory" if os.path.isdir(entry["name"]) else "file"}
+            for entry in self._fs.ls(self._root, detail=True)
+            if _readable(entry["name"])
+        ]
+
+
+def _readable(path: str) -> bool:
+    """Not a pipe or a device, which reading could wait for. A link counts as what it leads to, and a broken
+    one as a file, so that whoever reads it names it."""
+    return os.path.isdir(path) or os.path.isfile(path) or not os.path.exists(path)
 
 
 @contextlib.contextmanager

@@ -187,7 +187,7 @@ class Finetune(DiaCommand):
             preset = PRESETS[self.preset]
             config, places, idle = read_train_config(self.train_config, preset)
             config = flags_over_file(self.config, config, preset, self.given, idle)
-            folder, output = folder or places.audio_folder, output or places.output_dir
+            folder, output = folder or places.data, output or places.output
             loop = replace(loop, save_every=loop.save_every or places.save_every)
             loop = replace(loop, sample_every=loop.sample_every or places.demo_every)
         if not (folder and output):

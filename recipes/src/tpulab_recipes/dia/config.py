@@ -14,7 +14,8 @@ from pathlib import Path
 import tyro
 
 from tpulab_recipes.common.errors import ConfigError
-from tpulab_recipes.common.inputs import read_json, require_known
+from tpulab_recipes.common.inputs import checked_count, read_json, require_known
+from tpulab_recipes.common.settings import changed
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
 
@@ -64,7 +65,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in ("audio_length", "text_length"):
-            rounded = -(-max(1, getattr(self, name)) // LENGTH_STEP) * LENGTH_STEP
+            rounded = -(-checked_count(name, getattr(self, name)) // LENGTH_STEP) * LENGTH_STEP
             object.__setattr__(self, name, rounded)
         for name in ("learning_rate", "first_channel_weight"):
             if not 0 < getattr(self, name) < math.inf:
@@ -78,8 +79,9 @@ class Config:
             )
         if not (0 <= self.unconditional_frac < 1 and 0 <= self.ema < 1):
             raise ConfigError("", "unconditional_frac and ema must be from 0 to less than 1.")
-        if min(self.warmup_steps, self.lora_rank, self.clip_norm) < 0:
-            raise ConfigError("", "warmup_steps, lora_rank and clip_norm cannot be negative.")
+        for name in ("warmup_steps", "lora_rank", "lora_learning_rate", "weight_decay", "clip_norm"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(name, f"{getattr(self, name)} is not a number from 0.")
         check_precision(self.precision)
 
     @property
@@ -146,9 +148,21 @@ class Places:
     """Entries of a training file beside the settings; empty: nothing."""
 
     audio_folder: str = ""
+    preencoded_dir: str = ""
     output_dir: str = ""
+    run_name: str = ""
+    config: str = ""
     save_every: int = 0
     demo_every: int = 0
+    scratch: bool = False
+
+    @property
+    def data(self) -> str:
+        return self.preencoded_dir or self.audio_folder
+
+    @property
+    def output(self) -> str:
+        return "/".join(part for part in (self.output_dir, self.run_name) if part)
 
 
 def config_from(written: Mapping[str, object]) -> Config:
@@ -186,19 +200,31 @@ def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places,
                 raise ConfigError(section, f"{file}: it must be an object.")
             for key in values:
                 require_known(key, KEYS[section], file, section)
-    data, output = written.get("data", {}), written.get("output", {})
-    changes: dict[str, object] = dict(written.get("training", {}))
-    if data.get("config"):
-        lengths = read_json(Path(file).parent / data["config"], "data.config").get("data", {})
-        changes |= {key: lengths[key] for key in ("audio_length", "text_length") if key in lengths}
-    if written.get("flags", {}).get("scratch"):
-        changes["model"] = ""
-    folder = data.get("preencoded_dir") or data.get("audio_folder") or ""
-    target = "/".join(part for part in (output.get("output_dir"), output.get("run_name")) if part)
-    idle = [f"eval.{key}" for key in written.get("eval", {}) if key != "demo_every"]
-    demos = written.get("eval", {}).get("demo_every")
+    found = {
+        key: value
+        for name in ("data", "output", "eval", "flags")
+        for key, value in written.get(name, {}).items()
+    }
+    known = {field.name for field in fields(Places)}
+    # The original writes null for what it leaves out.
+    named = {key: value for key, value in found.items() if key in known and value is not None}
+    places = changed(Places(), named, f"{file}: ")
+    config = _changed(config, written.get("training", {}), file, "training.")
+    if places.config:
+        model_file = Path(file).parent / places.config
+        lengths = read_json(model_file, "data.config").get("data", {})
+        if not isinstance(lengths, dict):
+            raise ConfigError("data", f"{model_file}: it must be an object.")
+        picked = {key: lengths[key] for key in ("audio_length", "text_length") if key in lengths}
+        config = _changed(config, picked, model_file, "data.")
+    if places.scratch:
+        config = config.but(model="")
+    return config, places, tuple(f"eval.{key}" for key in written.get("eval", {}) if key != "demo_every")
+
+
+def _changed(config: Config, values: object, file: str | Path, section: str) -> Config:
+    """`changed`, whose errors name the file, also those of the settings together."""
     try:
-        places = Places(folder, target, int(output.get("save_every") or 0), int(demos or 0))
-        return config.but(**changes), places, tuple(idle)
-    except TypeError as error:
-        raise ConfigError("training", f"{file}: a value has the wrong type ({error}).") from error
+        return changed(config, values, section)
+    except ConfigError as error:
+        raise ConfigError("", f"{file}: {error}") from error

@@ -33,7 +33,7 @@ from tpulab_recipes.audio.codec import load_codec, tiny_codec
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.inputs import read_json
 from tpulab_recipes.common.storage import written_folder
-from tpulab_recipes.torch_training.pretrained import fetch_checkpoint, read_weights
+from tpulab_recipes.torch_training.pretrained import fetch_checkpoint, loaded, read_weights
 
 RULES = ("0626", "v0.1")
 State = dict[str, torch.Tensor]
@@ -251,19 +251,11 @@ def load_processor(place: str, codec_place: str = "") -> DiaProcessor:
             )
         return DiaProcessor(DiaFeatureExtractor(), DiaTokenizer(), load_codec(codec_place).model)
     codec = Path(place) / _AUDIO_TOKENIZER
-    try:
-        if not codec.is_dir():
-            return DiaProcessor.from_pretrained(place)
-        # Its path is written down as it was when exported; the folder may have moved since.
-        return DiaProcessor(
-            DiaFeatureExtractor.from_pretrained(place),
-            DiaTokenizer.from_pretrained(place),
-            DacModel.from_pretrained(codec),
-        )
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            "processor", f"{place!r} has no processor that transformers can load ({error})."
-        ) from error
+    if not codec.is_dir():
+        return loaded("processor", place, DiaProcessor.from_pretrained)
+    # Its path is written down as it was when exported; the folder may have moved since.
+    parts = ((DiaFeatureExtractor, place), (DiaTokenizer, place), (DacModel, str(codec)))
+    return DiaProcessor(*(loaded("processor", where, kind.from_pretrained) for kind, where in parts))
 
 
 def export_model(

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.errors import DataError, RecipeError
 from tpulab_recipes.intents.config import BERT_BASE
+from tpulab_recipes.torch_training.pretrained import loaded
 
 #: Whose configuration `bert-base` has.
 PUBLISHED = "bert-base-uncased"
@@ -23,12 +24,13 @@ def choose_tokenizer(
     mean nothing to a model that has learned the first ones. So a checkpoint holds its own (`to_text`).
 
     Raises:
-        DataError: the model cannot be had, or the checkpoint is of a time when it held no tokenizer.
+        ConfigError, CheckpointError: the model cannot be had.
+        DataError: the checkpoint is of a time when it held no tokenizer.
     """
     if model not in ("", BERT_BASE):
         return load_tokenizer(model)
     if state is None:
-        with suppress(DataError):
+        with suppress(RecipeError):
             if model == BERT_BASE:
                 return load_tokenizer(PUBLISHED)
         return train_tokenizer(texts, vocabulary)
@@ -91,15 +93,4 @@ def load_tokenizer(model: str) -> Any:
     """The tokenizer of a pretrained model, by folder or name on the hub."""
     from transformers import AutoTokenizer
 
-    try:
-        return AutoTokenizer.from_pretrained(model)
-    except (OSError, ValueError) as error:
-        raise unreachable(model) from error
-
-
-def unreachable(model: str) -> DataError:
-    return DataError(
-        f'The model "{model}" is neither a folder here nor reachable on the hub. Download it where there is '
-        "a network (`hf download NAME --local-dir FOLDER`), copy the folder here and name it; or leave the "
-        "setting empty for a small model from random weights."
-    )
+    return loaded("model", model, AutoTokenizer.from_pretrained)

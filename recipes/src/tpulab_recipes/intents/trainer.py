@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from tpulab_recipes.intents.config import BERT_BASE, Config
 from tpulab_recipes.intents.data import Encoded, eval_batches
-from tpulab_recipes.intents.tokenizer import unreachable
 from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training import Resumable, compiled_step, make_adamw, set_learning_rate
 from tpulab_recipes.torch_training.learning_rate import fitting_warmup
+from tpulab_recipes.torch_training.pretrained import loaded
 
 
 def make_model(config: Config, names: tuple[str, ...], vocabulary: int, length: int) -> Any:
@@ -27,12 +27,10 @@ def make_model(config: Config, names: tuple[str, ...], vocabulary: int, length: 
         # vocabulary uses the first of its 30,522 entries.
         return BertForSequenceClassification(BertConfig(num_labels=len(names), **labels))
     if config.model:
-        try:
-            return AutoModelForSequenceClassification.from_pretrained(
-                config.model, num_labels=len(names), **labels
-            )
-        except (OSError, ValueError) as error:
-            raise unreachable(config.model) from error
+        kind = AutoModelForSequenceClassification
+        return loaded(
+            "model", config.model, lambda place: kind.from_pretrained(place, num_labels=len(names), **labels)
+        )
     small = BertConfig(
         vocab_size=vocabulary,
         hidden_size=config.hidden,

@@ -1,0 +1,33 @@
+"""Local folders with more than plain files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tpulab_recipes.common.errors import StorageError
+from tpulab_recipes.common.storage import Folder
+
+
+def test_links_count_as_what_they_lead_to_and_broken_ones_are_named(tmp_path: Path) -> None:
+    """Linked sound was not seen at all; a pipe would be waited for."""
+    place = tmp_path / "place"
+    place.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/a.wav").write_bytes(b"sound")
+    (place / "linked.wav").symlink_to(tmp_path / "elsewhere/a.wav")
+    (place / "folder.wav").symlink_to(tmp_path / "elsewhere")
+    (place / "gone.wav").symlink_to("nowhere")
+    (place / "loop.wav").symlink_to("loop.wav")
+    os.mkfifo(place / "pipe.wav")
+    folder = Folder(place)
+    assert folder.names(".wav") == ["gone.wav", "linked.wav", "loop.wav"]
+    assert folder.names(".wav", kind="directory") == ["folder.wav"]
+    assert {"linked.wav", "gone.wav", "loop.wav"} <= set(folder.tree())
+    assert "pipe.wav" not in folder.tree()
+    assert folder.get("linked.wav") == b"sound"
+    with pytest.raises(StorageError, match=r"gone\.wav does not exist"):
+        folder.get("gone.wav")
+    with pytest.raises(StorageError, match=r"loop\.wav: .*symbolic links"):
+        folder.get("loop.wav")
