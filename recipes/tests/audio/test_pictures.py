@@ -12,8 +12,7 @@ import pytest
 pytest.importorskip("matplotlib")
 soundfile = pytest.importorskip("soundfile")
 
-from tpulab_recipes.audio.corpus import CorpusSettings, utterance  # noqa: E402
-from tpulab_recipes.audio.pictures import player, show_spectrogram, side_by_side  # noqa: E402
+from tpulab_recipes.audio.pictures import player, side_by_side  # noqa: E402
 
 
 def test_a_player_holds_the_sound_and_its_title() -> None:
@@ -25,18 +24,6 @@ def test_a_player_holds_the_sound_and_its_title() -> None:
     read, rate = soundfile.read(io.BytesIO(base64.b64decode(held[1])))
     assert rate == 8000
     np.testing.assert_allclose(read, wave, atol=1e-3)
-
-
-def test_a_spectrogram_names_its_phonemes_at_their_place() -> None:
-    each = utterance(CorpusSettings(), 0)
-    frames = len(each.wave) // 256
-    figure = show_spectrogram(np.zeros((80, frames)), 256 / 22_050, each.text, each.phones, 22_050)
-    (axes,) = figure.axes
-    assert axes.get_title() == each.text
-    assert [text.get_text() for text in axes.texts] == list(each.phonemes)
-    first = axes.texts[0].get_position()[0]
-    assert first == pytest.approx(each.phones[0].end / 2 / 22_050)
-    assert axes.get_xlim()[1] == pytest.approx(len(each.wave) / 22_050)
 
 
 def test_players_stand_side_by_side_with_their_sound_and_a_pixel_for_each_20_ms() -> None:

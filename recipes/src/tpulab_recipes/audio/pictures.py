@@ -1,5 +1,5 @@
-"""Sound in notebooks: players, alone or side by side above their spectrograms, a mel spectrogram with its
-phonemes, and the delay pattern of codes."""
+"""Sound in notebooks: players, alone or side by side above their spectrograms, and the
+delay pattern of codes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tpulab_recipes.audio.corpus import Interval
+    from collections.abc import Callable, Mapping
 
 
 def player(wave: np.ndarray, sample_rate: int, title: str = "") -> Any:
@@ -67,31 +65,6 @@ def _spectrogram(wave: np.ndarray, sample_rate: int) -> bytes:
     # From 70 dB below a loud sound (e³) up to it.
     share = ((mel.numpy() + 5) / 8).clip(0, 1)[::-1]
     return png(2 * colormaps["magma"](share)[..., :3] - 1)
-
-
-def show_spectrogram(
-    log_mel: np.ndarray,
-    hop_seconds: float,
-    title: str = "",
-    phones: Sequence[Interval] = (),
-    sample_rate: int = 0,
-) -> Any:
-    """A matplotlib figure of Float[mel, frame], low pitches below; `phones` (in samples of `sample_rate`) are
-    drawn above it."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 2.6), layout="constrained")
-    axes = figure.subplots()
-    seconds = log_mel.shape[1] * hop_seconds
-    axes.imshow(log_mel, origin="lower", aspect="auto", extent=(0, seconds, 0, len(log_mel)), cmap="magma")
-    axes.set(xlabel="time (s)", ylabel="mel band")
-    if title:
-        axes.set_title(title, pad=18 if phones else 6)
-    for each in phones:
-        start, end = each.start / sample_rate, each.end / sample_rate
-        axes.axvline(start, color="white", linewidth=0.5, alpha=0.6)
-        axes.text((start + end) / 2, len(log_mel) * 1.02, each.label, ha="center", fontsize=7)
-    return figure
 
 
 #: The colours of cells that hold no code.
