@@ -265,6 +265,10 @@ def test_it_goes_on_from_a_checkpoint_bit_for_bit(backend: Backend, utterances, 
     other.load_state(state)
     assert run(other, data, 3, skip=3) == expected[3:]
     assert other.learning_rate == whole.learning_rate
+    # Notebook 04 with `resume` and fewer epochs than were trained: its run had a negative total.
+    short, _ = small(backend, utterances, tokenizer, total=2)
+    with pytest.raises(ConfigError, match=r"epochs: \d+ are 2 steps, and the checkpoint has 3: set more"):
+        short.load_state(state)
 
 
 def test_the_outputs_are_those_of_transformers_on_the_processor(

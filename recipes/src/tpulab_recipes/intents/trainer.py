@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.intents.config import BERT_BASE, Config
 from tpulab_recipes.intents.data import Encoded, eval_batches
 from tpulab_recipes.runtime import Backend
@@ -136,8 +137,15 @@ class Trainer(Resumable):
         return super().state() | {"peak": self.peak}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """As `Resumable`; with more epochs the learning rate falls to the new end from there on."""
+        """As `Resumable`; with more epochs the learning rate falls to the new end from there on. Raises
+        `ConfigError` for a checkpoint beyond the last step."""
         super().load_state(state)
+        if self.steps_done > self.total_steps:
+            raise ConfigError(
+                "epochs",
+                f"{self.config.epochs} are {self.total_steps:,} steps, and the checkpoint has "
+                f"{self.steps_done:,}: set more epochs, or use another folder.",
+            )
         self.peak = float(state["peak"])
 
     def _logits_and_loss(self, batch: Any) -> tuple[Any, Any]:
