@@ -1,5 +1,5 @@
 /** Which kernel a notebook runs on, the same for session page and `tpulab execute`: the one that it names, or one of its language. */
-import { objectOf } from './upgrade.js';
+import { objectOf } from './nbformat-values.js';
 
 export interface NotebookKernel {
   readonly name: string;

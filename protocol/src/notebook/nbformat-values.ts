@@ -17,17 +17,33 @@ export function fileOutput(output: NotebookOutput): unknown {
   }
 }
 
-/** An output of a file with its lists of lines as texts, as nbformat reads them: JupyterLab's model would put commas between the lines. */
-export function joined(output: unknown): unknown {
-  if (typeof output !== 'object' || output === null) return output;
-  const { text, data } = output as { text?: unknown; data?: unknown };
-  if (Array.isArray(text)) return { ...output, text: text.join('') };
-  if (typeof data !== 'object' || data === null) return output;
-  const whole = Object.entries(data).map(([type, value]: [string, unknown]) => [
-    type,
-    Array.isArray(value) && isText(value) && !/[/+]json$/.test(type) ? value.join('') : value
-  ]);
-  return { ...output, data: Object.fromEntries(whole) as unknown };
+const EMPTY_OUTPUTS: Readonly<Record<string, object>> = {
+  stream: { name: 'stdout', text: '' },
+  display_data: { data: {}, metadata: {} },
+  execute_result: { data: {}, metadata: {}, execution_count: null },
+  error: { ename: '', evalue: '', traceback: [] }
+};
+
+/**
+ * The outputs of a file that can be shown, with the fields that every reader expects, and with lists of lines as texts, as nbformat reads
+ * them: JupyterLab's model would put commas between the lines.
+ */
+export function shownOutputs(outputs: unknown): object[] {
+  return (Array.isArray(outputs) ? outputs : []).flatMap((output: unknown) => {
+    const given = objectOf(output);
+    const fields = EMPTY_OUTPUTS[String(given['output_type'])];
+    if (fields === undefined) return [];
+    const missing = Object.entries(fields).filter(([key]) => (given[key] ?? null) === null);
+    const whole: Record<string, unknown> = { ...given, ...Object.fromEntries(missing) };
+    const { text, data } = whole;
+    if (Array.isArray(text)) return [{ ...whole, text: text.join('') }];
+    if (typeof data !== 'object' || data === null) return [whole];
+    const texts = Object.entries(data).map(([mimeType, value]: [string, unknown]) => [
+      mimeType,
+      Array.isArray(value) && isText(value) && !/[/+]json$/.test(mimeType) ? value.join('') : value
+    ]);
+    return [{ ...whole, data: Object.fromEntries(texts) as unknown }];
+  });
 }
 
 /** What nbformat splits; base64 and JSON stay whole. */
@@ -35,6 +51,16 @@ const SPLIT = /^(text\/.*|application\/javascript|image\/svg\+xml)$/;
 
 function dataLines([type, value]: [string, unknown]): [string, unknown] {
   return [type, SPLIT.test(type) && isText(value) ? lines(textOf(value)) : value];
+}
+
+export function objectOf(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {};
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? (value as readonly unknown[]) : [];
 }
 
 /** A text of a notebook, which may be a list of lines. */

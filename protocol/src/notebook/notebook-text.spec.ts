@@ -81,7 +81,19 @@ describe('a file that other programs read', () => {
     expect(read.content().cells[1]).toMatchObject({ source: '', outputs: [], metadata: {} });
     const after = read.withOutputs([{ index: 0, executionCount: 1, outputs: [stream('a')] }]);
     expect(cellsOf(after)[0]).toMatchObject({ execution_count: 1, source: 'x' });
-    expect(cellsOf(after)[1]).toMatchObject({ execution_count: null, outputs: [] });
+    expect(cellsOf(after)[1]).toMatchObject({ execution_count: null, outputs: [], metadata: {}, source: [] });
+  });
+
+  it('without metadata and minor version is written with both, and with ids', () => {
+    const text = JSON.stringify({ nbformat: 4, cells: [{ cell_type: 'markdown', source: 'a' }, code('x')] });
+    const read = new NotebookText(text);
+    const content = read.content();
+    content.cells.at(-1)!['source'] = 'y';
+    const after = read.withOutputs([{ index: 1, executionCount: 1, outputs: [stream('a')] }]);
+    for (const written of [after, read.withContent(content)]) {
+      expect(JSON.parse(written)).toMatchObject({ metadata: {}, nbformat: 4, nbformat_minor: 5 });
+      expect(cellsOf(written)).toMatchObject(content.cells.map(({ id }) => ({ id, metadata: {} })));
+    }
   });
 
   it('holds no half of a character, whether it was printed or stood there before', () => {
@@ -229,5 +241,25 @@ describe('outputs whose texts are lists of lines', () => {
       outputs[2]
     ]);
     expect(notebook.withContent(content)).toBe(file);
+  });
+
+  it('without the fields that readers expect are shown, and stay in the file until the cell is run', () => {
+    const odd = [null, 5, { output_type: 'pyout' }, { output_type: 'stream' }, { output_type: 'error' }];
+    const data = { output_type: 'display_data', data: null };
+    const text = notebook([
+      code('x', { id: 'a', outputs: [...odd, data] }),
+      code('y', { id: 'b', outputs: null })
+    ]);
+    const read = new NotebookText(text);
+    const content = read.content();
+    expect(content.cells.map(({ outputs: shown }) => shown)).toEqual([
+      [
+        { output_type: 'stream', name: 'stdout', text: '' },
+        { output_type: 'error', ename: '', evalue: '', traceback: [] },
+        { output_type: 'display_data', data: {}, metadata: {} }
+      ],
+      []
+    ]);
+    expect(read.withContent(content)).toBe(text);
   });
 });

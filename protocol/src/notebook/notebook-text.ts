@@ -3,10 +3,10 @@
  * concern stays byte for byte as it was; cells are placed by their position, whatever their ids are.
  */
 import type { NotebookOutput } from '../outputs.js';
-import { JsonWriter } from './json-edit.js';
+import { JsonWriter, withValue } from './json-edit.js';
 import { edited, items, type JsonNode, member, parseJson } from './json-tree.js';
-import { fileOutput, isText, joined, lines, textOf } from './nbformat-values.js';
-import { listOf, objectOf, upgraded } from './upgrade.js';
+import { fileOutput, isText, lines, listOf, objectOf, shownOutputs, textOf } from './nbformat-values.js';
+import { upgraded } from './upgrade.js';
 
 export interface CodeCell {
   /** Position among all cells, from 0. */
@@ -45,7 +45,7 @@ export class NotebookText {
   readonly #root: JsonNode;
   readonly #cells: readonly JsonNode[];
   readonly #ids: readonly string[];
-  readonly #hasIds: boolean;
+  readonly #minor: number | undefined;
   readonly #writer: JsonWriter;
   readonly codeCells: readonly CodeCell[];
   /** The format of the file, where it is an old one, which is read as if it were converted; else null. */
@@ -72,7 +72,7 @@ export class NotebookText {
     this.#cells = items(cells);
     this.#writer = new JsonWriter(json.text, json.root);
     const minor = this.#value(member(json.root, 'nbformat_minor')?.value);
-    this.#hasIds = typeof minor === 'number' && minor >= WITH_IDS;
+    this.#minor = typeof minor === 'number' ? minor : undefined;
     const shown = this.#cells.map((cell, index) => this.#shownCell(cell, index));
     this.#ids = uniqueIds(shown);
     this.codeCells = shown.flatMap((cell, index) =>
@@ -88,7 +88,7 @@ export class NotebookText {
       const cell = objectOf(each);
       const code = {
         execution_count: cell['execution_count'] ?? null,
-        outputs: listOf(cell['outputs']).map(joined)
+        outputs: shownOutputs(cell['outputs'])
       };
       return {
         ...cell,
@@ -99,6 +99,11 @@ export class NotebookText {
       };
     });
     return { cells, metadata, nbformat: NBFORMAT, nbformat_minor: WITH_IDS };
+  }
+
+  /** Also where the file does not say its minor version: the one with ids is written then. */
+  get #hasIds(): boolean {
+    return (this.#minor ?? WITH_IDS) >= WITH_IDS;
   }
 
   metadata(): Record<string, unknown> {
@@ -121,10 +126,16 @@ export class NotebookText {
         if (outputs) put('execution_count', outputs.executionCount);
         else if (member(cell, 'execution_count') === undefined) put('execution_count', null);
       }
+      if (member(cell, 'metadata')?.value.kind !== 'object') put('metadata', {});
+      if (!isText(this.#value(member(cell, 'source')?.value))) put('source', []);
       if (values.size === 0) return [];
       return { start: cell.start, end: cell.end, text: this.#writer.object(cell, values, 2) };
     });
-    return placed.length === 0 ? this.original : this.#result(edited(this.#text, edits));
+    if (placed.length === 0) return this.original;
+    let text = edited(this.#text, edits);
+    if (this.#minor === undefined) text = withValue(text, ['nbformat_minor'], WITH_IDS);
+    if (member(this.#root, 'metadata')?.value.kind !== 'object') text = withValue(text, ['metadata'], {});
+    return this.#result(text);
   }
 
   /** The text of the file with this content, which was made from its own. */
@@ -149,7 +160,7 @@ export class NotebookText {
       ['cells', list],
       ['metadata', this.#metadataText(content.metadata)]
     ]);
-    if (!this.#hasIds) values.set('nbformat_minor', String(WITH_IDS));
+    if (this.#minor === undefined || !this.#hasIds) values.set('nbformat_minor', String(WITH_IDS));
     const text = this.#writer.object(this.#root, values, 0);
     return this.#result(edited(this.#text, [{ start: this.#root.start, end: this.#root.end, text }]));
   }
@@ -280,6 +291,8 @@ function fileValue(key: string, value: unknown): unknown {
 
 function isSameOf(key: string, old: unknown, value: unknown): boolean {
   if (key === 'source') return old !== undefined && textOf(old) === value;
+  // What cannot be shown stays in a cell that is not run again.
+  if (key === 'outputs' && old !== undefined) return isSame(shownOutputs(old), value);
   // A type that JupyterLab does not know is shown as raw text.
   if (key === 'cell_type' && value === 'raw')
     return typeof old === 'string' && (old === 'raw' || !CELL_TYPES.includes(old));

@@ -1,5 +1,5 @@
 /** Notebooks of nbformat 3, which IPython 1 to 2 wrote, as nbformat 4: what Jupyter's `nbformat` makes of them. */
-import { textOf } from './nbformat-values.js';
+import { listOf, objectOf, textOf } from './nbformat-values.js';
 
 type Json = Record<string, unknown>;
 
@@ -89,12 +89,4 @@ function upgradedData(data: Json): Json {
 
 function renamed(data: Json): Json {
   return Object.fromEntries(Object.entries(data).map(([key, value]) => [MIME_TYPES[key] ?? key, value]));
-}
-
-export function objectOf(value: unknown): Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
-}
-
-export function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? (value as readonly unknown[]) : [];
 }

@@ -120,8 +120,8 @@ describe('outputs written into a notebook', () => {
 
   it('leave all else as it was: numbers, escapes, doubled keys and odd spaces', () => {
     const before =
-      '{"cells" :[ {"outputs":[ 1 ],"cell_type":"code", "execution_count":null,"source":"x\\u00e9", "n":1.0e+2}],\n' +
-      ' "metadata":{"big":12345678901234567890,"a":1,"a":2, "esc":"\\u00e9\\/"}, "nbformat": 4}';
+      '{"cells" :[ {"outputs":[ 1 ],"cell_type":"code", "execution_count":null,"metadata" :{ },"source":"x\\u00e9", "n":1.0e+2}],\n' +
+      ' "metadata":{"big":12345678901234567890,"a":1,"a":2, "esc":"\\u00e9\\/"}, "nbformat": 4, "nbformat_minor":4}';
     const after = new NotebookText(before).withOutputs([{ ...change, outputs: [] }]);
     expect(after).toBe(before.replace('[ 1 ]', '[]').replace('null', '7'));
   });
