@@ -1,6 +1,8 @@
 /** A person's own notebooks in the session page: opening one writes nothing, and nothing in it is lost. */
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { MemoryLimit, overfill } from '../../kernel-bridge/src/testing/memory-limit.js';
 import { checkAccessibility } from './accessibility.js';
 import { ALONE, notebookText } from './notebook-file.js';
@@ -262,6 +264,40 @@ test('a notebook with a backslash in its name opens, runs and is saved as itself
   await run(page, 0);
   await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/42/);
   await expect.poll(() => gateway.read(name)).toContain('42');
+});
+
+test('a notebook that became read-only is kept in the page, copied on request, and saved once it is writable', async ({
+  page,
+  gateway
+}) => {
+  const text = notebookText(['first']);
+  await gateway.write('kept.ipynb', text);
+  await open(page, gateway, 'kept.ipynb');
+  // Permissions do not hold the superuser.
+  const file = join(gateway.folder, 'notebooks', 'kept.ipynb');
+  const isRoot = process.getuid?.() === 0;
+  const setWritable = (isWritable: boolean) =>
+    isRoot
+      ? promisify(execFile)('chattr', [isWritable ? '-i' : '+i', file])
+      : chmod(file, isWritable ? 0o644 : 0o444);
+  const isHeld = await setWritable(false).then(
+    () => true,
+    () => false
+  );
+  test.skip(!isHeld, 'The file system has no files that the superuser may not write.');
+  await cell(page, 0).locator('.cm-content').click();
+  await page.keyboard.type('unsaved');
+  await expect(page.getByText('kept.ipynb is not saved. "kept.ipynb" is read-only.')).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Download' })).toBeVisible();
+  expect(await gateway.read('kept.ipynb')).toBe(text);
+  await page.getByRole('button', { name: 'Save elsewhere…' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+  await expect(page.getByText('A copy is saved as kept-copy.ipynb.')).toBeVisible();
+  expect(await gateway.read('kept-copy.ipynb')).toContain('unsaved');
+  await setWritable(true);
+  await page.getByRole('button', { name: 'Save now' }).click();
+  await expect.poll(() => gateway.read('kept.ipynb')).toContain('unsaved');
+  await expect(page.getByText('is not saved')).toBeHidden();
 });
 
 test('a notebook whose place a folder has taken is kept in the page, and says so', async ({

@@ -2,9 +2,9 @@
 import { bridgeError, BridgeError } from '../platform/bridge-error.js';
 import { randomUUID } from 'node:crypto';
 import { type BigIntStats, constants } from 'node:fs';
-import { access, link, lstat, mkdir, open, readdir, rename, rm, rmdir, unlink } from 'node:fs/promises';
+import { link, lstat, mkdir, open, readdir, rename, rm, rmdir, unlink } from 'node:fs/promises';
 import path from 'node:path';
-import { syncFolder } from '../platform/write-atomically.js';
+import { isWritable, syncFolder } from '../platform/write-atomically.js';
 import { ifMissing } from '../platform/missing-files.js';
 
 const DRAFT = /^\.[\da-f-]{36}\.tpulab-draft$/;
@@ -56,13 +56,6 @@ export async function replaceFile(
     await rm(draft, { force: true });
     throw error;
   }
-}
-
-export function isWritable(at: string): Promise<boolean> {
-  return access(at, constants.W_OK).then(
-    () => true,
-    () => false
-  );
 }
 
 async function isOnlyFileWritable(target: string): Promise<boolean> {

@@ -1,4 +1,7 @@
-/** Names that differ only by their case are one, as in the default file system of macOS. */
+/**
+ * Names that differ only by their case are one, as in the default file system of macOS, and one file is read-only. Whoever runs the specs
+ * as root may write every file.
+ */
 import { readdirSync } from 'node:fs';
 import type * as Files from 'node:fs/promises';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -17,6 +20,10 @@ vi.mock('node:fs/promises', async original => {
   };
   return {
     ...real,
+    access: (file: string, mode?: number) =>
+      path.basename(file) === 'read-only.ipynb'
+        ? Promise.reject(Object.assign(new Error('permission denied'), { code: 'EACCES' }))
+        : real.access(file, mode),
     link: (from: string, to: string) => real.link(stored(from), stored(to)),
     lstat: (file: string, options?: object) => real.lstat(stored(file), options),
     mkdir: (file: string, options?: object) => real.mkdir(stored(file), options),
@@ -37,5 +44,20 @@ it('a rename changes the case of a name, and replaces nothing', async () => {
   await expect(files.move('bar.ipynb', 'FOO.ipynb')).rejects.toMatchObject({ code: 'file_exists' });
   expect((await readdir(root)).sort()).toEqual(['bar.ipynb', 'data', 'foo.ipynb']);
   expect(await readFile(path.join(root, 'foo.ipynb'), 'utf8')).toBe('one');
+  await rm(root, { recursive: true });
+});
+
+it('a read-only file is not replaced, although its folder could be written', async () => {
+  const root = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  const files = new RootFolder(root);
+  await writeFile(path.join(root, 'read-only.ipynb'), 'one');
+  const { etag, isWritable } = await files.entry('read-only.ipynb');
+  expect(isWritable).toBe(false);
+  await expect(files.write('read-only.ipynb', Buffer.from('two'), { etag: etag! })).rejects.toMatchObject({
+    code: 'file_read_only',
+    message: '"read-only.ipynb" is read-only.'
+  });
+  expect(await readFile(path.join(root, 'read-only.ipynb'), 'utf8')).toBe('one');
+  expect(await readdir(root)).toEqual(['read-only.ipynb']);
   await rm(root, { recursive: true });
 });

@@ -27,14 +27,13 @@ import {
   asFileError,
   ensureFolder,
   fileNamesOf,
-  isWritable,
   statOrNull,
   moveWithoutReplacing,
   namesOf,
   removeOldDrafts,
   replaceFile
 } from './file-steps.js';
-import { syncFolder } from '../platform/write-atomically.js';
+import { isWritable, syncFolder } from '../platform/write-atomically.js';
 import {
   emptyTrash,
   findInTrash,
@@ -129,6 +128,9 @@ export class RootFolder {
         const now = await statOrNull(file);
         if (now !== null && !now.isFile()) throw bridgeError('file_wrong_kind', requested, 'file');
         requireExpected(requested, now, expected);
+        // A rename would replace it all the same.
+        if (now !== null && !(await isWritable(file)))
+          throw bridgeError('file_read_only', requested, Number(now.uid) !== process.getuid?.());
         // A large draft on a slow disk holds up no other save: only the last step is one at a time.
         await replaceFile(file, bytes, now, replace =>
           this.#changes.run(async () => {

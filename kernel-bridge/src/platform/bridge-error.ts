@@ -169,6 +169,11 @@ export const BRIDGE_ERRORS = {
     (path: string, limitBytes: number) =>
       `${shown(path)} is larger than ${limitBytes / 2 ** 20} MiB, the size limit here.`
   ],
+  file_read_only: [
+    403,
+    (path: string, isOthers: boolean) =>
+      `${shown(path)} is read-only${isOthers ? ' and belongs to another user on this computer' : ''}.`
+  ],
   file_denied: [403, (path: string) => `The permissions of ${shown(path)} or of its folder forbid that.`],
   file_storage_full: [
     507,

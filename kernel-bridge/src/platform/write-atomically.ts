@@ -1,7 +1,7 @@
 /** Files that are replaced as a whole: whenever this program is killed, a file has either its old or its new content. */
 import { randomUUID } from 'node:crypto';
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
+import { constants, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { access, open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 
 export interface WriteOptions {
@@ -39,6 +39,14 @@ export function writeForThisBootSync(file: string, content: string | object): vo
     rmSync(draft, { force: true });
     throw error;
   }
+}
+
+/** To replace a file, the permissions of its folder are enough: its own are respected too. True for what does not exist. */
+export function isWritable(at: string): Promise<boolean> {
+  return access(at, constants.W_OK).then(
+    () => true,
+    (error: unknown) => (error as NodeJS.ErrnoException).code === 'ENOENT'
+  );
 }
 
 /** Makes the names in a folder durable. */

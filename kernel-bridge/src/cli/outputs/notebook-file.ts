@@ -2,10 +2,10 @@
  * A notebook file that outputs are written into: read, and replaced in one step. The file as it was before is kept beside it,
  * and a file that somebody saved in between is not overwritten.
  */
-import { type BigIntStats, constants } from 'node:fs';
-import { access, readFile, realpath, stat } from 'node:fs/promises';
+import type { BigIntStats } from 'node:fs';
+import { readFile, realpath, stat } from 'node:fs/promises';
 import { NotebookFormatError, NotebookText } from '@tpulab/protocol';
-import { writeAtomically } from '../../platform/write-atomically.js';
+import { isWritable, writeAtomically } from '../../platform/write-atomically.js';
 import { CommandError } from '../output.js';
 
 /** Appended to the name of the file. A name of our own: other backups are not ours to replace. */
@@ -70,18 +70,12 @@ export class NotebookFile {
     return kept;
   }
 
-  /** The file is replaced by name, for which the permissions of its folder are enough: its own are respected too. */
   async checkWritable(): Promise<void> {
-    try {
-      await access(this.path, constants.W_OK);
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
-      throw new CommandError(
-        'notebook_not_written',
-        `The notebook ${this.path} is read-only for you, and was left unchanged; make it writable or use a copy.`,
-        { cause }
-      );
-    }
+    if (await isWritable(this.path)) return;
+    throw new CommandError(
+      'notebook_not_written',
+      `The notebook ${this.path} is read-only for you, and was left unchanged; make it writable or use a copy.`
+    );
   }
 
   async #checkUnchanged(): Promise<void> {
