@@ -1,5 +1,5 @@
 /** A person's own notebooks in JupyterLab with TPULab: what cannot be saved is kept, and the end of a kernel is told. */
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from './fixtures.js';
 import { currentKernel, openNotebook, readCells, setSource } from './lab-page.js';
@@ -13,8 +13,7 @@ test('a notebook that cannot be saved can be downloaded as it is in the page', a
   await rm(file);
   await mkdir(file);
   await page.evaluate(() => void window.jupyterapp.commands.execute('docmanager:save'));
-  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
-  await expect(page.getByText('place.ipynb is not saved.')).toBeVisible();
+  await expect(page.getByText(/place\.ipynb is not saved\. .+ All cells and outputs/)).toBeVisible();
   await expect(page.getByRole('button', { name: 'Save elsewhere…' })).toBeVisible();
   const downloading = page.waitForEvent('download');
   await page.getByRole('button', { name: 'Download' }).click();
@@ -23,6 +22,25 @@ test('a notebook that cannot be saved can be downloaded as it is in the page', a
   expect(await readFile(await download.path(), 'utf8')).toContain('"unsaved"');
   await rm(file, { recursive: true });
   await writeFile(file, notebookText(['first']));
+});
+
+test('a changed notebook whose folder was renamed says so above the cells, and no dialog covers them', async ({
+  lab,
+  page
+}) => {
+  const [before, after] = ['before', 'after'].map(name => join(lab.rootDir, name)) as [string, string];
+  await mkdir(before);
+  await writeFile(join(before, 'moved.ipynb'), notebookText(['first']));
+  await openNotebook(page, 'before/moved.ipynb');
+  await setSource(page, 0, 'unsaved');
+  await rename(before, after);
+  await page.evaluate(() => void window.jupyterapp.commands.execute('docmanager:save'));
+  await expect(page.getByText(/moved\.ipynb is not saved\. .*All cells and outputs are still/)).toBeVisible();
+  await expect(page.getByText('File Save Error')).toHaveCount(0);
+  await rename(after, before);
+  await page.evaluate(() => void window.jupyterapp.commands.execute('docmanager:save'));
+  await expect(page.getByText(/is not saved/)).toBeHidden();
+  expect(await readFile(join(before, 'moved.ipynb'), 'utf8')).toContain('unsaved');
 });
 
 test('a cell whose kernel ended while no page was open is filled, and the notice names the cause', async ({

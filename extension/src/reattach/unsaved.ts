@@ -1,4 +1,7 @@
-/** Above a notebook that JupyterLab could not save: how its content is saved all the same. JupyterLab's own Download is the file on the disk. */
+/**
+ * Above a notebook that JupyterLab could not save: why, and how its content is saved all the same. JupyterLab's own Download is the file
+ * on the disk, and its own dialog lets nothing else be done.
+ */
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { download } from '../platform/download.js';
@@ -7,12 +10,25 @@ import { NoticePlace } from '../ui/notebook-notice.js';
 export function offerCopies(panel: NotebookPanel, trans: TranslationBundle, saveAs: () => void): void {
   const { context } = panel;
   const notice = new NoticePlace(panel.contentHeader, trans);
+  let isSaving = false;
+  let why = '';
+  const dialogs = context as { readonly _handleError?: (error: Error, title: string) => Promise<void> };
+  const show = dialogs._handleError;
+  if (show !== undefined) {
+    const _handleError: typeof show = async (error, title) => {
+      if (isSaving) why = error.message.replace(/[^.?!]$/, '$&.');
+      else await show.call(context, error, title);
+    };
+    Object.assign(context, { _handleError });
+  }
   context.saveState.connect((_, state) => {
+    isSaving = state === 'started';
     if (state === 'completed') notice.clear();
     if (state !== 'failed') return;
     const name = context.localPath;
+    const kept = trans.__('All cells and outputs are still in this page.');
     notice.say({
-      text: trans.__('%1 is not saved. All cells and outputs are still in this page.', name),
+      text: [trans.__('%1 is not saved.', name), why, kept].join(' '),
       actions: [
         { label: trans.__('Save elsewhere…'), stays: true, onClick: saveAs },
         {
