@@ -1,9 +1,9 @@
 /** A line chart of some series on one canvas: uPlot, drawn by the page's one loop, in the colours of the theme. */
-import type { IDisposable } from '@lumino/disposable';
 import type uPlot from 'uplot';
 import { fittingLabel } from './axis-label.js';
 import { gridColor } from '../grid-color.js';
-import type { Drawing, DrawLoop } from '../draw-loop.js';
+import type { DrawLoop } from '../draw-loop.js';
+import { SizedDrawing } from '../sized-drawing.js';
 
 export interface LineSeries {
   /** Custom property of the theme, for example `--jp-brand-color1`. */
@@ -59,29 +59,11 @@ const Y_SPACE = 24;
 /** Half a line of text: the first label of the x axis may begin below the lowest one of the y axis. */
 const X_GAP = 7;
 
-export class LineChart implements Drawing, IDisposable {
+export class LineChart extends SizedDrawing {
   constructor(private readonly _options: LineChartOptions) {
-    const { host } = _options;
-    this._sizes = new ResizeObserver(entries => this._resize(entries));
-    this._sizes.observe(host);
-    this._views = new IntersectionObserver(entries => this._seen(entries));
-    this._views.observe(host);
-    // JupyterLab names its theme on the body; a canvas must be painted anew.
-    this._themes = new MutationObserver(() => this._renew());
-    this._themes.observe(document.body, {
-      attributes: true,
-      attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light']
-    });
+    super(_options.loop, _options.host);
     this._contrast = typeof matchMedia === 'function' ? matchMedia('(forced-colors: active)') : null;
     this._contrast?.addEventListener('change', this._onContrast);
-  }
-
-  get isVisible(): boolean {
-    return this._inView && this._width > 0 && !document.hidden;
-  }
-
-  get isDisposed(): boolean {
-    return this._isDisposed;
   }
 
   /**
@@ -93,7 +75,7 @@ export class LineChart implements Drawing, IDisposable {
     this._data = data;
     this._failsFrom = failsFrom;
     this._isNew = true;
-    this._options.loop.request(this);
+    this.loop.request(this);
   }
 
   /** Puts the cursor on a row, as the pointer would; null takes it away. */
@@ -107,14 +89,14 @@ export class LineChart implements Drawing, IDisposable {
     chart.setCursor({ left: chart.valToPos(x, 'x'), top: chart.over.clientHeight / 2 });
   }
 
-  draw(): void {
+  override draw(): void {
     if (!this._data) {
       return;
     }
     if (!library) {
       // A chunk that cannot be loaded leaves the chart empty; the figures beside it are still there.
       void loadLibrary().then(
-        () => this._options.loop.request(this),
+        () => this.loop.request(this),
         () => undefined
       );
       return;
@@ -128,15 +110,8 @@ export class LineChart implements Drawing, IDisposable {
     }
   }
 
-  dispose(): void {
-    if (this._isDisposed) {
-      return;
-    }
-    this._isDisposed = true;
-    this._options.loop.forget(this);
-    this._sizes.disconnect();
-    this._views.disconnect();
-    this._themes.disconnect();
+  override dispose(): void {
+    super.dispose();
     this._contrast?.removeEventListener('change', this._onContrast);
     this._chart?.destroy();
     this._chart = null;
@@ -155,8 +130,8 @@ export class LineChart implements Drawing, IDisposable {
       ticks: { show: false }
     };
     const options: uPlot.Options = {
-      width: this._width,
-      height: this._height,
+      width: this.width,
+      height: this.height,
       padding: [PADDING_TOP, PADDING_RIGHT, 0, 0],
       legend: { show: false },
       cursor: {
@@ -180,7 +155,7 @@ export class LineChart implements Drawing, IDisposable {
             const room = {
               min: x?.min,
               max: x?.max,
-              width: this._width - AXIS_WIDTH - PADDING_RIGHT,
+              width: this.width - AXIS_WIDTH - PADDING_RIGHT,
               beyond: PADDING_RIGHT
             };
             return ticks.map(tick => fittingLabel(xText(tick), tick, room));
@@ -215,7 +190,7 @@ export class LineChart implements Drawing, IDisposable {
 
   /** Labels that there is room for on the y axis: one at its lower end, and one more for each distance. */
   private get _room(): number {
-    return 1 + Math.max(1, Math.floor((this._height - AXIS_HEIGHT - PADDING_TOP) / Y_SPACE));
+    return 1 + Math.max(1, Math.floor((this.height - AXIS_HEIGHT - PADDING_TOP) / Y_SPACE));
   }
 
   private _markFailure(chart: uPlot, stroke: string): void {
@@ -243,44 +218,26 @@ export class LineChart implements Drawing, IDisposable {
     }
   }
 
-  private _renew(): void {
+  protected override renew(): void {
     this._chart?.destroy();
     this._chart = null;
-    this._options.loop.request(this);
+    super.renew();
   }
 
-  private readonly _onContrast = (): void => this._renew();
+  private readonly _onContrast = (): void => this.renew();
 
-  private _resize(entries: readonly ResizeObserverEntry[]): void {
-    const box = entries.at(-1)?.contentRect;
-    if (!box) {
-      return;
-    }
-    this._width = Math.floor(box.width);
-    this._height = Math.floor(box.height);
-    if (this._width > 0) {
-      this._chart?.setSize({ width: this._width, height: this._height });
-      this._options.loop.wake();
+  protected override resized(): void {
+    if (this.width > 0) {
+      this._chart?.setSize({ width: this.width, height: this.height });
+      this.loop.wake();
     }
   }
 
-  private _seen(entries: readonly IntersectionObserverEntry[]): void {
-    this._inView = entries.at(-1)?.isIntersecting ?? false;
-    this._options.loop.wake();
-  }
-
-  private readonly _sizes: ResizeObserver;
-  private readonly _views: IntersectionObserver;
-  private readonly _themes: MutationObserver;
   private readonly _contrast: MediaQueryList | null;
   private _chart: uPlot | null = null;
   private _data: LineData | null = null;
   private _failsFrom: number | null = null;
   private _isNew = false;
-  private _width = 0;
-  private _height = 0;
-  private _inView = false;
-  private _isDisposed = false;
 }
 
 function lineOf({ dash, fill, joinsGaps = false }: LineSeries, stroke: string): uPlot.Series {
