@@ -85,7 +85,8 @@ export function activePlugins(page: Page): Promise<string[]> {
 /** Opens Lab on a notebook by its address, with nothing left open from before, and waits for its kernel. */
 export async function openNotebook(page: IJupyterLabPageFixture, path: string): Promise<void> {
   await page.goto(`tree/${path}?reset`);
-  await expect(page.getByRole('tab', { name: path, selected: true })).toBeVisible();
+  const name = path.split('/').at(-1)!;
+  await expect(page.getByRole('tab', { name, selected: true })).toBeVisible();
   await expect.poll(async () => (await currentKernel(page))?.name).toBeTruthy();
 }
 
