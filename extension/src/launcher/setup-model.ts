@@ -1,17 +1,17 @@
 /** An environment that is being made on this machine, followed until it is there. No DOM. */
-import type { IDisposable } from '@lumino/disposable';
-import { type ISignal, Signal } from '@lumino/signaling';
 import type { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
 import type { RemotesApi } from '../backends/remotes-api.js';
+import { Changing } from '../platform/changing.js';
 
 const LOOK_MS = 1_000;
 
-export class EnvironmentSetup implements IDisposable {
+export class EnvironmentSetup extends Changing {
   /** @param api asks the gateway of this machine */
   constructor(
     private readonly api: Pick<RemotesApi, 'ask'>,
     readonly environment: EnvironmentInfo
   ) {
+    super();
     void this.look('GET');
   }
 
@@ -25,14 +25,6 @@ export class EnvironmentSetup implements IDisposable {
     return this._problem;
   }
 
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get isDisposed(): boolean {
-    return this._isDisposed;
-  }
-
   /** Begins, or joins what runs already. */
   start(): Promise<void> {
     return this.look('POST');
@@ -43,10 +35,9 @@ export class EnvironmentSetup implements IDisposable {
   }
 
   /** Ends the looking, not what runs. */
-  dispose(): void {
-    this._isDisposed = true;
+  override dispose(): void {
     clearTimeout(this._timer);
-    Signal.clearData(this);
+    super.dispose();
   }
 
   private async look(method: 'GET' | 'POST' | 'DELETE'): Promise<void> {
@@ -58,7 +49,7 @@ export class EnvironmentSetup implements IDisposable {
     } catch (error) {
       this._problem = error instanceof Error ? error.message : String(error);
     }
-    if (this._isDisposed) {
+    if (this.isDisposed) {
       return;
     }
     if (this._creation?.state === 'running') {
@@ -68,11 +59,9 @@ export class EnvironmentSetup implements IDisposable {
     this._changed.emit();
   }
 
-  private readonly _changed = new Signal<this, void>(this);
   private _creation: EnvironmentCreation | null = null;
   private _problem: string | null = null;
   private _timer: ReturnType<typeof setTimeout> | undefined;
-  private _isDisposed = false;
 }
 
 /** The environment that a machine without one is offered: JAX, unless it is there already or cannot be made. */

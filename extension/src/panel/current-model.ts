@@ -1,10 +1,9 @@
 /** The kernel of the notebook or console that people look at, and where that kernel lives. */
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Kernel } from '@jupyterlab/services';
-import type { IDisposable } from '@lumino/disposable';
-import { type ISignal, Signal } from '@lumino/signaling';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import type { CurrentKernel, IBackend, ICurrentKernel } from '../tokens.js';
+import { Changing } from '../platform/changing.js';
 
 /** What of a session context matters here. */
 export type FollowedContext = Pick<
@@ -22,8 +21,9 @@ export type FollowedContext = Pick<
 const NONE: CurrentKernel = { kind: 'none' };
 
 /** Follows one session context at a time. Says `changed` when any field of `current` is different. */
-export class CurrentKernelModel implements ICurrentKernel, IDisposable {
+export class CurrentKernelModel extends Changing implements ICurrentKernel {
   constructor(private readonly _backends: Pick<IBridgeBackends, 'changed' | 'backendOf' | 'backendOfSpec'>) {
+    super();
     _backends.changed.connect(this._update, this);
   }
 
@@ -34,14 +34,6 @@ export class CurrentKernelModel implements ICurrentKernel, IDisposable {
   /** Connection of the current kernel; null when it has none. */
   get kernel(): Kernel.IKernelConnection | null {
     return this._context?.session?.kernel ?? null;
-  }
-
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get isDisposed(): boolean {
-    return this._isDisposed;
   }
 
   follow(context: FollowedContext | null): void {
@@ -60,14 +52,9 @@ export class CurrentKernelModel implements ICurrentKernel, IDisposable {
     this._update();
   }
 
-  dispose(): void {
-    if (this._isDisposed) {
-      return;
-    }
-    this._isDisposed = true;
+  override dispose(): void {
     this._release();
-    this._backends.changed.disconnect(this._update, this);
-    Signal.clearData(this);
+    super.dispose();
   }
 
   private _onContextDisposed(): void {
@@ -127,10 +114,8 @@ export class CurrentKernelModel implements ICurrentKernel, IDisposable {
     return backend && backend.id !== 'jupyter' ? backend : null;
   }
 
-  private readonly _changed = new Signal<this, void>(this);
   private _context: FollowedContext | null = null;
   private _current: CurrentKernel = NONE;
-  private _isDisposed = false;
 }
 
 function same(a: CurrentKernel, b: CurrentKernel): boolean {

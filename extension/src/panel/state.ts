@@ -1,6 +1,4 @@
 /** What the panel shows: the kernel it follows, what is known of it, the settings, and which parts are folded. */
-import type { IDisposable } from '@lumino/disposable';
-import { type ISignal, Signal } from '@lumino/signaling';
 import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
@@ -11,6 +9,7 @@ import type { MachineSource } from '../devices/machine-source.js';
 import type { MachineTelemetry } from '../devices/machine-telemetry.js';
 import type { IBridgeEvents } from '../events/tokens.js';
 import type { ICurrentKernel } from '../tokens.js';
+import { Changing } from '../platform/changing.js';
 
 export const SECTIONS = ['devices', 'steps', 'compilations', 'run'] as const;
 /** What a setting leaves out; the run has several parts. */
@@ -46,24 +45,17 @@ export const DEFAULT_SETTINGS: PanelSettings = {
 /** The bridge on this machine: its machine is shown while the current kernel is on none. */
 const LOCAL_BRIDGE = 'bridge';
 
-export class PanelState implements IDisposable {
+export class PanelState extends Changing {
   constructor(
     private readonly _currentKernel: ICurrentKernel,
     private readonly _events: IBridgeEvents
   ) {
+    super();
     _currentKernel.changed.connect(this._emit, this);
     _events.streamChanged.connect(this._emit, this);
   }
 
   /** Emitted when something below has changed; not for telemetry, which has a signal of its own. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get isDisposed(): boolean {
-    return this._isDisposed;
-  }
-
   get current(): CurrentKernel {
     return this._currentKernel.current;
   }
@@ -153,16 +145,6 @@ export class PanelState implements IDisposable {
     this._emit();
   }
 
-  dispose(): void {
-    if (this._isDisposed) {
-      return;
-    }
-    this._isDisposed = true;
-    this._currentKernel.changed.disconnect(this._emit, this);
-    this._events.streamChanged.disconnect(this._emit, this);
-    Signal.clearData(this);
-  }
-
   private _backendId(): string {
     return this.current.kind === 'bridge' ? this.current.backend.id : LOCAL_BRIDGE;
   }
@@ -171,12 +153,10 @@ export class PanelState implements IDisposable {
     this._changed.emit();
   }
 
-  private readonly _changed = new Signal<this, void>(this);
   private readonly _folded = new Set<PartId>(FOLDED_AT_FIRST);
   private _compared: readonly string[] = [];
   private _metrics: readonly string[] = [];
   private _settings = DEFAULT_SETTINGS;
   private _chosenRun: string | null = null;
   private _paused = true;
-  private _isDisposed = false;
 }

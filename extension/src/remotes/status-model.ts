@@ -1,16 +1,16 @@
 /** Which remote the status bar speaks of. */
-import type { IDisposable } from '@lumino/disposable';
-import { type ISignal, Signal } from '@lumino/signaling';
 import type { Remote } from '@tpulab/protocol';
 import { remoteOfPlace } from '../backends/spec-names.js';
 import type { ICurrentKernel } from '../tokens.js';
 import type { Remotes } from '../backends/remotes-model.js';
+import { Changing } from '../platform/changing.js';
 
-export class RemoteStatus implements IDisposable {
+export class RemoteStatus extends Changing {
   constructor(
     private readonly remotes: Remotes,
     private readonly currentKernel: ICurrentKernel
   ) {
+    super();
     remotes.changed.connect(this.update, this);
     currentKernel.changed.connect(this.update, this);
     this.update();
@@ -19,23 +19,6 @@ export class RemoteStatus implements IDisposable {
   /** That of the current kernel; else one that is being connected or lost; null when there is nothing to say. */
   get shown(): Remote | null {
     return this._shown;
-  }
-
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get isDisposed(): boolean {
-    return this._isDisposed;
-  }
-
-  dispose(): void {
-    if (!this._isDisposed) {
-      this._isDisposed = true;
-      this.remotes.changed.disconnect(this.update, this);
-      this.currentKernel.changed.disconnect(this.update, this);
-      Signal.clearData(this);
-    }
   }
 
   private update(): void {
@@ -50,7 +33,5 @@ export class RemoteStatus implements IDisposable {
     }
   }
 
-  private readonly _changed = new Signal<this, void>(this);
   private _shown: Remote | null = null;
-  private _isDisposed = false;
 }

@@ -1,17 +1,17 @@
 /** What the status bar says about the current kernel. */
-import type { IDisposable } from '@lumino/disposable';
-import { type ISignal, Signal } from '@lumino/signaling';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { MachineTelemetry } from '../devices/machine-telemetry.js';
 import type { IBridgeEvents } from '../events/tokens.js';
 import type { IBackend, ICurrentKernel } from '../tokens.js';
 import { type Connection, connectionOf } from './connection.js';
+import { Changing } from '../platform/changing.js';
 
-export class StatusModel implements IDisposable {
+export class StatusModel extends Changing {
   constructor(
     private readonly _currentKernel: ICurrentKernel,
     private readonly _events: IBridgeEvents
   ) {
+    super();
     _currentKernel.changed.connect(this._update, this);
     _events.streamChanged.connect(this._update, this);
     this._update();
@@ -33,26 +33,6 @@ export class StatusModel implements IDisposable {
   }
 
   /** Emitted when connection or kernel have changed. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get isDisposed(): boolean {
-    return this._isDisposed;
-  }
-
-  dispose(): void {
-    if (this._isDisposed) {
-      return;
-    }
-    this._isDisposed = true;
-    this._currentKernel.changed.disconnect(this._update, this);
-    this._events.streamChanged.disconnect(this._update, this);
-    this._telemetry?.changed.disconnect(this._update, this);
-    this._backend?.changed.disconnect(this._update, this);
-    Signal.clearData(this);
-  }
-
   private _update(): void {
     const { current } = this._currentKernel;
     this.follow(current.kind === 'bridge' ? current.backend : null);
@@ -83,9 +63,7 @@ export class StatusModel implements IDisposable {
     }
   }
 
-  private readonly _changed = new Signal<this, void>(this);
   private _telemetry: KernelTelemetry | null = null;
   private _backend: IBackend | null = null;
   private _connection: Connection = { kind: 'none' };
-  private _isDisposed = false;
 }
