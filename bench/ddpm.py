@@ -4,8 +4,9 @@ alone; sharding.
 All sides in one run, in turns. `--torch PYTHON` names a Python with torch and diffusers (default: the
 environment `torch-xla`'s, where it is there). Sections: `step` (ours, plain flax and optax without our
 additions, torch), `input` (batches a second of the pipeline alone), `sharding` (one device and eight XLA:CPU
-devices on the same cores), and only when it is named `remat` (memory of each chip as planned, with and
-without). Run in the environment `jax`: `python bench/ddpm.py [--json FILE] [--steps N] [--only SECTION]`.
+devices on the same cores).
+
+Run in the environment `jax`: `python bench/ddpm.py [--json FILE] [--steps N] [--only SECTION]`.
 """
 
 from __future__ import annotations
@@ -147,27 +148,12 @@ def input_rate(seconds: float = 3.0) -> dict[str, float]:
     return rates
 
 
-def remat_gib(presets: list[str], chips: int = 8) -> dict[str, dict[str, float]]:
-    """Memory of each chip as planned for a training step of each preset, in GiB."""
-    from tpulab_recipes.ddpm.presets import load_config
-    from tpulab_recipes.ddpm.training.step_cost import plan_step_memory
-
-    found = {}
-    for name in presets:
-        config = load_config(name)
-        found[name] = {
-            way: plan_step_memory(config.but({"model.args.remat_levels": levels}), chips).total / 2**30
-            for way, levels in (("without remat", -1), ("with", 2))
-        }
-    return found
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--steps", type=int, default=20, help="steps to measure (default 20)")
-    parser.add_argument("--only", choices=("step", "input", "sharding", "remat"))
+    parser.add_argument("--only", choices=("step", "input", "sharding"))
     parser.add_argument("--torch", default=str(ROOT / ".tpulab" / "envs" / "torch-xla" / "bin" / "python"))
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--cores", type=int, help="how many processors all sides may use (default: all)")
@@ -204,10 +190,6 @@ def main() -> int:
         }
         for name, value in figures["shardingMs"].items():
             out(f"sharding, {name}: {value:.1f} ms\n")
-    if options.only == "remat":
-        figures["rematGib"] = remat_gib(["small", "cifar10", "imagenet256", "laion256", "laion512_large"])
-        for name, ways in figures["rematGib"].items():
-            out(f"{name}, GiB on each of 8 chips: {', '.join(f'{k} {v:.2f}' for k, v in ways.items())}\n")
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
     return 0

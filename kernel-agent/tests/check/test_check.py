@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -61,6 +62,63 @@ def test_a_run_ends_at_its_limit_with_what_was_caught(tmp_path: Path) -> None:
     run = _run([notebooks.IMPORTS, endless], tmp_path, "--limit", "1")
     assert run["stopped"]
     assert "stopped" in {each.rule for each in judge.of_run(run, 8)}
+
+
+def _exported(file: Path, rows: int = 64) -> Path:
+    """A step as a recipe in PyTorch exports it, with an index of 64 bits."""
+    import jax
+    import jax.numpy as jnp
+    from jaxlib.mlir.dialects import stablehlo
+
+    def step(weights: jax.Array, x: jax.Array, index: jax.Array) -> tuple:
+        grad = jax.grad(lambda w: (jnp.tanh(x @ w) ** 2).mean())(weights)
+        return (x @ weights).mean(), weights - 0.1 * grad, index + 1
+
+    with jax.enable_x64(True):
+        shapes = (((256, 256), "float32"), ((rows, 256), "float32"), ((), "int64"))
+        lowered = jax.jit(step).lower(*(jax.ShapeDtypeStruct(*each) for each in shapes))
+        module = lowered.compiler_ir("stablehlo")
+        with module.context:
+            artifact = stablehlo.serialize_portable_artifact(module, stablehlo.get_current_version())
+    arrays = [
+        {"shape": shape, "dtype": dtype, "role": role}
+        for (shape, dtype), role in zip(shapes, ("state", "batch", "state"), strict=True)
+    ]
+    loss = {"shape": [], "dtype": "float32", "role": "other"}
+    about = {"format": 1, "name": "train", "inputs": arrays, "outputs": [loss, arrays[0], arrays[2]]}
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("program.json", json.dumps(about))
+        archive.writestr("step.mlirbc", artifact)
+    return file
+
+
+def _lowered(file: Path, folder: Path) -> dict:
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
+    command = [sys.executable, "-m", "tpulab.check.source", str(file), str(folder)]
+    subprocess.run(command, env=environment, check=False, stdin=subprocess.DEVNULL, timeout=300)
+    found: dict = json.loads((folder / "run.json").read_text())
+    return found
+
+
+def test_an_exported_step_of_pytorch_is_checked_whole_and_in_slices(tmp_path: Path) -> None:
+    run = _lowered(_exported(tmp_path / "step.zip"), tmp_path)
+    assert run["failed"] is None
+    whole, sliced = run["programs"]
+    assert (whole["name"], sliced["name"]) == ("train", "train_in_slices")
+    assert [each["devices"] for each in (whole, sliced)] == [8, 8]
+    assert [each["donated"] for each in whole["arguments"]] == [True, False, True]
+    assert [each["dtype"] for each in whole["arguments"]] == ["float32", "float32", "int64"]
+    weights, rows = whole["arguments"][:2]
+    assert (weights["sharding"], rows["sharding"][:6]) == ("replicated", "(data)")
+    assert sliced["arguments"][0]["sharding"].startswith("(data)")
+    assert list(judge.of_run(run, 8)) == []
+
+
+def test_a_step_that_cannot_be_divided_and_a_file_that_is_none_are_refused(tmp_path: Path) -> None:
+    odd = _lowered(_exported(tmp_path / "odd.zip", rows=7), tmp_path)
+    assert (odd["error"], "multiple of 8" in odd["message"]) == ("bad_batch", True)
+    (tmp_path / "other.zip").write_text("no archive")
+    assert _lowered(tmp_path / "other.zip", tmp_path)["error"] == "source_unusable"
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ export function checkCommand(streams: Streams): Command {
     .description(
       'say whether a notebook or script fits TPUs, how long it compiles, what a step costs at the least, and what to change. Runs it on the CPU of this computer'
     )
-    .argument('<source>', 'notebook (.ipynb) or script (.py)')
+    .argument('<source>', 'notebook (.ipynb), script (.py) or exported PyTorch step (.zip)')
     .argument('[arguments...]', 'arguments of the script, after --')
     .option('--env <name>', 'environment that runs the source (default: aot, which has JAX, Flax and Optax)')
     .option('--python <path>', 'Python that runs the source, instead of an environment')

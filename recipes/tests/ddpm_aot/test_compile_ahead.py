@@ -14,9 +14,13 @@ import pytest
 pytest.importorskip("libtpu", reason="`npm run test:aot` installs the TPU compiler")
 
 from tpulab_recipes.common.progress import Silent
-from tpulab_recipes.compile_ahead.tpu_compiler import TOPOLOGIES
+from tpulab_recipes.compile_ahead.tpu_compiler import TOPOLOGIES, tpu_devices
+from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import PRESETS
 from tpulab_recipes.ddpm.training.benchmark import compiled_rows, format_table
+from tpulab_recipes.ddpm.training.step_cost import refuse_too_large
+from tpulab_recipes.runtime import DeviceRuntimeError
+from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 
 @pytest.mark.parametrize("chip", sorted(TOPOLOGIES))
@@ -42,3 +46,12 @@ def test_a_network_that_does_not_fit_is_said_to() -> None:
     (row,) = compiled_rows([("laion256", heavy, 4096)], ["v5e"], Silent())
     assert row["note"].startswith("does not fit")
     assert "memory_gib_per_device" not in row
+
+
+def test_a_training_is_refused_by_the_compiler_and_not_by_an_estimate() -> None:
+    mesh = make_mesh(tpu_devices("v5e"), hosts=1)
+    refuse_too_large(Network(PRESETS["small"].but({"train.batch_size": 64})), mesh)
+    with pytest.raises(DeviceRuntimeError, match=r"images on 8 devices does not fit: .*G hbm") as refused:
+        refuse_too_large(Network(PRESETS["small"].but({"train.batch_size": 2**21})), mesh)
+    assert refused.value.code == "too_large"
+    assert "Use a smaller train.batch_size" in str(refused.value)

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,9 +20,7 @@ from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus  # noqa: E4
 from tpulab_recipes.common.errors import ConfigError  # noqa: E402
 from tpulab_recipes.dia.__main__ import main  # noqa: E402
 from tpulab_recipes.dia.config import FULL_SIZE, Config, read_train_config  # noqa: E402
-from tpulab_recipes.dia.memory import compiled_bytes, plan, refuse_too_large  # noqa: E402
 from tpulab_recipes.dia.model import tiny_model  # noqa: E402
-from tpulab_recipes.runtime import memory_plan  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
 
@@ -101,29 +98,6 @@ def test_the_original_s_command_trains_and_transformers_loads_the_result(
     assert all(torch.equal(value, ours[name]) for name, value in again.state_dict().items())
 
 
-def test_what_does_not_fit_the_chip_is_refused_before_anything_is_encoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "audio").mkdir()
-    monkeypatch.setattr(memory_plan, "_CHIP_OF", {"cpu": "v5e"})
-    monkeypatch.setitem(memory_plan.CHIP_GIB, "v5e", 0.001)
-    command = ["finetune", "--audio-folder", str(tmp_path), "--output-dir", str(tmp_path / "run")]
-    assert main([*command, "--grad-accum-steps", "2"]) == 1
-    said = capsys.readouterr().err
-    assert re.search(r"2 clips in 2 parts on 1 chip needs about 0\.\d GiB .* v5e has 0\.001 GiB", said)
-    assert "grad_accum_steps, remat, lora_rank, or shard" in said
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["audio"]
-
-
-def test_sharding_and_a_running_average_are_planned_as_they_are_trained() -> None:
-    sizes, config = tiny_model().config, Config(audio_length=128, text_length=128)
-    whole, sliced, twin = (
-        plan(sizes, config.but(**each), 1, 8) for each in ({}, {"shard": True}, {"ema": 0.9})
-    )
-    assert sliced.parameters == pytest.approx(whole.parameters / 8, rel=0.01)
-    assert twin.total - whole.total == whole.parameters
-
-
 def test_speaks_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wav = tmp_path / "a.wav"
     assert main(["generate", "--text", "[S1] Hi.", "--output", str(wav), "--max-tokens", "40"]) == 0
@@ -147,46 +121,6 @@ def test_speaks_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert all(Path(file).stat().st_size > 1000 for file in result["wav"])
     assert main(["generate", "--text", "x", "--prompt", str(wav)]) == 1
     assert "prompt_text: Give the words of the prompt" in capsys.readouterr().err
-
-
-def test_memory_says_what_fits_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["memory", "--preset", "full-size"]) == 0
-    said = capsys.readouterr().out
-    rows = json.loads(said.splitlines()[-1])["needs"]
-    full = next(row for row in rows if row["chips"] == "v5e-8")
-    assert full["parameters"] == pytest.approx(1_611_160_576 * 4 / 8 / 2**30, rel=0.01)
-    assert full["optimizer"] == pytest.approx(2 * full["parameters"], rel=0.01)
-    adapters = [row for row in rows if row["way"] == "LoRA"]
-    assert all(row["gradients"] < 0.1 and row["parameters"] > 6 for row in adapters)
-    assert "v5p-16: full fine-tuning fits" in said
-    # Planned with one gathered layer, 14 clips fit; as the compiler gathers, 2.
-    assert re.search(r"v5e-8: full fine-tuning fits with 2 clips per chip; LoRA fits with \d+ clips", said)
-    assert (full["clips_compiled"], full["most_clips"]) == (2, 14)
-
-
-@pytest.mark.parametrize(("layers", "compiler"), [(2, 2.26), (4, 3.81)])
-def test_sharded_weights_need_what_the_compiler_says(layers: int, compiler: float) -> None:
-    """GiB of the TPU compiler for v5e: one clip of 1,024 rows on each of eight chips (docs/dia.md)."""
-    sizes = transformers.DiaConfig()
-    sizes.encoder_config.num_hidden_layers = sizes.decoder_config.num_hidden_layers = layers
-    found = plan(sizes, FULL_SIZE.but(shard=True), 1, 8)
-    assert compiled_bytes(found, 8) / 2**30 == pytest.approx(compiler, rel=0.05)
-    adapters = plan(sizes, FULL_SIZE.but(lora_rank=16), 1, 8)
-    assert compiled_bytes(adapters, 8) == adapters.total
-
-
-def test_a_step_that_fits_only_as_planned_is_noted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sizes, config = tiny_model().config, Config(audio_length=128, text_length=128, shard=True, batch_size=8)
-    found = plan(sizes, config, 1, 8)
-    backend = SimpleNamespace(
-        world=lambda: SimpleNamespace(global_devices=8), devices=lambda: [SimpleNamespace(kind="TPU v5e")]
-    )
-    for limit, noted in ((2 * compiled_bytes(found, 8), False), (found.total, True)):
-        monkeypatch.setitem(memory_plan.CHIP_GIB, "v5e", limit / 0.89 / 2**30)
-        refuse_too_large(sizes, config, backend)
-        assert ("gathers nearly all weights at once" in capsys.readouterr().err) is noted
 
 
 @pytest.mark.parametrize(

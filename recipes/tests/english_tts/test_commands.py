@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ import torch
 from common.test_log_writers import records
 from safetensors.torch import load_file
 from tpulab_recipes.english_tts.__main__ import COMMANDS, main
-from tpulab_recipes.english_tts.config_english import PRESETS
-from tpulab_recipes.english_tts.memory import plan
-from tpulab_recipes.runtime import memory_plan, selection
+from tpulab_recipes.runtime import selection
 
 _SIZES = (
     "--hidden-dim 16 --n-heads 2 --n-encoder-layers 1 --n-decoder-layers 1 --encoder-ff-dim 16"
@@ -146,23 +143,3 @@ def test_each_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> Non
         shown = capsys.readouterr().out
         assert "--output-dir" in shown
         assert f"english_tts {name}" in shown
-
-
-def test_what_does_not_fit_the_chip_is_refused_before_anything_is_prepared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(memory_plan, "_CHIP_OF", {"cpu": "v5e"})
-    monkeypatch.setitem(memory_plan.CHIP_GIB, "v5e", 0.001)
-    for command in ("train", "profile"):
-        assert main([command, *_SIZES.split(), "--output-dir", str(tmp_path / "voice")]) == 1
-        said = capsys.readouterr().err
-        assert re.search(r"4 utterances of 160 frames on 1 chip needs about .* v5e has 0\.001 GiB", said)
-        assert "Use a smaller batch_size, frame_buckets without the longest, gradient_checkpointing" in said
-    assert not (tmp_path / "voice").exists()
-
-
-def test_gradient_checkpointing_is_planned() -> None:
-    config = PRESETS["small"]().but(frame_buckets=(192,))
-    whole, again = (plan(config.but(gradient_checkpointing=each), 2) for each in (False, True))
-    assert again.parameters == whole.parameters
-    assert again.activations < 0.4 * whole.activations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,6 @@ from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
 from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder  # noqa: E402
 from tpulab_recipes.gpt_sovits.serve import VoiceServer  # noqa: E402
 from tpulab_recipes.gpt_sovits.text import phonemes_of, symbols  # noqa: E402
-from tpulab_recipes.gpt_sovits.trainer import plan  # noqa: E402
-from tpulab_recipes.runtime import memory_plan  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
 from .reference import golden, tensor  # noqa: E402
@@ -151,30 +148,6 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
         assert answer.read(4) == b"RIFF"
     running[0].shutdown()
     thread.join()
-
-
-def test_what_does_not_fit_the_chip_is_refused_before_anything_is_allocated(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    exp = str(tmp_path / "exp")
-    assert main(["prepare", "--inp-text", str(corpus / "corpus.list"), "--exp-dir", exp]) == 0
-    monkeypatch.setattr(memory_plan, "_CHIP_OF", {"cpu": "v5e"})
-    monkeypatch.setitem(memory_plan.CHIP_GIB, "v5e", 0.001)
-    assert main(["train", "--exp-dir", exp, "--output-dir", str(tmp_path / "run")]) == 1
-    said = capsys.readouterr().err
-    assert re.search(r"6 clips of 160 frames on 1 chip needs about .* v5e has 0\.001 GiB", said)
-    assert "Use a smaller batch_size, buckets without the longest, remat, or more chips" in said
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_plan_has_both_models_and_what_remat_saves() -> None:
-    config = FULL_SIZE.but(buckets=(64,))
-    one, two, again = plan(config, 1), plan(config, 2), plan(config.but(remat=True), 1)
-    assert one.parameters == pytest.approx(4 * (51.31e6 + 46.75e6), rel=1e-3)
-    assert one.optimizer == 2 * one.gradients
-    assert one.gradients < one.parameters, "the frozen projection has no gradient"
-    assert 0.4 * two.activations < one.activations < two.activations
-    assert again.activations < one.activations
 
 
 def test_the_original_s_configuration_is_read_and_unknown_keys_are_named(tmp_path: Path) -> None:

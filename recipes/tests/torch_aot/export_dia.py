@@ -17,7 +17,6 @@ import torch
 from tpulab_recipes.compile_ahead.torch_export import LoweringBackend
 from tpulab_recipes.dia.config import FULL_SIZE, Config
 from tpulab_recipes.dia.data import Clip, train_batches
-from tpulab_recipes.dia.memory import plan
 from tpulab_recipes.dia.model import tiny_model
 from tpulab_recipes.dia.trainer import Trainer
 from tpulab_recipes.torch_training.export import export
@@ -40,8 +39,6 @@ def main(argv: list[str]) -> int:
         with torch.device("meta"):
             empty = DiaForConditionalGeneration(sizes)
         model = empty.to_empty(device="cpu")
-        planned = plan(sizes, config.but(shard=not options.lora), 1, CHIPS).total / 2**30
-        print(f"planned {planned:.2f} GiB for each chip", file=sys.stderr)
     else:
         config, model = Config(batch_size=CHIPS, precision="bfloat16"), tiny_model()
     trainer = Trainer(config, model, LoweringBackend(), 1)

@@ -16,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tpulab_recipes.common.errors import ConfigError, StorageError, TrainingDiverged  # noqa: E402
+from tpulab_recipes.runtime import DeviceRuntimeError  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.torch_training import Resumable, compiled_step, make_adamw, set_learning_rate  # noqa: E402
 from tpulab_recipes.torch_training.checkpoint import checkpoints  # noqa: E402
@@ -157,6 +158,27 @@ def test_a_checkpoint_is_written_by_time(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(saved) >= 3
     assert max(b - a for a, b in zip([0, *saved], saved, strict=False)) <= 5
     assert saved[-1] == 10
+
+
+def test_a_step_that_the_compiler_refuses_is_named_with_its_bytes_and_a_remedy(tmp_path: Path) -> None:
+    training = _training(tmp_path, remedy="Use fewer clips.")
+    said = (
+        "Bad StatusOr access: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 29.30G of "
+        "15.75G hbm. Exceeded hbm capacity by 13.55G.\n\nTotal hbm usage >= 29.55G:"
+    )
+
+    def refused(_: Any) -> Any:
+        raise RuntimeError(said)
+
+    training.step = refused
+    with pytest.raises(DeviceRuntimeError, match=r"Used 29\.30G of 15\.75G hbm") as found:
+        fit(training, Loop(quiet=True))
+    assert found.value.code == "too_large"
+    assert str(found.value).endswith("Exceeded hbm capacity by 13.55G. Use fewer clips.")
+    said = "another error"
+    with pytest.raises(RuntimeError, match="another error") as other:
+        fit(training, Loop(quiet=True))
+    assert not isinstance(other.value, DeviceRuntimeError)
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_checkpoints(tmp_path: Path) -> None:

@@ -15,15 +15,8 @@ torch = pytest.importorskip("torch")
 
 from reserved_port import reserved_port  # noqa: E402
 from tpulab_recipes.runtime import DeviceRuntimeError  # noqa: E402
-from tpulab_recipes.runtime.memory_plan import (  # noqa: E402
-    MemoryPlan,
-    RecomputeOnMeta,
-    chip_of,
-    plan_memory,
-    refuse_too_large,
-    sharded_axis,
-)
 from tpulab_recipes.runtime.selection import make  # noqa: E402
+from tpulab_recipes.runtime.torch_slices import sharded_axis  # noqa: E402
 from tpulab_recipes.runtime.torch_tpu import TorchTpuBackend  # noqa: E402
 from tpulab_recipes.runtime.torch_xla import TorchXlaBackend  # noqa: E402
 from whole_torch import LONG_ON_TORCH_XLA  # noqa: E402
@@ -182,84 +175,6 @@ def test_a_process_alone_has_nothing_to_slice_over_and_is_told() -> None:
         assert refused.value.code == "unsupported"
 
 
-def test_memory_is_counted_before_anything_is_allocated() -> None:
-    """By hand: two layers of 4096 x 4096 without biases, a batch of 8, in fp32."""
-
-    def model() -> torch.nn.Module:
-        layers = (torch.nn.Linear(4096, 4096, bias=False) for _ in range(2))
-        return torch.nn.Sequential(*layers)
-
-    def loss(net: torch.nn.Module) -> torch.Tensor:
-        return net(torch.ones(8, 4096)).square().sum()
-
-    weights = 2 * 4096 * 4096 * 4
-    plan = plan_memory(model, loss)
-    assert (plan.parameters, plan.gradients, plan.optimizer) == (weights, weights, 2 * weights)
-    # The inputs of both layers, and what is squared.
-    assert plan.activations == 3 * 8 * 4096 * 4
-    divided = plan_memory(model, loss, chips=8, shard=True)
-    assert (divided.parameters, divided.activations) == (weights // 8, plan.activations)
-    # One matrix whole at a time, and its gradient.
-    assert (plan.gathered, divided.gathered) == (0, 2 * 4096 * 4096 * 4)
-    assert plan_memory(model, loss, optimizer="sgd").optimizer == 0
-
-    def with_a_measurement(net: torch.nn.Module) -> torch.Tensor:
-        net(torch.ones(64, 4096)).square()  # its graph is gone before the backward pass
-        return loss(net)
-
-    assert plan_memory(model, with_a_measurement).activations == plan.activations
-
-    def large() -> torch.nn.Module:
-        return torch.nn.Sequential(*(torch.nn.Linear(16384, 16384, bias=False) for _ in range(8)))
-
-    def of(net: torch.nn.Module) -> torch.Tensor:
-        return net(torch.ones(8, 16384)).sum()
-
-    assert not plan_memory(large, of).fits("v5e")
-    assert plan_memory(large, of, chips=8, shard=True).fits("v5e")
-
-
-def test_of_layers_that_are_computed_again_the_inputs_and_the_largest_count() -> None:
-    """By hand: layers of two matrices, without biases, a batch of 8; `wide` keeps its 4096 columns too."""
-    recompute = RecomputeOnMeta()
-
-    def model() -> torch.nn.Module:
-        widths = (256, 4096, 256)
-        return torch.nn.ModuleList(
-            torch.nn.Sequential(torch.nn.Linear(64, each, bias=False), torch.nn.Linear(each, 64, bias=False))
-            for each in widths
-        )
-
-    def loss(net: torch.nn.Module) -> torch.Tensor:
-        x = torch.ones(8, 64, requires_grad=True)
-        for layer in net:
-            x = recompute(layer, x)
-        return x.sum()
-
-    plan = plan_memory(model, loss, recompute=recompute)
-    assert recompute.largest == 8 * (64 + 4096) * 4
-    assert plan.activations == 3 * 8 * 64 * 4 + recompute.largest
-
-
-def test_only_chips_whose_memory_is_known_are_judged() -> None:
-    def planned() -> MemoryPlan:
-        return MemoryPlan(2**32, 2**32, 2**33, 2**30)
-
-    def unplanned() -> MemoryPlan:
-        raise AssertionError("nothing is planned for it")
-
-    for kind in ("cpu", "TPU v3", "TPU7x"):
-        refuse_too_large(kind, 1, unplanned, "A step", "")
-    refuse_too_large("TPU v6e", 1, planned, "A step", "")
-    message = (
-        "A step with 8 clips on 1 chip needs about 17.0 GiB per chip (weights 4.0, gradients 4.0, optimizer "
-        "8.0, activations 1.0); a v5e has 16 GiB, a tenth of which is for the program. Use fewer."
-    )
-    with pytest.raises(DeviceRuntimeError) as refused:
-        refuse_too_large("TPU v5e", 1, planned, "A step with 8 clips", "Use fewer.")
-    assert (refused.value.code, str(refused.value)) == ("too_large", message)
-
-
 @pytest.mark.parametrize(
     ("named", "chip"), [("v4-8", "v4"), ("v5litepod-8", "v5e"), ("v5p-8", "v5p"), ("v6e-4", "v6e")]
 )
@@ -268,7 +183,7 @@ def test_the_chip_that_torch_xla_names_is_known(
 ) -> None:
     tpu = pytest.importorskip("torch_xla._internal.tpu")
     monkeypatch.setattr(tpu, "get_tpu_env", lambda: {"ACCELERATOR_TYPE": named})
-    assert chip_of(f"TPU {TorchXlaBackend._chip_type()}") == chip
+    assert TorchXlaBackend._chip_type() == chip
 
 
 def test_the_longest_axis_that_divides_is_sliced() -> None:

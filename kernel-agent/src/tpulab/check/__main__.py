@@ -28,7 +28,9 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit code: 0 nothing is wrong, 1 an error (with --strict also a warning) was found, 2 no "
         "check could be made.",
     )
-    made.add_argument("source", type=Path, help="notebook (.ipynb) or script (.py)")
+    made.add_argument(
+        "source", type=Path, help="notebook (.ipynb), script (.py) or exported PyTorch step (.zip)"
+    )
     made.add_argument("--chips", help=f"machine types, with commas (default: {DEFAULT_CHIPS})")
     made.add_argument("--cells", help="only these cells of a notebook, as in 1-4,7")
     made.add_argument(

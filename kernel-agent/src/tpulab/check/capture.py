@@ -160,7 +160,7 @@ class Recorder:
         self.dropped = 0
         self._batches: dict[tuple[int, int], Program | None] = {}
         #: the user has named the function: it is looked at, whoever wrote it
-        self._named = False
+        self.named = False
 
     @property
     def programs(self) -> list[Program]:
@@ -229,7 +229,7 @@ class Recorder:
         frames = list(_user_places(sys._getframe(1)))
         call = find_jit_call(sys._getframe(1), jax_folder() or "", is_user_frame, _CALLS)
         defined = _code_of(call) or _source_of(str(debug.func_src_info))
-        if not self._named and is_library(defined) and not (frames and _is_jitted_by(frames[0], name)):
+        if not self.named and is_library(defined) and not (frames and _is_jitted_by(frames[0], name)):
             self.eager += 1
             return
         if self._keep is not None and not self._keep(name):
@@ -290,7 +290,7 @@ class Recorder:
         def again(*values: Any, **named: Any) -> Any:
             return function(*values, **named)
 
-        self._named = True
+        self.named = True
         with self.recording():
             pjit._cpp_pjit(again, info).lower(*args, **kwargs)
 

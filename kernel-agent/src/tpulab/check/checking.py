@@ -132,9 +132,10 @@ def check(
     source = request.source
     if not source.is_file():
         raise PreflightError("source_missing", f"There is no file {source}; name a notebook or a script.")
-    if source.suffix not in (".ipynb", ".py"):
+    if source.suffix not in (".ipynb", ".py", ".zip"):
         raise PreflightError(
-            "source_unusable", f"{source} is neither a notebook (.ipynb) nor a script (.py)."
+            "source_unusable",
+            f"{source} is neither a notebook (.ipynb) nor a script (.py) nor an exported step (.zip).",
         )
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tpulab-check-") as place, contextlib.ExitStack() as open_runs:

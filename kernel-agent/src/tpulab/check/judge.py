@@ -142,7 +142,7 @@ def of_run(run: Mapping[str, Any], devices: int) -> Iterator[Finding]:
         yield Finding("recompiles", "warning", f"{run['dropped']} more programs were not looked at.")
     if not run["programs"] and not run.get("failed"):
         words = (
-            "It uses PyTorch, whose steps are compiled from what a recipe exports (docs/check.md#pytorch)."
+            "It uses PyTorch, whose steps are exported first: tpulab check step.zip (docs/check.md#pytorch)."
             if run.get("torch")
             else "A check looks at functions under jax.jit; here is none that was called or lowered."
         )

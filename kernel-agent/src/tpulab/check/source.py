@@ -25,6 +25,7 @@ from typing import Any
 
 from tpulab.check.capture import CELL_FILE, Recorder, place_of
 from tpulab.check.chips import PreflightError
+from tpulab.check.exported import as_function, lower, read_step
 
 #: A cell with one of these tags is left out.
 SKIP_TAGS = {"skip-check", "remove-check"}
@@ -127,6 +128,14 @@ class Run:
         sys.path.insert(0, str(self.file.resolve().parent))
         with self._watched():
             runpy.run_path(str(self.file), run_name="__main__")
+
+    def exported(self) -> None:
+        """A step that a recipe in PyTorch exported: nothing runs."""
+        step = read_step(self.file)
+        function = as_function(step, "tpu")
+        self.recorder.named = True
+        with self._watched():
+            lower(step, function)
 
     def notebook(self, chosen: Callable[[int], bool]) -> None:
         cells = [(number, source) for number, source in read_notebook(self.file) if chosen(number)]
@@ -235,6 +244,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         if options.source.suffix == ".ipynb":
             run.notebook(chosen_cells(options.cells))
+        elif options.source.suffix == ".zip":
+            run.exported()
         else:
             run.script(arguments)
     except PreflightError as error:

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tpulab.check.exported import as_function, sharded_axis
 from tpulab_recipes.compile_ahead.step_program import StepProgram, Value
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
-from tpulab_recipes.runtime.memory_plan import sharded_axis
 
 #: Topologies with eight devices (v4 and 7x show each chip as two).
 TOPOLOGIES = {"v4": "v4:2x2x1", "v5e": "v5e:2x4", "v5p": "v5p:2x2x2", "v6e": "v6e:2x4", "7x": "tpu7x:2x2x1"}
@@ -120,38 +120,6 @@ def compile_program(program: StepProgram, chip: str, *, shard: bool = False) -> 
             return step.trace(*shapes).lower(lowering_platforms=("tpu",)).compile()
 
     return measure(chip, count, compiled)
-
-
-def as_function(program: StepProgram, platform: str) -> Callable[..., tuple[Any, ...]]:
-    """`program` as a function that `jax.jit` can take for `platform`; call it with 64-bit types enabled."""
-    import jax
-    import jax.numpy as jnp
-
-    def like(*_: Any) -> tuple[Any, ...]:
-        return tuple(jnp.zeros(value.shape, value.dtype) for value in program.outputs)
-
-    shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in program.inputs]
-    # JAX makes the frame (types and calling convention); the module in it is replaced by ours.
-    frame = jax.export.export(jax.jit(like, keep_unused=True), platforms=(platform,))(*shapes)
-    exported = dataclasses.replace(frame, mlir_module_serialized=_without_composites(program.module))
-    called: Callable[..., tuple[Any, ...]] = exported.call
-    return called
-
-
-def _without_composites(module: bytes) -> bytes:
-    """Each composite of a StableHLO artifact as a call of its parts. torch_tpu writes a running sum as one,
-    which libtpu 0.0.50 does not take (`vhlo.composite_v2`)."""
-    from jaxlib.mlir import ir, passmanager
-    from jaxlib.mlir.dialects import stablehlo
-
-    stablehlo.register_stablehlo_passes()
-    with ir.Context() as context:
-        stablehlo.register_dialect(context)
-        parsed = stablehlo.deserialize_portable_artifact(context, module)
-        to_calls = "builtin.module(func.func(stablehlo-legalize-composite-to-call))"
-        passmanager.PassManager.parse(to_calls).run(parsed.operation)
-        artifact: bytes = stablehlo.serialize_portable_artifact(parsed, stablehlo.get_current_version())
-        return artifact
 
 
 def main(argv: Sequence[str]) -> int:

@@ -17,7 +17,6 @@ from tpulab_recipes.common.command_line import (
     exit_status,
     flags_over_file,
     print_result,
-    print_table,
     print_training_result,
     read_subcommand,
 )
@@ -167,6 +166,8 @@ class Finetune(DiaCommand):
     """Share of clips kept for evaluation, chosen by a hash of their names."""
     codec: str = ""
     """See encode."""
+    export: str = ""
+    """Write the training step for the TPU compiler to this file instead of training."""
     loop: OmittedLoop = field(default_factory=Loop)
 
     def __post_init__(self) -> None:
@@ -177,9 +178,9 @@ class Finetune(DiaCommand):
         from tpulab_recipes.common.preparation import digest, split_by_name
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.dia.data import encode, steps_per_epoch, train_batches
-        from tpulab_recipes.dia.memory import refuse_too_large
         from tpulab_recipes.dia.model import export_model, refuse_v0_1
         from tpulab_recipes.dia.trainer import Trainer
+        from tpulab_recipes.torch_training.export import export as export_step
         from tpulab_recipes.torch_training.fit import Training, fit, require_rows
 
         config, folder, output, loop = self.config, self.audio_folder, self.output_dir, self.loop
@@ -198,7 +199,6 @@ class Finetune(DiaCommand):
         backend.seed(config.seed)
         model, processor, layout = _model(config, self.codec)
         refuse_v0_1(model, "finetune")
-        refuse_too_large(model.config, config, backend)
         codec = load_codec(self.codec) if self.codec else Codec(processor.audio_tokenizer)
         left_out: list[str] = []
         if Folder(f"{folder}/audio").names(may_be_absent=True) or folder.startswith("hf://"):
@@ -214,6 +214,11 @@ class Finetune(DiaCommand):
         train, test = split_by_name(clips, [clip.name for clip in clips], self.held_out)
         in_epoch = steps_per_epoch(train, config, len(test))
         trainer = Trainer(config, model, backend, config.epochs * in_epoch)
+        if self.export:
+            batch = next(iter(train_batches(train, config, layout)))
+            if status := export_step(self.export, backend, trainer, batch, "dia"):
+                raise SystemExit(status)
+            return
         print(f"{len(train)} clips to train on, {len(test)} held out, {in_epoch} steps an epoch", flush=True)
 
         def sample() -> str:
@@ -230,6 +235,8 @@ class Finetune(DiaCommand):
                 data=f"{folder}, {len(train)} clips ({len(left_out)} left out); ",
                 fingerprint=digest(*(part for one in clips for part in (one.name, one.text, one.codes))),
                 warmup_steps=config.warmup_steps,
+                remedy="Use a smaller batch_size, more grad_accum_steps, remat, lora_rank, or shard (with "
+                "--spmd) over more chips.",
                 evaluate=(lambda: {"held_out_loss": trainer.evaluate(test)}) if test else None,
                 sample=sample if loop.sample_every else None,
             ),
@@ -383,34 +390,7 @@ class Export(DiaCommand):
         print_result(exported=self.output)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Memory(DiaCommand):
-    """Memory of fine-tuning per chip, on hosts of v4, v5e, v5p and v6e, computed without allocating it."""
-
-    clips: int = 1
-    """Clips per chip."""
-    chips: int = 8
-    """Chips of the host."""
-
-    def run(self) -> None:
-        from transformers import DiaConfig
-
-        from tpulab_recipes.dia.memory import sentences, table
-        from tpulab_recipes.dia.model import load_model
-
-        # The published sizes are transformers' own, and need no download.
-        published = self.config.model == FULL_SIZE.model
-        model_config = DiaConfig() if published else load_model(self.config.model, self.config.rule).config
-        needs = table(model_config, self.config, self.clips, self.chips)
-        rows = [need.row() for need in needs]
-        print(f"GiB per chip, {self.clips} clip(s) each, {self.config.audio_length} rows of codes")
-        print_table(rows)
-        for line in sentences(needs):
-            print(line)
-        print_result(needs=rows)
-
-
-COMMANDS = (Prepare, Encode, Finetune, Evaluate, Generate, Export, Memory)
+COMMANDS = (Prepare, Encode, Finetune, Evaluate, Generate, Export)
 
 
 def _model(config: Config, codec: str = "") -> tuple[Any, Any, Any]:

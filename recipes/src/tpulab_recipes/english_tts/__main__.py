@@ -78,14 +78,12 @@ class Train(TtsCommand):
     def run(self) -> None:
         from tpulab_recipes.english_tts.checkpoint_manager import BEST, load_checkpoint, save_final_model
         from tpulab_recipes.english_tts.data import ensure_prepared
-        from tpulab_recipes.english_tts.memory import refuse_too_large
         from tpulab_recipes.english_tts.model import KokoroModel
 
         config = self.config
         if config.use_wandb:
             checked_wandb()
         backend = self.use_backend()
-        refuse_too_large(config, backend)
         if self.resume is not None:
             config = config.but(resume_checkpoint=self.resume)
         ensure_prepared(config, Terminal(), built_in=bool({"corpus_count", "corpus_voice"} & set(self.given)))
@@ -214,8 +212,6 @@ class Profile(TtsCommand):
     """Timed runs of each program."""
 
     def run(self) -> None:
-        from tpulab_recipes.english_tts.memory import refuse_too_large
-
         never = 10**6  # the last epoch would be saved whatever the interval is
         config = self.config.but(
             num_epochs=never,
@@ -225,7 +221,6 @@ class Profile(TtsCommand):
             interbatch_report_interval=never,
         )
         backend = self.use_backend()
-        refuse_too_large(config, backend)
         trainer = _trainer(config, backend)
         trainer.on_figures.clear()
         phases = trainer.profile_training_steps(self.rounds)

@@ -35,6 +35,7 @@ from tpulab_recipes.english_tts.device_type import AmpName, DeviceType
 from tpulab_recipes.english_tts.interbatch_profiler import InterbatchProfiler, measure_phases
 from tpulab_recipes.english_tts.model import KokoroModel, Losses, losses
 from tpulab_recipes.english_tts.mps_grad_scaler import MPSGradScaler
+from tpulab_recipes.runtime.too_large import reason_of
 from tpulab_recipes.torch_training import (
     Resumable,
     average_of,
@@ -369,7 +370,8 @@ class KokoroTrainer(Resumable):
                 self.steps_done -= 1
         raise OutOfMemory(
             f"{rows} utterances of the bucket of {frames} frames do not fit the memory of this "
-            f"{self.device_type.name} device: lower batch_size, or drop the longest of frame_buckets"
+            f"{self.device_type.name} device ({reason_of(error)}): lower batch_size, or drop the longest of "
+            "frame_buckets"
             + ("." if self.config.gradient_checkpointing else ", or set gradient_checkpointing.")
         ) from error
 

@@ -128,7 +128,7 @@ class Train(SovitsCommand):
     def run(self) -> None:
         from tpulab_recipes.common.preparation import digest, split_by_name
         from tpulab_recipes.gpt_sovits import checkpoints, data
-        from tpulab_recipes.gpt_sovits.trainer import Trainer, refuse_too_large
+        from tpulab_recipes.gpt_sovits.trainer import Trainer
         from tpulab_recipes.torch_training.fit import Training, fit, require_rows
 
         config, places = self.settings()
@@ -140,7 +140,6 @@ class Train(SovitsCommand):
         train, test = split_by_name(clips, [clip.name for clip in clips], self.held_out)
         backend = self.use_backend()
         require_rows(config.batch_size, backend)
-        refuse_too_large(config, backend)
         backend.seed(config.seed)
         starts = (self.pretrained_s2G or places.pretrained_s2G, self.pretrained_s2D or places.pretrained_s2D)
         generator, discriminator = checkpoints.start_models(config, *starts)
@@ -158,6 +157,8 @@ class Train(SovitsCommand):
                 output=output,
                 data=f"{folder}, {len(train)} clips ({len(reasons)} left out); ",
                 fingerprint=digest(*(part for one in clips for part in (one.name, one.text, one.wav))),
+                remedy="Use a smaller batch_size, buckets without the longest, remat, or more chips (with "
+                "--spmd).",
                 evaluate=lambda: (
                     {"held_out_mel_l1": trainer.evaluate(data.eval_batches(test, config))} if test else {}
                 ),
@@ -223,7 +224,6 @@ class TrainS1(Command):
         train, test = split_by_name(spoken, [one.name for one in spoken], self.held_out)
         backend = self.use_backend()
         require_rows(c.batch_size, backend)
-        s1.refuse_too_large(c, train, backend)
         backend.seed(c.seed)
         trainer, in_epoch = s1.FirstStageTrainer(c, model, backend), s1.steps_per_epoch(train, c)
         print(f"{len(train)} clips to train on, {len(test)} held out, {in_epoch} steps an epoch", flush=True)
@@ -238,6 +238,7 @@ class TrainS1(Command):
                 output=output,
                 data=f"{folder}, {len(train)} clips ({len(reasons)} left out); ",
                 fingerprint=digest(*(part for one in spoken for part in (one.name, one.text, one.tokens))),
+                remedy="Use a smaller batch_size with more grad_accum_steps, remat, or a smaller max_sec.",
                 evaluate=lambda: trainer.evaluate(s1.eval_batches(test, c, with_bert)) if test else {},
                 saves_at=lambda epoch: epoch % self.save_every_epoch == 0,
             ),

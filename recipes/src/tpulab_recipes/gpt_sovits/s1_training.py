@@ -8,7 +8,6 @@ padding out, and of short texts the padding is hidden, not their first phonemes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +24,6 @@ from tpulab_recipes.gpt_sovits.data import read_rows, shuffled_batches
 from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder
 from tpulab_recipes.gpt_sovits.text import numbers_of
 from tpulab_recipes.gpt_sovits.utils import sequence_mask
-from tpulab_recipes.runtime.memory_plan import (
-    MemoryPlan,
-    RecomputeOnMeta,
-    bfloat16_on_meta,
-    plan_memory,
-    refuse_too_large_on,
-)
 from tpulab_recipes.torch_training import Resumable, backward_in_parts, compiled_step, set_learning_rate
 from tpulab_recipes.torch_training.tensor_files import read_tensors
 
@@ -269,32 +261,6 @@ def loss_sum(model: Any, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Ten
     losses = F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
     likely = (logits.topk(3).indices == targets[..., None]).any(-1)
     return (losses * counted).sum(), (likely * counted).sum(), counted.sum()
-
-
-def refuse_too_large(c: FirstStageConfig, spoken: Sequence[Spoken], backend: Any) -> None:
-    """`memory_plan.refuse_too_large_on` for the largest batch on all devices of the backend."""
-    longest = max(spoken, key=lambda one: one.size[::-1])
-
-    def plan(chips: int) -> MemoryPlan:
-        again = RecomputeOnMeta() if c.remat else None
-        rows = batch_of([longest] * -(-c.batch_size // chips), c, c.batch_size, longest.bert is not None)
-
-        def make() -> Any:
-            model = Text2SemanticDecoder(**c.sizes, bert_channels=c.bert_channels).train()
-            model.recompute = again
-            return model
-
-        def loss(model: Any) -> Any:
-            with bfloat16_on_meta() if c.precision == "bfloat16" else nullcontext():
-                return loss_sum(
-                    model, {name: torch.from_numpy(each).to("meta") for name, each in rows.items()}
-                )[0]
-
-        return plan_memory(make, loss, recompute=again)
-
-    step = f"A step with {c.batch_size} clips of {longest.size[1]} tokens"
-    remedy = "Use a smaller batch_size with more grad_accum_steps, remat, or a smaller max_sec."
-    refuse_too_large_on(backend, plan, step, remedy)
 
 
 class FirstStageTrainer(Resumable):

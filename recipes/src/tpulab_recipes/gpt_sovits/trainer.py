@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import nullcontext
-from dataclasses import asdict, replace
-from itertools import chain
+from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import torch
 
 from tpulab_recipes.audio.mel import MelSpectrogram
-from tpulab_recipes.gpt_sovits.checkpoints import make_models
 from tpulab_recipes.gpt_sovits.config import Config
-from tpulab_recipes.gpt_sovits.data import Clip, rows
 from tpulab_recipes.gpt_sovits.utils import (
     discriminator_loss,
     feature_loss,
@@ -22,13 +17,6 @@ from tpulab_recipes.gpt_sovits.utils import (
     grad_norm,
     kl_loss,
     slice_segments,
-)
-from tpulab_recipes.runtime.memory_plan import (
-    MemoryPlan,
-    RecomputeOnMeta,
-    bfloat16_on_meta,
-    plan_memory,
-    refuse_too_large_on,
 )
 from tpulab_recipes.runtime.precision import full_precision
 from tpulab_recipes.torch_training import (
@@ -45,49 +33,6 @@ SLOW = ("text_embedding", "encoder_text", "mrte")
 #: What the generator is given of a batch.
 GIVEN = ("ssl", "spec", "spec_lengths", "text", "text_lengths")
 FORWARD = (*GIVEN, "noise", "uniform")
-
-
-def plan(config: Config, clips: int) -> MemoryPlan:
-    """Bytes of a chip with so many clips of the longest bucket. The generator's graph waits for its update
-    while the discriminators', for real and generated sound, comes and goes."""
-    nothing = Clip("", *(np.zeros(shape, np.float32) for shape in (0, (1, 0), (1, 0), 0)))
-    row = rows([nothing], config, config.buckets[-1], np.random.default_rng(0))
-    lowered = bfloat16_on_meta if config.precision == "bfloat16" else nullcontext
-
-    def make() -> Any:
-        return torch.nn.ModuleDict(dict(zip("gd", make_models(config), strict=True))).train()
-
-    def counted(recompute: Any, *, judged: bool) -> MemoryPlan:
-        def loss(models: Any) -> Any:
-            batch = {
-                name: torch.empty((clips, *value.shape[1:]), dtype=torch.from_numpy(value).dtype)
-                for name, value in row.items()
-            }
-            models["g"].recompute = recompute
-            with lowered():
-                y_hat, commit, _, _, _, latents, _ = models["g"](*(batch[name] for name in FORWARD))
-                judges = models["d"](y_hat, y_hat)[:2] if judged else ()
-            return sum(each.sum() for each in (y_hat, commit, *latents, *chain(*judges)))
-
-        return plan_memory(make, loss, recompute=recompute)
-
-    whole = counted(None, judged=True)
-    if not config.remat:
-        return whole
-    # The wave's layers are computed again when the discriminators' graph is gone.
-    again = RecomputeOnMeta()
-    kept = counted(again, judged=True).activations - again.largest
-    return replace(whole, activations=max(kept, counted(None, judged=False).activations))
-
-
-def refuse_too_large(config: Config, backend: Any) -> None:
-    """`memory_plan.refuse_too_large_on` for both updates on all devices of the backend."""
-    refuse_too_large_on(
-        backend,
-        lambda chips: plan(config, -(-config.batch_size // chips)),
-        f"A step with {config.batch_size} clips of {config.buckets[-1]} frames",
-        "Use a smaller batch_size, buckets without the longest, remat, or more chips (with --spmd).",
-    )
 
 
 class Trainer:

@@ -24,7 +24,7 @@ class DeviceRuntimeError(RuntimeError):
     `no_chip` (a TPU was requested and there is none), `wrong_platform` (chips are there and the framework
     runs on the processor), `too_late` (something that must be chosen before the first tensor), `bad_batch`
     (its rows cannot be divided among the devices), `bad_program` (a file that is no exported step, or a
-    step that is several programs), `too_large` (a step is planned not to fit a chip's memory),
+    step that is several programs), `too_large` (a step needs more memory than a chip has),
     `unsupported` (this backend has no such thing).
     """
 

@@ -49,3 +49,9 @@ def is_sliced(tensor: Any) -> bool:
 def whole(tensor: Any) -> Any:
     """The whole of a tensor in slices, in every process, which all ask for it; anything else itself."""
     return tensor.full_tensor() if is_sliced(tensor) else tensor
+
+
+def sharded_axis(shape: tuple[int, ...], parts: int) -> int | None:
+    """The longest axis that `parts` divides; None: the tensor stays whole on every chip."""
+    fitting = [axis for axis, size in enumerate(shape) if size % parts == 0 and size >= parts]
+    return max(fitting, key=lambda axis: shape[axis], default=None) if parts > 1 else None

@@ -20,9 +20,9 @@ from tpulab_recipes.runtime.backend import Reduction, Step
 from tpulab_recipes.runtime.chips import count_chips
 from tpulab_recipes.runtime.errors import DeviceRuntimeError, reads_back
 from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
-from tpulab_recipes.runtime.memory_plan import sharded_axis
 from tpulab_recipes.runtime.torch_base import TorchBackend, no_context
 from tpulab_recipes.runtime.torch_group import group_size
+from tpulab_recipes.runtime.torch_slices import sharded_axis
 
 
 class TorchXlaBackend(TorchBackend):

@@ -20,6 +20,7 @@ from tpulab_recipes.common.preparation import require_writable
 from tpulab_recipes.common.progress import Progress, Silent, Terminal
 from tpulab_recipes.common.steering import Run, around, open_run
 from tpulab_recipes.runtime import Backend
+from tpulab_recipes.runtime.too_large import refuse_too_large
 from tpulab_recipes.torch_training.checkpoint import load_checkpoint, save_checkpoint
 from tpulab_recipes.torch_training.learning_rate import fitting_warmup
 
@@ -89,6 +90,7 @@ class Training:
         epoch_means: whether figures at the end of an epoch are means over it; else they are of its last step.
         named: the names under which figures are logged, those of an epoch (`True`) and those of a step.
         log: takes the figures of a step, instead of the writers that are opened here.
+        remedy: what to change where a step does not fit the memory of a device, a sentence.
         run, progress: instead of those that are opened here.
     """
 
@@ -115,14 +117,16 @@ class Training:
     run: Run | None = None
     log: Callable[[int, Mapping[str, float]], None] | None = None
     progress: Progress | None = None
+    remedy: str = "Use a smaller batch_size."
     ahead: int = 2
     """Batches that a thread keeps ready for the device."""
 
 
 def fit(training: Training, loop: Loop) -> dict[str, object]:
     """Trains from the newest checkpoint of the output folder, or from the beginning, to the last epoch.
-    Returns the figures of the end. Raises `TrainingDiverged` when the loss is not finite, and `ConfigError`
-    where the checkpoint is further than the last epoch."""
+    Returns the figures of the end. Raises `TrainingDiverged` when the loss is not finite, `ConfigError`
+    where the checkpoint is further than the last epoch, and `DeviceRuntimeError` (`too_large`) where a step
+    needs more memory than a device has."""
     found = _Loop(training, loop)
     found.introduce()
     found.resume()
@@ -135,7 +139,8 @@ def fit(training: Training, loop: Loop) -> dict[str, object]:
         )
     if done == found.total and training.trainer.backend.world().is_main:
         print(f"The checkpoint in {training.output} is at the last step: nothing is left to train.")
-    return found.run(found.total)
+    with refuse_too_large(f"A step of {training.name}", training.remedy):
+        return found.run(found.total)
 
 
 def fit_epoch(training: Training, loop: Loop) -> dict[str, object]:

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tpulab_recipes.common.errors import ConfigError
@@ -22,9 +21,9 @@ from tpulab_recipes.compile_ahead.tpu_compiler import TOPOLOGIES, measure, tpu_d
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.model.network import Network, count_parameters
 from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
-from tpulab_recipes.ddpm.training.step_cost import batch_shapes, refuse_too_large, speed
-from tpulab_recipes.ddpm.training.train_step import compile_step, make_initial_state, state_shapes
-from tpulab_recipes.runtime.jax_mesh import batch_sharding, make_mesh, placed_shapes, put_batch, replicated
+from tpulab_recipes.ddpm.training.step_cost import batch_shapes, compile_ahead, refuse_too_large, speed
+from tpulab_recipes.ddpm.training.train_step import compile_step, make_initial_state
+from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch
 
 Pair = tuple[str, Config, int | None]
 
@@ -35,9 +34,9 @@ def measured_rows(pairs: Iterable[Pair], steps: int, progress: Progress) -> Iter
         mesh = make_mesh()
         batch = batch or config.train.batch_size
         config = config.but({"train.batch_size": batch})
-        refuse_too_large(config, mesh.local_devices)
         network = Network(config)
         step = compile_step(network, mesh)
+        refuse_too_large(network, mesh, step)
         state = make_initial_state(network, mesh, 0)
         rng = np.random.default_rng(0)
         data = put_batch(
@@ -89,7 +88,7 @@ def compiled_rows(
             size -= size % len(devices)
             sized = config.but({"train.batch_size": size})
             network = Network(sized)
-            found = measure(chip, len(devices), partial(compile_ahead, network, devices))
+            found = measure(chip, len(devices), partial(compile_ahead, network, make_mesh(devices, hosts=1)))
             row = _row(name, sized, network, size) | {
                 "device": f"{len(devices)} x {chip}",
                 "kind": "compiled, not run",
@@ -103,17 +102,6 @@ def compiled_rows(
             progress.advance(1, f"{name} on {chip}")
             yield row
     progress.finish()
-
-
-def compile_ahead(network: Network, devices: Sequence[Any]) -> Any:
-    """The training step for devices that need not be there."""
-    mesh = make_mesh(devices, hosts=1)
-    state = placed_shapes(state_shapes(network), mesh)
-    rows = batch_shapes(network.config, network.config.train.batch_size)
-    batch = placed_shapes(rows, batch_sharding(mesh))
-    knobs = {name: jax.ShapeDtypeStruct((), jnp.float32) for name in default_hyperparameters(network.config)}
-    hyper = placed_shapes(knobs, replicated(mesh))
-    return compile_step(network, mesh).trace(state, batch, hyper).lower(lowering_platforms=("tpu",)).compile()
 
 
 def _row(name: str, config: Config, network: Network, batch: int) -> dict[str, Any]:

@@ -97,8 +97,8 @@ class Distiller:
         }
         self.config = config.but(changes)
         self.source, self.mesh = source, mesh or make_mesh()
-        refuse_too_large(config, self.mesh.local_devices)
         self.network = Network(self.config)
+        refuse_too_large(self.network, self.mesh)
         self.schedule = schedule_from(config.model.eval_alpha_schedule)
         self.params, self.steps = teacher, steps or distill.start_num_steps
         self.guidance = guidance

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.config import Config, context_shapes
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.training.train_step import diffusion_loss, state_shapes
-from tpulab_recipes.runtime import memory_plan
-from tpulab_recipes.runtime.memory_plan import MemoryPlan, plan_jax_memory, sliced_bytes
+from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
+from tpulab_recipes.ddpm.training.train_step import compile_step, diffusion_loss, state_shapes
+from tpulab_recipes.runtime import too_large
+from tpulab_recipes.runtime.jax_mesh import batch_sharding, placed_shapes
 
 
 def batch_shapes(config: Config, batch: int) -> dict[str, jax.ShapeDtypeStruct]:
@@ -62,30 +64,32 @@ def speed(config: Config, devices: Iterable[Any], images_per_second: float) -> d
     return {"tflop_per_second": per_second / 1e12, "mfu_percent": 100 * share}
 
 
-def plan_step_memory(config: Config, chips: int) -> MemoryPlan:
-    """Bytes on each of `chips` chips of one host. `parameters` has masters, average, and the gathered copy
-    that the network computes with."""
-    network = Network(config)
-    state, copy = state_shapes(network), _compute_shapes(network)
-    rows = batch_shapes(config, max(1, config.train.batch_size // chips))
-    loss = diffusion_loss(network)
-    whole = plan_jax_memory(lambda params, args: loss(params, *args), copy, (), (rows, _key()))
-    masters = sliced_bytes((state.params, state.ema), chips)
-    return replace(
-        whole, parameters=masters + whole.parameters, optimizer=sliced_bytes(state.opt_state, chips)
-    )
+def compile_ahead(network: Network, mesh: Mesh, step: Any = None) -> Any:
+    """The training step (`compile_step`), compiled from shapes for devices that need not be here. A call of
+    `step` with arrays of these shapes does not compile again."""
+    state = placed_shapes(state_shapes(network), mesh)
+    rows = batch_shapes(network.config, network.config.train.batch_size)
+    batch = placed_shapes(rows, batch_sharding(mesh))
+    step = step or compile_step(network, mesh)
+    # As numbers of the host, which they are in a training: with places of their own it would compile again.
+    traced = step.trace(state, batch, default_hyperparameters(network.config))
+    platform = mesh.devices.flat[0].platform
+    # With a platform that is named, a later call would not find the program.
+    named = {} if platform == jax.default_backend() else {"lowering_platforms": (platform,)}
+    return traced.lower(**named).compile()
 
 
-def refuse_too_large(config: Config, devices: Sequence[Any]) -> None:
-    """`memory_plan.refuse_too_large` of a step on the devices of one host."""
-    memory_plan.refuse_too_large(
-        devices[0].device_kind,
-        len(devices),
-        lambda: plan_step_memory(config, len(devices)),
-        f"A step with {config.train.batch_size} images",
+def refuse_too_large(network: Network, mesh: Mesh, step: Any = None) -> None:
+    """Compiles the training step for the chips of the mesh before anything is allocated on them. Raises
+    `DeviceRuntimeError` (`too_large`) with the compiler's figures. Processors are not asked."""
+    if mesh.devices.flat[0].platform == "cpu":
+        return
+    with too_large.refuse_too_large(
+        f"A step with {network.config.train.batch_size} images on {mesh.size} devices",
         "Use a smaller train.batch_size, more chips, or model.args.remat_levels="
-        f"{len(config.model.args.ch_mult) - 1}.",
-    )
+        f"{len(network.config.model.args.ch_mult) - 1}.",
+    ):
+        compile_ahead(network, mesh, step)
 
 
 def _key() -> Any:

@@ -82,9 +82,9 @@ class Trainer(AbstractContextManager["Trainer"]):
         with other settings than `config` has, but for those in `accept_changed`."""
         self.config, self.source = config, source
         self.mesh = mesh or make_mesh()
-        refuse_too_large(config, self.mesh.local_devices)
         self.network = Network(config)
         self._step = compile_step(self.network, self.mesh)
+        refuse_too_large(self.network, self.mesh, self._step)
         self.folders: list[CheckpointFolder] = open_folders(config, global_dir) if global_dir else []
         self.writers, self.evaluate = list(writers), evaluate
         self._on_log, self._on_evaluation = on_log, on_evaluation

@@ -1,0 +1,141 @@
+"""A PyTorch step that a recipe exported (`--export step.zip`): StableHLO, with the role of each array."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tpulab.check.chips import PreflightError
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An argument or a result. `role`: `batch` (its rows are divided), `state` (the step replaces it) or
+    `other`."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`module`: a StableHLO portable artifact whose `main` takes `inputs` and returns `outputs`, in order."""
+
+    name: str
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+    module: bytes
+
+
+def read_step(file: Path) -> Step:
+    """Raises `PreflightError` (`source_unusable`) for a file that no recipe exported."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            about, module = json.loads(archive.read("program.json")), archive.read("step.mlirbc")
+        if about["format"] != 1:
+            raise ValueError(f"format {about['format']}")
+        inputs, outputs = (
+            [Array(tuple(each["shape"]), each["dtype"], each["role"]) for each in about[side]]
+            for side in ("inputs", "outputs")
+        )
+        return Step(str(about["name"]), inputs, outputs, module)
+    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        raise PreflightError(
+            "source_unusable",
+            f"{file} is no exported step ({error}); write one with `--export FILE` of a recipe.",
+        ) from error
+
+
+def lower(step: Step, function: Callable[..., Any]) -> None:
+    """Lowers the step, as `as_function` gives it, for all devices of this process: rows of the batch divided
+    among them, and the state whole on each; on several, once more with the state in slices. Runs nothing.
+    """
+    import jax
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    mesh, count = Mesh(np.array(jax.devices()), ("data",)), jax.device_count()
+    rows = {array.shape[0] for array in step.inputs if array.role == "batch" and array.shape}
+    if any(number % count for number in rows):
+        raise PreflightError(
+            "bad_batch",
+            f"A batch of {max(rows)} rows cannot be divided among {count} devices; export the step with a "
+            f"multiple of {count}.",
+        )
+
+    def placed(array: Array, slices: bool) -> Any:
+        axis = None
+        if array.role == "batch" and array.shape:
+            axis = 0
+        elif slices and array.role == "state":
+            axis = sharded_axis(array.shape, count)
+        return NamedSharding(mesh, PartitionSpec(*(None,) * (axis or 0), *("data",) * (axis is not None)))
+
+    with jax.enable_x64(True):
+        for slices in (False, True) if count > 1 else (False,):
+
+            def program(*arrays: Any) -> Any:
+                return function(*arrays)
+
+            program.__name__ = f"{step.name}_in_slices" if slices else step.name
+            shapes = [
+                jax.ShapeDtypeStruct(each.shape, each.dtype, sharding=placed(each, slices))
+                for each in step.inputs
+            ]
+            jax.jit(
+                program,
+                donate_argnums=[n for n, each in enumerate(step.inputs) if each.role == "state"],
+                out_shardings=tuple(placed(each, slices) for each in step.outputs),
+            ).lower(*shapes)
+
+
+def sharded_axis(shape: tuple[int, ...], parts: int) -> int | None:
+    """The longest axis that `parts` divides; None: the array stays whole on every device."""
+    fitting = [axis for axis, size in enumerate(shape) if size % parts == 0 and size >= parts]
+    return max(fitting, key=lambda axis: shape[axis], default=None) if parts > 1 else None
+
+
+def as_function(step: Any, platform: str) -> Callable[..., tuple[Any, ...]]:
+    """`step` as a function that `jax.jit` can take for `platform`; call it with 64-bit types enabled. Of a
+    step it needs `inputs`, `outputs` and `module`."""
+    import jax
+    import jax.numpy as jnp
+
+    def like(*_: Any) -> tuple[Any, ...]:
+        return tuple(jnp.zeros(each.shape, each.dtype) for each in step.outputs)
+
+    # A check lowers for the processor first, which compiles nothing.
+    unchecked = [jax.export.DisabledSafetyCheck.platform()]
+    # jax makes the frame (types and calling convention); the module in it is replaced by ours. PyTorch's
+    # indices are 64 bits wide, which jax narrows otherwise.
+    with jax.enable_x64(True):
+        shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in step.inputs]
+        make = jax.export.export(
+            jax.jit(like, keep_unused=True), platforms=(platform,), disabled_checks=unchecked
+        )
+        frame = make(*shapes)
+    exported = dataclasses.replace(frame, mlir_module_serialized=_without_composites(step.module))
+    called: Callable[..., tuple[Any, ...]] = exported.call
+    return called
+
+
+def _without_composites(module: bytes) -> bytes:
+    """Each composite of a StableHLO artifact as a call of its parts. torch_tpu writes a running sum as one,
+    which libtpu 0.0.50 does not take (`vhlo.composite_v2`)."""
+    from jaxlib.mlir import ir, passmanager
+    from jaxlib.mlir.dialects import stablehlo
+
+    stablehlo.register_stablehlo_passes()
+    with ir.Context() as context:
+        stablehlo.register_dialect(context)
+        parsed = stablehlo.deserialize_portable_artifact(context, module)
+        to_calls = "builtin.module(func.func(stablehlo-legalize-composite-to-call))"
+        passmanager.PassManager.parse(to_calls).run(parsed.operation)
+        artifact: bytes = stablehlo.serialize_portable_artifact(parsed, stablehlo.get_current_version())
+        return artifact

@@ -1,0 +1,33 @@
+"""A step that the compiler refuses because a chip has too little memory, with what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tpulab_recipes.runtime.errors import DeviceRuntimeError
+
+#: How XLA, the frameworks on it and the TPU runtime begin an error about memory.
+_EXHAUSTED = "RESOURCE_EXHAUSTED"
+
+
+@contextmanager
+def refuse_too_large(step: str, remedy: str) -> Iterator[None]:
+    """Raises `DeviceRuntimeError` (`too_large`) where a compilation or an allocation in the block needs more
+    memory than a device has. Nothing is estimated: the bytes are those of the compiler, which is the one
+    that `tpulab check` asks too.
+
+    Args:
+        step: what is too large, in words. remedy: what to change, a sentence.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _EXHAUSTED not in str(error):
+            raise
+        raise DeviceRuntimeError("too_large", f"{step} does not fit: {reason_of(error)}. {remedy}") from error
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of an error about memory, without its code: "Used 29.3G of 15.75G hbm"."""
+    return str(error).rpartition(f"{_EXHAUSTED}: ")[2].strip().partition("\n")[0].rstrip(".")
