@@ -19,6 +19,7 @@ from check import notebooks
 from tpulab.check import checking as check
 from tpulab.check import chips, hlo, judge, report
 from tpulab.check.__main__ import main
+from tpulab.check.compiler import StoredAnswer
 
 DOUBLE = Path(__file__).with_name("compiler_double.py")
 
@@ -119,6 +120,34 @@ def test_a_step_that_cannot_be_divided_and_a_file_that_is_none_are_refused(tmp_p
     assert (odd["error"], "multiple of 8" in odd["message"]) == ("bad_batch", True)
     (tmp_path / "other.zip").write_text("no archive")
     assert _lowered(tmp_path / "other.zip", tmp_path)["error"] == "source_unusable"
+
+
+def test_an_answer_is_stored_for_one_program_machine_and_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TPULAB_COMPILATION_CACHE", str(tmp_path))
+    v5e, v6e = chips.machines_named("v5e-8, v6e-8")
+    accepted = {"number": 3, "compiles": True, "seconds": 41.5}
+    StoredAnswer(b"module", v5e, 8).write(accepted)
+    assert StoredAnswer(b"module", v5e, 8).read() == accepted
+    others = [
+        StoredAnswer(b"module2", v5e, 8),
+        StoredAnswer(b"module", v6e, 8),
+        StoredAnswer(b"module", v5e, 4),
+    ]
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_tpu_scoped_vmem_limit_kib=1")
+    others.append(StoredAnswer(b"module", v5e, 8))
+    assert [each.read() for each in others] == [None] * 4
+    # What was refused for another reason than its memory may be accepted the next time.
+    others[0].write(accepted | {"compiles": None})
+    assert others[0].read() is None
+    (stored,) = (tmp_path / "check").iterdir()
+    stored.write_text("{")
+    monkeypatch.delenv("LIBTPU_INIT_ARGS")
+    assert StoredAnswer(b"module", v5e, 8).read() is None
+    monkeypatch.setenv("TPULAB_COMPILATION_CACHE", "off")
+    StoredAnswer(b"module", v5e, 8).write(accepted)
+    assert StoredAnswer(b"module", v5e, 8).read() is None
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 pytest.importorskip("libtpu", reason="`npm run test:aot` installs the TPU compiler")
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["TPULAB_COMPILATION_CACHE"] = "off"
 
 import jax
 import jax.numpy as jnp
@@ -83,3 +85,24 @@ def test_the_memory_that_is_reported_reaches_the_limit_at_the_largest_batch(chip
         result = found.report["programs"][0]["results"][chip]
         assert result["fits"] in verdicts
         assert (result["need"] <= usable) == (rows == batch["fits"])
+
+
+def test_a_second_check_compiles_nothing_and_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TPULAB_COMPILATION_CACHE", str(tmp_path))
+    shape = jax.ShapeDtypeStruct
+    arguments = [shape((256, 256), "float32")] * 2, shape((64, 256), "float32")
+    found = []
+    # At one line: lines are part of a program, which names its buffers by them.
+    for _ in range(2):
+        found.append(preflight(jax.jit(step, donate_argnums=0), *arguments, chips="v5e-8"))
+        (stored,) = (tmp_path / "check").iterdir()
+        # Its seconds show where the second answer comes from.
+        stored.write_text(json.dumps(json.loads(stored.read_text()) | {"seconds": 1234.5}))
+    first, again = found
+    assert again.report["totals"]["v5e-8"]["compileSeconds"] == 1234.5
+    results = [each.report["programs"][0]["results"]["v5e-8"] for each in (first, again)]
+    for result in results:
+        result.pop("compileSeconds")
+    assert results[0] == results[1]

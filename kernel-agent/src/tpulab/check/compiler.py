@@ -8,16 +8,21 @@ FOLDER has `programs.json` and the modules. One JSON object a line, in the order
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tpulab.check import hlo
 from tpulab.check.chips import Machine, PreflightError, machine_named
+from tpulab.compile.cache_folder import cache_folder, delete_oldest
 from tpulab.memory.error import parse
 
 #: Nothing runs on a TPU, so neither a cloud is asked for one nor does it matter who else has libtpu loaded.
@@ -30,6 +35,9 @@ ENVIRONMENT = {
 }
 
 
+#: Of stored answers; another number for another form of `Compiled`, or where they are read otherwise.
+ANSWER_FORMAT = 1
+MOST_STORED_BYTES = 50_000_000
 UNREADABLE = "it compiles, but its collectives and buffers are not known"
 
 
@@ -142,6 +150,40 @@ class Compiler:
             )
 
 
+class StoredAnswer:
+    """What this compiler said of a program before, so that a check of an unchanged program compiles nothing.
+    Its seconds are those of the compilation."""
+
+    def __init__(self, module: bytes, machine: Machine, devices: int) -> None:
+        versions = [metadata.version("jax"), _libtpu_version(), ANSWER_FORMAT]
+        flags = [os.environ.get(name) for name in ("LIBTPU_INIT_ARGS", "XLA_FLAGS")]
+        key = hashlib.sha256(json.dumps([machine.name, devices, versions, flags]).encode())
+        key.update(module)
+        folder = cache_folder(os.environ)
+        #: None: the user stores no compiled programs
+        self._file = folder / "check" / f"{key.hexdigest()}.json" if folder else None
+
+    def read(self) -> dict[str, Any] | None:
+        with contextlib.suppress(OSError, ValueError):
+            if self._file is not None:
+                found = json.loads(self._file.read_text(encoding="utf-8"))
+                os.utime(self._file)
+                return found if isinstance(found, dict) else None
+        return None
+
+    def write(self, answer: dict[str, Any]) -> None:
+        """Not a refusal for another reason than memory, which may have been the machine's."""
+        if self._file is None or answer["compiles"] is None:
+            return
+        # A folder that cannot be written to makes the next check slower, and no worse.
+        with contextlib.suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            beside = self._file.with_suffix(f".{os.getpid()}")
+            beside.write_text(json.dumps(answer), encoding="utf-8")
+            beside.replace(self._file)
+            delete_oldest(self._file.parent, MOST_STORED_BYTES)
+
+
 def main(argv: list[str]) -> int:
     folder, machine = Path(argv[0]), machine_named(argv[1])
     # libtpu writes to both; only our lines go to whoever reads.
@@ -153,18 +195,22 @@ def main(argv: list[str]) -> int:
         out.flush()
 
     try:
-        compiler = Compiler(machine)
+        os.environ.update(ENVIRONMENT)
+        compiler: Compiler | None = None
         import jax
 
         tell({"jax": jax.__version__, "libtpu": _libtpu_version()})
-        for program in json.loads((folder / "programs.json").read_text(encoding="utf-8")):
-            number = program["number"]
+        listed = json.loads((folder / "programs.json").read_text(encoding="utf-8"))
+        for asked in chain(listed, map(json.loads, sys.stdin if "--serve" in argv else ())):
+            number, devices = asked["number"], asked["devices"]
             module = (folder / f"{number}.mlirbc").read_bytes()
-            tell(asdict(compiler.compile(number, module, program["devices"])))
-        for line in sys.stdin if "--serve" in argv else ():
-            asked = json.loads(line)
-            module = (folder / f"{asked['number']}.mlirbc").read_bytes()
-            tell(asdict(compiler.compile(asked["number"], module, asked["devices"])))
+            answers = StoredAnswer(module, machine, devices)
+            found = answers.read()
+            if found is None:
+                compiler = compiler or Compiler(machine)
+                found = asdict(compiler.compile(number, module, devices))
+                answers.write(found)
+            tell(found | {"number": number})
     except PreflightError as error:
         tell({"error": error.code, "message": str(error)})
         return 2
@@ -172,8 +218,6 @@ def main(argv: list[str]) -> int:
 
 
 def _libtpu_version() -> str | None:
-    from importlib import metadata
-
     try:
         return metadata.version("libtpu")
     except metadata.PackageNotFoundError:
