@@ -14,6 +14,7 @@ import { pictureFindings } from './check/pictures.mjs';
 import { proseFindings } from './check/prose.mjs';
 import { findForbidden, findNotebookOutputs, findPrintedSources } from './check/tracked-files.mjs';
 import { TSC } from './setup/build.mjs';
+import { checkTools } from './setup/tools.mjs';
 import { checkout } from './setup/checkout.mjs';
 import { run } from './setup/run-command.mjs';
 import { formatSeconds } from './setup/stage-printer.mjs';
@@ -26,7 +27,7 @@ import { formatSeconds } from './setup/stage-printer.mjs';
 const HELP = `npm run check [-- NAME…] [-- --fix]
 
 Runs the checks (all, or those named): types, format, lint, scripts, lint-jupyter, styles, layers, tracked,
-pictures, prose, python-lint, python-format, python-types. Every check is shown with its time, and a failing one with its output.
+pictures, prose, python-lint, python-format, python-types, shell. Every check is shown with its time, and a failing one with its output.
 
   --fix      let oxfmt, oxlint, ESLint, stylelint and ruff fix what they can
   --list     name the checks
@@ -130,7 +131,8 @@ const CHECKS = [
     name: 'python-format',
     run: () => command(tool('ruff'), ['format', '--quiet', ...(fix ? [] : ['--check']), '.'])
   },
-  { name: 'python-types', run: pythonTypes }
+  { name: 'python-types', run: pythonTypes },
+  { name: 'shell', run: shell }
 ];
 
 /**
@@ -141,6 +143,20 @@ const CHECKS = [
 async function command(program, args) {
   const ended = await run(program, args, { cwd: checkout.root, env: { FORCE_COLOR: '0' } });
   return { ok: ended.exitCode === 0, output: [...ended.stdout, ...ended.stderr].join('\n') };
+}
+
+/** The scripts that run on hosts. */
+async function shell() {
+  if (!existsSync(tool('shellcheck')))
+    await checkTools.make({
+      signal: AbortSignal.timeout(600_000),
+      detail: () => undefined,
+      python: () => Promise.reject(new Error('shellcheck needs no Python'))
+    });
+  return command(
+    tool('shellcheck'),
+    sourceFiles().filter(file => file.endsWith('.sh') && file.includes('/host/'))
+  );
 }
 
 async function pythonTypes() {

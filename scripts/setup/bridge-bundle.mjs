@@ -18,7 +18,7 @@ export const bridgeBundle = {
     fingerprint({
       files: [
         ...['package-lock.json', 'LICENSE', 'protocol/src', 'environments', 'scripts/package'].map(inRoot),
-        ...['package.json', 'bin', 'proto', 'src'].map(part => inRoot(`kernel-bridge/${part}`)),
+        ...['package.json', 'bin', 'proto', 'host', 'src'].map(part => inRoot(`kernel-bridge/${part}`)),
         ...['kernel-agent', 'recipes'].flatMap(name =>
           ['pyproject.toml', 'src'].map(part => inRoot(`${name}/${part}`)).filter(existsSync)
         )

@@ -44,10 +44,11 @@ export const uvTool = {
 /** @type {import('./stage.mjs').Stage} */
 export const checkTools = {
   id: 'check-tools',
-  title: 'ruff and mypy',
+  title: 'ruff, mypy and shellcheck',
   after: ['uv'],
   fingerprint: () => fingerprint({ files: [lockOf('check'), lockOf('tools')] }),
-  isThere: async () => ['ruff', 'mypy'].every(name => existsSync(path.join(checkout.tools, 'bin', name))),
+  isThere: async () =>
+    ['ruff', 'mypy', 'shellcheck'].every(name => existsSync(path.join(checkout.tools, 'bin', name))),
   async make({ signal, detail }) {
     const install = [
       'pip',
@@ -57,11 +58,16 @@ export const checkTools = {
       '--require-hashes',
       '--compile-bytecode'
     ];
-    await runOrExplain('installing ruff and mypy', checkout.uv, [...install, '-r', lockOf('check')], {
-      signal,
-      env: UV_ENV,
-      timeoutMs: 600_000,
-      onLine: line => detail(line.trim())
-    });
+    await runOrExplain(
+      'installing ruff, mypy and shellcheck',
+      checkout.uv,
+      [...install, '-r', lockOf('check')],
+      {
+        signal,
+        env: UV_ENV,
+        timeoutMs: 600_000,
+        onLine: line => detail(line.trim())
+      }
+    );
   }
 };

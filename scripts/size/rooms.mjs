@@ -6,13 +6,13 @@
  * @typedef {{ code: Size, tests: Size }} Room
  */
 
-const CODE = /\.(ts|tsx|mts|mjs|js|py|css)$/;
+const CODE = /\.(ts|tsx|mts|mjs|js|py|sh|css)$/;
 const TESTS = /\.spec\.\w+$|\/(testing|tests)\/|(^|\/)(test_\w+|conftest)\.py$/;
 
 /** Where a package's rooms begin, each with the package's name. */
 const PACKAGES = /** @type {const} */ ([
   ['protocol', /^protocol\/src\//],
-  ['kernel-bridge', /^kernel-bridge\/src\//],
+  ['kernel-bridge', /^kernel-bridge\/(src\/|(?=host\/))/],
   ['extension', /^extension\/(src\/|(?=(?:jupyterlab_tpulab|session)\/))/],
   ['style', /^style\//],
   ['kernel-agent', /^kernel-agent\/(src\/tpulab|tests)\//],

@@ -8,6 +8,7 @@ describe('the size of the house', () => {
     ['kernel-bridge/src/journal/segment.spec.ts', 'kernel-bridge/journal', true],
     ['kernel-bridge/src/remotes/testing/hub.ts', 'kernel-bridge/remotes', true],
     ['kernel-bridge/src/index.ts', 'kernel-bridge', false],
+    ['kernel-bridge/host/start.sh', 'kernel-bridge/host', false],
     ['extension/jupyterlab_tpulab/test_supervisor.py', 'extension/jupyterlab_tpulab', true],
     ['extension/src/steps/view.tsx', 'extension/steps', false],
     ['extension/session/shell/app.tsx', 'extension/session', false],

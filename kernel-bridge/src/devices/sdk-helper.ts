@@ -7,28 +7,14 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { SdkFigures } from '@tpulab/protocol';
 import type { Logger } from 'pino';
+import { script } from '../platform/script.js';
 import { jsonIn } from '../platform/json-text.js';
 
-const PERIOD_S = 5;
 const SILENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 600_000;
 /** Older figures are not shown. */
 const FRESH_MS = 30_000;
-
-const SCRIPT = `
-import json, sys, time
-from libtpu.sdk import tpumonitoring as sdk
-def read(name):
-    try:
-        return [str(value) for value in sdk.get_metric(name).data()]
-    except Exception:
-        return []
-while True:
-    figures = {name: read(name) for name in ("tensorcore_util", "ici_link_health", "tpu_throttle_score")}
-    print(json.dumps(figures), flush=True)
-    time.sleep(${PERIOD_S})
-`;
 
 export interface SdkHelperOptions {
   readonly python: string;
@@ -68,7 +54,7 @@ export class SdkHelper implements AsyncDisposable {
 
   #start(): void {
     const { python, env, log } = this.#options;
-    const child = spawn(python, ['-c', SCRIPT], {
+    const child = spawn(python, ['-c', script('sdk.py')], {
       // Off the metadata server, which the SDK would ask thirty times for each key.
       env: { PATH: env['PATH'], HOME: env['HOME'], TPU_SKIP_MDS_QUERY: '1' },
       stdio: ['ignore', 'pipe', 'ignore']

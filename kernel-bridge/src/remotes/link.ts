@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import type { RemoteSsh } from '@tpulab/protocol';
 import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from './contracts.js';
 import { isPlainPath } from '../platform/socket-folder.js';
+import { script } from '../platform/script.js';
 import { plainText } from '../platform/plain-text.js';
 import { RemoteGateway } from './remote-gateway.js';
 import { RemoteProblem } from './remote-error.js';
@@ -182,7 +183,11 @@ async function startTcpRelay(options: {
   const { program, controlPath, socketPath, host, signal } = options;
   const ssh = await SshProcess.start({
     program,
-    args: viaMaster(controlPath, ['-T'], shellCommand('exec python3 -c "$1" "$2"', [PROGRAM, socketPath]))
+    args: viaMaster(
+      controlPath,
+      ['-T'],
+      shellCommand('exec python3 -c "$1" "$2"', [script('relay.py'), socketPath])
+    )
   });
   using within = deadline(START_MS, signal);
   const limit = within.signal;
@@ -205,39 +210,3 @@ async function startTcpRelay(options: {
     `The sshd of ${host} does not forward unix sockets, and the replacement relay did not start there (${ssh.errors.at(-1) ?? 'no answer'}). Set AllowStreamLocalForwarding to yes in its sshd_config, or install Python 3 there.`
   );
 }
-
-/** Ends with its standard input, which is the connection. */
-const PROGRAM = `
-import socket, sys, threading
-
-def copy(source, target):
-    try:
-        while data := source.recv(65536):
-            target.sendall(data)
-    except OSError:
-        pass
-    try:
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass
-
-def serve(client):
-    with client, socket.socket(socket.AF_UNIX) as gateway:
-        try:
-            gateway.connect(sys.argv[1])
-        except OSError:
-            return
-        back = threading.Thread(target=copy, args=(gateway, client), daemon=True)
-        back.start()
-        copy(client, gateway)
-        back.join()
-
-def listen(server):
-    while True:
-        threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
-
-server = socket.create_server(("127.0.0.1", 0))
-threading.Thread(target=listen, args=(server,), daemon=True).start()
-print("\\ntpulab-port", server.getsockname()[1], flush=True)
-sys.stdin.buffer.read()
-`;

@@ -81,6 +81,20 @@ describe.skipIf(why !== null)(
         'goes elsewhere and changes words',
         'mkdir -p ~/work; cd ~/work; umask 000; alias cat=false; LC_ALL=xx_XX'
       ],
+      ['prints five megabytes', "head -c 5000000 /dev/zero | tr '\\0' x"],
+      ['prints bytes that are no text', "printf '\\000\\377\\001\\n\\n'"],
+      [
+        'sets options of tar, grep and rsync',
+        'export TAR_OPTIONS=--totals GREP_OPTIONS=--color=always POSIXLY_CORRECT=1 RSYNC_RSH=false RSYNC_PROXY=x:1'
+      ],
+      ['forbids to overwrite files', 'set -o noclobber -u; export SHELLOPTS'],
+      ['prints at each command', 'trap "echo step; echo step >&2" DEBUG'],
+      [
+        'replaces cd and printf, and has a path for cd',
+        'cd() { builtin cd "$@"; ls; }; printf() { builtin printf "$@"; echo; }; export -f cd printf; export CDPATH=.:/:/tmp'
+      ],
+      ['exports names of ours', 'export base=/no state=/no file=/no part=/no mark=/no tpulab_line=x'],
+      ['changes how words are split', 'export IFS=/; IFS=/'],
       ['says goodbye', 'trap "echo bye; touch ~/said-goodbye" EXIT']
     ])('a start-up file that %s harms nothing', async (_what, text) => {
       await writeFile(bashrc(), `${text}\n`);

@@ -47,7 +47,9 @@ export async function fileSink(file: string): Promise<LineSink> {
       await sink.write(line);
     },
     [Symbol.asyncDispose]: async () => {
-      await finished(stream.end());
+      // An error that a write has reported already is not reported again.
+      if (sink.closed.aborted) stream.destroy();
+      else await finished(stream.end());
     }
   };
 }

@@ -62,7 +62,7 @@ export async function bridgeBuild(options: BuildOptions = {}): Promise<string> {
 async function packageSources(name: string, place: string): Promise<[string, string][]> {
   const folder = path.join(SOURCES, name);
   const files = ['package.json'];
-  for (const part of ['bin', 'proto'].filter(one => existsSync(path.join(folder, one)))) {
+  for (const part of ['bin', 'proto', 'host'].filter(one => existsSync(path.join(folder, one)))) {
     files.push(...(await readdir(path.join(folder, part))).map(file => `${part}/${file}`));
   }
   for (const entry of await readdir(path.join(folder, 'src'), { recursive: true })) {

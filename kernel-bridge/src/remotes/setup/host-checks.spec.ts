@@ -9,7 +9,8 @@ import { ChipTable } from '../../devices/index.js';
 import { FakeMachine } from '../../devices/testing/fake-machine.js';
 import { GENERATIONS } from '../../devices/testing/traces.js';
 import { type CheckContext, checkHost, chipNames, hasChips } from './host-checks.js';
-import { type HostFacts, parseFacts, PROBE_SCRIPT } from './probe-script.js';
+import { script } from '../../platform/script.js';
+import { type HostFacts, parseFacts } from './probe-script.js';
 
 const run = promisify(execFile);
 const chips = new ChipTable();
@@ -18,7 +19,7 @@ const chips = new ChipTable();
 async function probe(root: string, ...parts: string[]): Promise<HostFacts> {
   const home = await mkdtemp(path.join(tmpdir(), 'tpl-home-'));
   try {
-    const { stdout } = await run('sh', ['-c', PROBE_SCRIPT, 'sh', '.tpulab', root, ...parts], {
+    const { stdout } = await run('sh', ['-c', script('probe.sh'), 'sh', '.tpulab', root, ...parts], {
       env: { HOME: home, PATH: process.env['PATH'] }
     });
     return parseFacts(stdout, 'vm');
@@ -68,7 +69,7 @@ describe('the probe', () => {
     const base = path.join(home, 'tpulab');
     const environment = 'envs/1/jax/tpulab.json';
     const probe = async (): Promise<HostFacts> => {
-      const { stdout } = await run('sh', ['-c', PROBE_SCRIPT, 'sh', base, home, environment], {
+      const { stdout } = await run('sh', ['-c', script('probe.sh'), 'sh', base, home, environment], {
         env: { HOME: home, PATH: process.env['PATH'] }
       });
       return parseFacts(stdout, 'vm');

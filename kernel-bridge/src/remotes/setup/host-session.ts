@@ -1,7 +1,8 @@
 /** Runs our scripts on one host and says in typed errors why one ended. */
 import type { RemoteShell } from '../contracts.js';
 import { explainHost } from '../ssh/explain.js';
-import { EXIT, LIST_SCRIPT } from './host-scripts.js';
+import { EXIT } from './host-scripts.js';
+import { script as scriptOf } from '../../platform/script.js';
 import { type RunningStage, SetupError } from './stage-reporter.js';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -114,7 +115,7 @@ export async function sendFiles(
   stage: RunningStage
 ): Promise<void> {
   const there = new Map<string, string>();
-  await session.run(LIST_SCRIPT, [folder], {
+  await session.run(scriptOf('list.sh'), [folder], {
     timeoutMs: 10 * QUICK_MS,
     onValue: (key, value) => {
       const space = value.indexOf(' ');

@@ -14,7 +14,7 @@ import type {
   SetupOptions
 } from '../contracts.js';
 import { acceleratorFor, checkHost, warning } from './host-checks.js';
-import { type HostFacts, parseFacts, PROBE_SCRIPT } from './probe-script.js';
+import { type HostFacts, parseFacts } from './probe-script.js';
 import {
   DEFAULT_FOLDER,
   environmentFolder,
@@ -24,7 +24,7 @@ import {
   readContext,
   type SetupContext
 } from './host-layout.js';
-import { CLEAN_SCRIPT } from './host-scripts.js';
+import { script } from '../../platform/script.js';
 import { HostSession, QUICK_MS } from './host-session.js';
 import { installAll } from './install-all.js';
 import { setupCache } from './payload.js';
@@ -153,7 +153,10 @@ async function probe(
   { folder = DEFAULT_FOLDER, root = '', now = Date.now }: HostSetupOptions
 ) {
   const requestedAt = now() / 1000;
-  const { stdout } = await shell.run(PROBE_SCRIPT, [folder, root, ...parts], { signal, timeoutMs: QUICK_MS });
+  const { stdout } = await shell.run(script('probe.sh'), [folder, root, ...parts], {
+    signal,
+    timeoutMs: QUICK_MS
+  });
   signal.throwIfAborted();
   const facts = parseFacts(stdout, shell.host);
   // Unix seconds here, and what a start-up file there prints.
@@ -201,7 +204,7 @@ async function clean(shell: RemoteShell, wanted: CleanOptions, options: HostSetu
     facts: { base }
   } = await probe(shell, wanted.signal, [], options);
   const session = new HostSession(shell, base, wanted);
-  const { code, lines } = await session.run(CLEAN_SCRIPT, [], { timeoutMs: CLEAN_MS });
+  const { code, lines } = await session.run(script('clean.sh'), [], { timeoutMs: CLEAN_MS });
   if (code === 0) return;
   throw new SetupError(
     'setup_clean_failed',

@@ -4,7 +4,7 @@ import type { ChipTable } from '../../devices/index.js';
 import { findUv } from '../../environments/uv.js';
 import { type FetchContext, fetchTool, isPublic, type WheelFile, wheelOf } from './fetch-here.js';
 import type { HostFacts } from './probe-script.js';
-import { DOWNLOAD_SCRIPT, EXIT, UNPACK_ARCHIVE_SCRIPT, UNPACK_WHEEL_SCRIPT } from './host-scripts.js';
+import { EXIT, hostScript } from './host-scripts.js';
 import { type HostSession, QUICK_MS, sendFile } from './host-session.js';
 import { type EnvironmentInstallation, installEnvironment, installPython } from './install-environment.js';
 import { archiveOf } from './payload.js';
@@ -72,7 +72,9 @@ async function bridge({ session, facts, context, incoming, stages, cache }: Inst
     const name = `${incoming}/bridge.tar.gz`;
     await sendFile(session, file, name, stage);
     const args = [name, sha256, layout.bridge];
-    const { code, lines } = await session.run(UNPACK_ARCHIVE_SCRIPT, args, { timeoutMs: 5 * QUICK_MS });
+    const { code, lines } = await session.run(hostScript('unpack-archive'), args, {
+      timeoutMs: 5 * QUICK_MS
+    });
     if (code === EXIT.checksum) throw checksumWrong(session, 'The server');
     if (code === 0) return;
     const reason = lines.at(-1) ?? `code ${code}`;
@@ -185,7 +187,7 @@ async function installTool(
     await sendFile(session, local, file, installation.stage);
   }
   installation.stage.at('unpacking');
-  const end = await session.run(UNPACK_WHEEL_SCRIPT, [file, sum, place, tool.program], {
+  const end = await session.run(hostScript('unpack-wheel'), [file, sum, place, tool.program], {
     timeoutMs: UNPACK_MS
   });
   if (end.code === 0) return isThere ? 'downloaded by the machine' : 'sent from this computer';
@@ -202,7 +204,7 @@ async function downloadThere(
   file: string
 ): Promise<boolean> {
   stage.at('downloading');
-  const end = await session.run(DOWNLOAD_SCRIPT, [file, wheel.sha256, wheel.url], {
+  const end = await session.run(hostScript('download'), [file, wheel.sha256, wheel.url], {
     timeoutMs: DOWNLOAD_MS,
     onValue: (key, value) => {
       if (key === 'waiting') stage.at(value);

@@ -8,13 +8,7 @@ import { UvProgress } from '../../environments/index.js';
 import { environmentsFolder } from '../../environments/locations.js';
 import { type FetchContext, fetchEnvironment, fetchPython, OWN_PYTHON } from './fetch-here.js';
 import type { HostLayout, HostTools } from './host-layout.js';
-import {
-  ENVIRONMENT_SCRIPT,
-  EXIT,
-  PYTHON_SCRIPT,
-  REMOVE_SCRIPT,
-  UNPACK_ARCHIVE_SCRIPT
-} from './host-scripts.js';
+import { EXIT, hostScript, REMOVE_SCRIPT } from './host-scripts.js';
 import { type HostSession, QUICK_MS, type ScriptEnd, sendFile, sendFiles } from './host-session.js';
 import { tar } from './payload.js';
 import { sha256Of } from '../ssh/ssh-shell.js';
@@ -48,7 +42,7 @@ export async function installPython(
   const { session, definition } = installation;
   const range = definition.description.python;
   const find = (install: string): Promise<ScriptEnd> =>
-    session.run(PYTHON_SCRIPT, [uvOf(installation), range, install], {
+    session.run(hostScript('python'), [uvOf(installation), range, install], {
       timeoutMs: PYTHON_MS,
       onText: text => stage.at(text.trim())
     });
@@ -77,7 +71,7 @@ export async function installEnvironment(
   const also = [...new Map(released.map(line => [line.split('==', 1)[0], line])).values()];
   const create = (wheels: string): Promise<ScriptEnd> =>
     session.run(
-      ENVIRONMENT_SCRIPT,
+      hostScript('environment'),
       [
         ...[`${layout.node}/${tools.node.program}`, layout.bridge, uvOf(installation), layout.environments],
         ...[definition.name, python, installation.accelerator, wheels],
@@ -137,7 +131,7 @@ async function sendPython(
     await tar(folder, archive, session.signal);
     const name = `${incoming}/python.tar.gz`;
     await sendFile(session, archive, name, stage);
-    const end = await session.run(UNPACK_ARCHIVE_SCRIPT, [name, await sha256Of(archive), 'python'], {
+    const end = await session.run(hostScript('unpack-archive'), [name, await sha256Of(archive), 'python'], {
       timeoutMs: PYTHON_MS
     });
     if (end.code !== 0) throw noPython(session, OWN_PYTHON, end);

@@ -3,7 +3,7 @@ import type { PreparedHost } from '../contracts.js';
 import type { HostFacts, HostGateway } from './probe-script.js';
 import { plainText } from '../../platform/plain-text.js';
 import { shown } from '../ssh/ssh-config.js';
-import { EXIT, START_SCRIPT } from './host-scripts.js';
+import { EXIT, hostScript } from './host-scripts.js';
 import type { HostSession } from './host-session.js';
 import type { SetupContext } from './host-layout.js';
 import { SetupError, type StageReporter } from './stage-reporter.js';
@@ -42,7 +42,7 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
   }
   return stages.run('gateway', async stage => {
     const { code, values, lines } = await session.run(
-      START_SCRIPT,
+      hostScript('start'),
       [
         `${layout.node}/${tools.node.program}`,
         layout.bridge,

@@ -8,7 +8,7 @@ import { plainText } from '../../platform/plain-text.js';
 import type { EquippedHost, HostSetup, RemoteShell, SetupOptions } from '../contracts.js';
 import { RemoteProblem, remoteErrorOf } from '../remote-error.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
-import { ADMIT_SCRIPT, AWAIT_LOSS_SCRIPT, KEY_SCRIPT, OFFER_SCRIPT, REACH_SCRIPT } from './slice-scripts.js';
+import { script } from '../../platform/script.js';
 
 /** Each has an ssh of its own, and a tunnel perhaps, and most of the time they wait. */
 const HOSTS_AT_ONCE = 16;
@@ -89,7 +89,7 @@ export class SliceSetup {
   async offer(name: string, first: FirstHost): Promise<readonly ReadyHost[] | null> {
     const { wanted, onCheck, hosts, before = [] } = this.options;
     try {
-      const answers = await this.#run(first.shell, KEY_SCRIPT, [first.equipped.folder], QUICK_MS);
+      const answers = await this.#run(first.shell, script('slice-key.sh'), [first.equipped.folder], QUICK_MS);
       this.#meet({ host: first, publicKey: checked(answers.trim(), PUBLIC_KEY, first.shell.host) });
       const results = await this.#ready;
       const ready = results.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
@@ -152,7 +152,7 @@ export class SliceSetup {
 
   async #admit(shell: RemoteShell, publicKey: string, python: string) {
     const { signal } = this.options.wanted;
-    const { code, stdout, stderr } = await shell.run(ADMIT_SCRIPT, [publicKey, python], {
+    const { code, stdout, stderr } = await shell.run(script('slice-admit.sh'), [publicKey, python], {
       signal,
       timeoutMs: ADMIT_MS
     });
@@ -180,7 +180,7 @@ export class SliceSetup {
   ): Promise<string> {
     const knownHosts = addresses.flatMap(address => keys.map(key => `${address} ${key}\n`)).join('');
     const { code, stdout, stderr } = await first.shell.run(
-      REACH_SCRIPT,
+      script('slice-reach.sh'),
       [first.equipped.folder, String(index), user],
       { signal: this.options.wanted.signal, timeoutMs: REACH_MS, stdin: knownHosts }
     );
@@ -205,7 +205,7 @@ export class SliceSetup {
       shortType(first.type),
       ...reached
     ];
-    const answers = await this.#run(first.shell, OFFER_SCRIPT, args, QUICK_MS, knownHosts);
+    const answers = await this.#run(first.shell, script('slice-offer.sh'), args, QUICK_MS, knownHosts);
     return plainText(/“(.+)”/.exec(answers)?.[1] ?? name, 200);
   }
 
@@ -241,7 +241,7 @@ export async function lostHosts(
   { shell, equipped }: Pick<FirstHost, 'shell' | 'equipped'>,
   signal: AbortSignal
 ): Promise<number[]> {
-  const { code, stdout, stderr } = await shell.run(AWAIT_LOSS_SCRIPT, [equipped.folder], {
+  const { code, stdout, stderr } = await shell.run(script('slice-await-loss.sh'), [equipped.folder], {
     signal,
     timeoutMs: AWAIT_LOSS_MS
   });

@@ -1,0 +1,9 @@
+# shellcheck shell=sh disable=SC2154
+# `$2` uv (relative), `$3` the range that fits, `$4` what to install where none fits; empty: nothing. Says `python PATH`, or nothing
+# when there is none.
+uv=$base/$1
+find() { found=$("$uv" python find --no-project --no-config --no-python-downloads "$1" 2>/dev/null) && say python "$found"; }
+find "$2" && exit 0
+[ -n "$3" ] || exit 0
+"$uv" python install --no-bin "$3" 2>&1 9>&- || exit "$exit_download"
+find "$2" || exit "$exit_unpack"
