@@ -35,6 +35,8 @@ export class NotebookFile {
     try {
       const file = await realpath(requested);
       const seen = await stat(file, { bigint: true });
+      // A pipe would be waited for without end.
+      if (!seen.isFile() && !seen.isDirectory()) throw new NotebookFormatError('it is no file');
       const text = UTF8.decode(await readFile(file));
       return new NotebookFile(file, new NotebookText(text), text, seen);
     } catch (cause) {

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import {
   lstat,
   mkdir,
@@ -303,6 +304,9 @@ describe('tpulab outputs --into', () => {
       const latin = path.join(state.folder, 'latin.ipynb');
       await writeFile(latin, Buffer.from('{"nbformat": 4, "cells": [], "a": "\xe9"}', 'latin1'));
       expect((await state.run(KERNEL, '--into', latin)).error?.message).toContain('it is not UTF-8');
+      const pipe = path.join(state.folder, 'pipe.ipynb');
+      execFileSync('mkfifo', [pipe]);
+      expect((await state.run(KERNEL, '--into', pipe)).error?.message).toContain('it is no file');
       const file = await state.notebook([{ id: 'a', source: 'print(1)' }], 'gone/../work.ipynb');
       const read = await NotebookFile.read(file);
       await rm(file);
