@@ -96,6 +96,8 @@ def read_lines(file: str | Path) -> list[tuple[int, str]]:
         data = Path(file).read_bytes()
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}.") from error
+    if data and (kind := foreign_kind(data)):
+        raise DataError(f"{file} {kind}.")
     rows = re.split(r"\r\n|\n|\r", decoded(data, str(file)))
     return [(number, row) for number, row in enumerate(rows, 1) if row.strip()]
 
