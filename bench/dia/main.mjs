@@ -56,16 +56,21 @@ printTable(
 );
 console.log(`The input side alone: ${Math.round(training.input_batches_per_s)} batches a second.\n`);
 
-/** @type {Record<string, { row_ms: Record<string, number>, programs: number, compile_s: number }>} */
+/**
+ * @typedef {{ row_ms: Record<string, number>, programs: number, compile_s: number }} Rows
+ * @type {{ rows: Record<string, Rows>, beside: Record<string, number> }}
+ */
 const measured = measure('generation');
-const generation = Object.entries(measured).map(([kind, { row_ms: ms, programs, compile_s: seconds }]) => ({
-  kind,
-  row10Ms: ms['10'] ?? null,
-  row100Ms: ms['100'] ?? null,
-  row1000Ms: ms['1000'] ?? null,
-  programs,
-  compileSeconds: seconds
-}));
+const generation = Object.entries(measured.rows).map(
+  ([kind, { row_ms: ms, programs, compile_s: seconds }]) => ({
+    kind,
+    row10Ms: ms['10'] ?? null,
+    row100Ms: ms['100'] ?? null,
+    row1000Ms: ms['1000'] ?? null,
+    programs,
+    compileSeconds: seconds
+  })
+);
 printTable(
   'a row, ms',
   ['row 10', 'row 100', 'row 1,000', 'programs', 'compiling, s'],
@@ -77,6 +82,12 @@ printTable(
     each.programs,
     each.compileSeconds
   ])
+);
+
+printTable(
+  "CPU time of a row beside transformers' generate, ms, and equal tokens",
+  [''],
+  Object.entries(measured.beside).map(([name, each]) => [name, each])
 );
 
 const corpus = values.corpus ?? mkdtempSync(join(tmpdir(), 'dia-corpus-'));
@@ -114,7 +125,8 @@ printTable(
   ]
 );
 
-if (!values['no-save']) await saveResults('dia', machine, { training, generation, learning, words }, {});
+if (!values['no-save'])
+  await saveResults('dia', machine, { training, generation, beside: measured.beside, learning, words }, {});
 const [ours, first, last] = [generation[0], learning.epochs[0], learning.epochs.at(-1)];
 if (
   !ours?.row10Ms ||
