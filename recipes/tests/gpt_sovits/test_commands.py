@@ -22,6 +22,7 @@ from tpulab_recipes.gpt_sovits.__main__ import main  # noqa: E402
 from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config, read_s2_config, s2_json  # noqa: E402
 from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
     Clip,
+    features_for,
     hubert_features,
     prepare,
     read_clips,
@@ -31,6 +32,7 @@ from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
 from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder  # noqa: E402
 from tpulab_recipes.gpt_sovits.serve import VoiceServer  # noqa: E402
 from tpulab_recipes.gpt_sovits.text import phonemes_of, symbols  # noqa: E402
+from tpulab_recipes.gpt_sovits.utils import rand_slice_segments  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
 from .reference import golden, tensor  # noqa: E402
@@ -218,13 +220,41 @@ def test_batches_are_those_of_the_original_s_collate_function() -> None:
         items.append((spec.shape[1], file[f"in/text/{n}"].astype(np.int64), ssl[0], spec, wav[0]))
     items.sort(key=lambda item: -item[0])
     clips = [Clip("", *item[1:]) for item in items]
-    batch = rows(clips, config, 12, np.random.default_rng(0))
+    drawn = np.float32([0.0, 0.5, 0.999])
+    batch = rows(clips, config, 12, np.random.default_rng(0), uniform=drawn)
     for key in ("ssl", "spec", "spec_lengths", "text", "text_lengths"):
         np.testing.assert_array_equal(batch[key], file[f"out/{key}"])
-    # Sound is padded to the bucket too: the original's is as long as its longest.
-    np.testing.assert_array_equal(batch["wav"][:, :, :80], file["out/wav"])
-    assert not batch["wav"][:, :, 80:].any()
     assert tensor(name, "out/wav_lengths").tolist() == [len(clip.wav) for clip in clips]
+    # Of the sound, only the segment is sent, and the device finds its place from `uniform`.
+    frames = torch.tensor(batch["spec_lengths"])
+    places = torch.arange(12)[None, None].expand(3, 1, 12)
+    _, starts = rand_slice_segments(places, frames, config.segment_frames, torch.tensor(batch["uniform"]))
+    assert starts.tolist() == [int(u * clip.frames) for u, clip in zip(drawn, clips, strict=True)]
+    for row, start in enumerate(starts.tolist()):
+        sound = np.pad(file["out/wav"][row, 0], (0, 8))[start * 8 :][:8]
+        np.testing.assert_array_equal(batch["segment"][row, 0], sound)
+
+
+def test_a_whisper_s_encoder_stands_in_for_hubert(tmp_path: Path) -> None:
+    sizes = {"d_model": 8, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 16}
+    more = {"decoder_layers": 1, "decoder_attention_heads": 2, "vocab_size": 60, "pad_token_id": 0}
+    torch.manual_seed(0)
+    model = transformers.WhisperModel(transformers.WhisperConfig(**sizes, **more)).eval()
+    model.save_pretrained(tmp_path)
+    mels = transformers.WhisperFeatureExtractor()
+    mels.save_pretrained(tmp_path)
+    wave = np.float32(0.3 * np.sin(np.arange(33 * 16_000) * 0.1))
+    config = Config(sampling_rate=16_000, hop_length=160, ssl_channels=8)
+    found = features_for(config, str(tmp_path), "whisper")(wave)
+    # 50 a second, in windows of 30 s.
+    assert found.shape == (8, 33 * 50)
+    given = mels(wave[: 30 * 16_000], sampling_rate=16_000, return_tensors="pt").input_features
+    states = model.encoder(given).last_hidden_state[0].detach().numpy()
+    np.testing.assert_allclose(found[:, :1500], states.T, atol=1e-5)
+    with pytest.raises(ConfigError, match="give the folder or name of a Whisper"):
+        features_for(config, "", "whisper")
+    with pytest.raises(ConfigError, match="holds no Whisper"):
+        features_for(config, str(tmp_path / "none"), "whisper")
 
 
 def test_semantic_features_are_transformers_hubert_s(tmp_path: Path) -> None:

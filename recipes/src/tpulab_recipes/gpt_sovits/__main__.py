@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tyro
@@ -50,6 +50,8 @@ class SovitsCommand(Command):
     """An s2.json of the original; its values replace the preset's, and flags replace both."""
     cnhubert_base_dir: str = ""
     """Folder or name of chinese-hubert-base, for the full size. Empty: small features, for lessons."""
+    features: Literal["hubert", "whisper"] = "hubert"
+    """What that folder holds. A Whisper's encoder may stand in for HuBERT; base has 512 ssl_channels."""
     bert_pretrained_dir: str = ""
     """Folder or name of chinese-roberta-wwm-ext-large, for Chinese texts. Empty: none, for lessons."""
 
@@ -80,7 +82,7 @@ class Prepare(SovitsCommand):
 
         config, places = self.settings()
         folder = str(local_folder("exp_dir", _needed(self.exp_dir or places.exp_dir, "exp_dir")))
-        features = data.features_for(config, self.cnhubert_base_dir)
+        features = data.features_for(config, self.cnhubert_base_dir, self.features)
         done, reasons = data.prepare(
             self.inp_text,
             folder,
@@ -273,7 +275,7 @@ class _Voiced(SovitsCommand):
         generator = load_voice(self.voice, config)
         config = config.but(version=generator.version)
         waves = [files.load(each, config.sampling_rate) for each in self.ref_wav]
-        features = features_for(config, self.cnhubert_base_dir)
+        features = features_for(config, self.cnhubert_base_dir, self.features)
         backend: Any = self.use_backend()
         texts = text_features_for(config, self.bert_pretrained_dir)
         return Voice(backend.prepare(generator), backend, config, features, texts), waves

@@ -1,6 +1,6 @@
 """Settings of the recipe under the names of `s2.json`. The defaults are the notebook's, which compile
-quickly; with `SMALL` a model learns to convert voices of the synthetic corpus in two minutes
-(docs/gpt-sovits.md); `FULL_SIZE` fine-tunes the published model.
+quickly; `SMALL` learns on a synthetic corpus, and its speech is not understood (docs/recipe-notes.md);
+`FULL_SIZE` fine-tunes the published model.
 """
 
 from __future__ import annotations
@@ -217,8 +217,8 @@ class FirstStageConfig:
     """Batches whose gradients one update has."""
     learning_rate: float = 0.002
     """Relative to the size of each weight."""
-    max_sec: float = 54.0
-    """Longer clips are left out."""
+    max_sec: float = 38.0
+    """Longer clips are left out, as the second stage's longest bucket does."""
     remat: bool = False
     """Compute each layer's activations again in the backward pass."""
     precision: PrecisionName = "float32"

@@ -39,8 +39,9 @@ from tpulab_recipes.torch_training.tensor_files import read_tensors
 #: Frames of silence that follow each clip at least: the style encoder's convolutions reach so far, so that
 #: the bucket changes nothing.
 MARGIN = 4
-#: Seconds that a clip lasts, as in the original.
-SHORTEST_S, LONGEST_S = 0.6, 54.0
+#: Seconds that a clip lasts at least, as in the original; at most what the longest bucket holds, 37.9 s at
+#: the published size (the original takes 54).
+SHORTEST_S = 0.6
 Features = Callable[[np.ndarray], np.ndarray]
 TextFeatures = Callable[[Reading], np.ndarray | None]
 
@@ -103,6 +104,31 @@ def hubert_features(place: str, rate: int) -> Features:
     return features
 
 
+def whisper_features(place: str, rate: int) -> Features:
+    """The last states of Whisper's encoder, 50 a second as HuBERT's: `place` is a folder or name of a
+    checkpoint. A voice is trained, and converts, with one and the same. Raises `ConfigError`."""
+    from transformers import WhisperFeatureExtractor, WhisperModel
+
+    try:
+        mels, model = WhisperFeatureExtractor.from_pretrained(place), WhisperModel.from_pretrained(place)
+    except (OSError, ValueError) as error:
+        raise ConfigError("cnhubert_base_dir", f"{place!r} holds no Whisper: {error}") from error
+    encoder, window = model.encoder.eval(), mels.n_samples
+
+    def features(wave: np.ndarray) -> np.ndarray:
+        low, found = files.resample(wave, rate, 16_000), []
+        for first in range(0, len(low), window):
+            part = low[first : first + window]
+            mel = mels(part, sampling_rate=16_000, return_tensors="pt").input_features
+            with torch.no_grad():
+                states = encoder(mel).last_hidden_state[0].numpy()
+            # What follows is padding to 30 s.
+            found.append(states[: -(-len(part) * len(states) // window)])
+        return np.concatenate(found).T.astype(np.float32)
+
+    return features
+
+
 def bert_features(place: str) -> TextFeatures:
     """States of the third layer from the top of a BERT (chinese-roberta-wwm-ext-large; a folder or name), of
     each Chinese character as often as it has phonemes, Float32[channel, phoneme]; zeros in other parts, and
@@ -157,10 +183,13 @@ def text_features_for(config: Config, bert_pretrained_dir: str) -> TextFeatures:
     return needed
 
 
-def features_for(config: Config, cnhubert_base_dir: str) -> Features:
-    """HuBERT where there is a checkpoint. Raises `ConfigError` for 768 channels without one."""
+def features_for(config: Config, cnhubert_base_dir: str, kind: str = "hubert") -> Features:
+    """HuBERT, or a Whisper, where there is a checkpoint. Raises `ConfigError` where one is needed."""
     if cnhubert_base_dir:
-        return hubert_features(cnhubert_base_dir, config.sampling_rate)
+        make = whisper_features if kind == "whisper" else hubert_features
+        return make(cnhubert_base_dir, config.sampling_rate)
+    if kind == "whisper":
+        raise ConfigError("cnhubert_base_dir", "give the folder or name of a Whisper.")
     if config.ssl_channels == 768:
         raise ConfigError(
             "cnhubert_base_dir", "768 semantic features need HuBERT; give a folder of chinese-hubert-base."
@@ -346,8 +375,9 @@ def _prepare_sound(
         return
     wave = files.load(source, config.sampling_rate)
     seconds = len(wave) / config.sampling_rate
-    if not SHORTEST_S <= seconds < LONGEST_S:
-        raise DataError(f"it lasts {seconds:.2f} s, not {SHORTEST_S} to {LONGEST_S:.0f} s")
+    longest = (config.buckets[-1] - MARGIN) * config.hop_length / config.sampling_rate
+    if not SHORTEST_S <= seconds <= longest:
+        raise DataError(f"it lasts {seconds:.2f} s, not {SHORTEST_S} to {longest:.1f} s; cut it")
     if float(np.abs(wave).max()) > 2.2:
         raise DataError("it is louder than 2.2 times full scale")
     made_of = {"sound": digest(source.read_bytes()), "stamp": stamp(source), "by": made_by}
@@ -441,27 +471,37 @@ def _unfit(clip: Clip, config: Config) -> str:
 
 
 def rows(
-    clips: Sequence[Clip], config: Config, frames: int, random: np.random.Generator, count: int | None = None
+    clips: Sequence[Clip],
+    config: Config,
+    frames: int,
+    random: np.random.Generator,
+    count: int | None = None,
+    uniform: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """A batch, padded to `frames`, with the random numbers of its step: every replica has the same, and a
-    resumed run too. `counts` is 0 for rows that only fill."""
+    resumed run too. Of the sound, it has the segment that is judged, whose place `uniform` (Float[clip] in
+    [0, 1), drawn if not given) decides here and on the device. `counts` is 0 for rows that only fill."""
     size, length = len(clips), config.text_length
     batch: dict[str, np.ndarray] = {
         "ssl": np.zeros((size, config.ssl_channels, frames), np.float32),
         "spec": np.zeros((size, config.filter_length // 2 + 1, frames), np.float32),
         "spec_lengths": np.zeros(size, np.int64),
-        "wav": np.zeros((size, 1, frames * config.hop_length), np.float32),
+        "segment": np.zeros((size, 1, config.segment_size), np.float32),
         "text": np.zeros((size, length), np.int64),
         "text_lengths": np.zeros(size, np.int64),
         "noise": random.standard_normal((size, config.inter_channels, frames), np.float32),
-        "uniform": random.random(size, np.float32),
+        "uniform": random.random(size, np.float32) if uniform is None else np.array(uniform, np.float32),
         "counts": (np.arange(size) < (size if count is None else count)).astype(np.float32),
     }
     for row, clip in enumerate(clips):
-        samples = min(len(clip.wav), frames * config.hop_length)
+        room = max(1, clip.frames - config.segment_frames + 1)
+        start = min(int(batch["uniform"][row] * np.float32(room)), room - 1)
+        # In the middle of its share, so that no rounding on the device leads to the next place.
+        batch["uniform"][row] = (start + 0.5) / room
+        segment = clip.wav[start * config.hop_length :][: config.segment_size]
         batch["ssl"][row, :, : clip.frames] = clip.ssl
         batch["spec"][row, :, : clip.frames] = clip.spec
-        batch["wav"][row, 0, :samples] = clip.wav[:samples]
+        batch["segment"][row, 0, : len(segment)] = segment
         batch["text"][row, : len(clip.text)] = clip.text
         batch["spec_lengths"][row], batch["text_lengths"][row] = clip.frames, len(clip.text)
     return batch

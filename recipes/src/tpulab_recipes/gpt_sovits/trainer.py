@@ -122,11 +122,10 @@ class Trainer:
         return losses
 
     def _update_discriminator(self, batch: Any) -> dict[str, Any]:
-        size = self.config.segment_size
+        y = batch["segment"]
         with self.backend.precision(self.config.precision):
             made = self.generator(*(batch[name] for name in FORWARD))
-            y_hat, starts = made[0], made[2]
-            y = slice_segments(batch["wav"], starts * self.config.hop_length, size)
+            y_hat = made[0]
             real, generated, _, _ = self.discriminator(y, y_hat.detach())
             loss = discriminator_loss(real, generated)
         self.optimizer_d.zero_grad(set_to_none=True)
