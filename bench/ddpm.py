@@ -50,8 +50,11 @@ def our_step(devices: int) -> Callable[[], Any]:
     from tpulab_recipes.ddpm.data.pipeline import ShapesSource
     from tpulab_recipes.ddpm.model import Network
     from tpulab_recipes.ddpm.presets import SMALL
-    from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
-    from tpulab_recipes.ddpm.training.train_step import compile_step, make_initial_state
+    from tpulab_recipes.ddpm.training.train_step import (
+        compile_step,
+        default_hyperparameters,
+        make_initial_state,
+    )
     from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch, replicated
 
     mesh = make_mesh(jax.devices()[:devices])

@@ -29,7 +29,7 @@ panel.prompt.value = "a small blue square"
 panel.steps.value = 9
 panel.guidance.value = 3.0
 panel.seed.value = 7
-kept = PatchPca.shipped().decode(painter._latent[None])[0]
+kept = PatchPca.shipped().decode(painter.latent[None])[0]
 print(json.dumps({
     "before": before.figures,
     "found": [figures for _, figures in live.found],

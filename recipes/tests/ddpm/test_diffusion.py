@@ -10,19 +10,17 @@ import numpy as np
 import pytest
 from tpulab_recipes.ddpm.config import AlphaSchedule, LossWeight
 from tpulab_recipes.ddpm.diffusion.diffusion import (
+    CosineSchedule,
+    alpha_sigma,
     diffuse,
     guided,
     interpret,
+    linear_alphas_bar,
     log_weight,
+    schedule_from,
     target,
     velocity,
     weighted_error,
-)
-from tpulab_recipes.ddpm.diffusion.schedules import (
-    CosineSchedule,
-    alpha_sigma,
-    linear_alphas_bar,
-    schedule_from,
 )
 
 pytestmark = pytest.mark.usefixtures("double_precision")

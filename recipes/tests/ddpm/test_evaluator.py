@@ -15,7 +15,7 @@ from tpulab_recipes.ddpm.data.shapes import draw_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.training.evaluator import ShapesEvaluator
-from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
+from tpulab_recipes.ddpm.training.train_step import default_hyperparameters
 from tpulab_recipes.ddpm.training.trainer import Trainer
 from tpulab_recipes.images import frechet
 from tpulab_recipes.images.frechet import frechet_distance, image_features

@@ -14,10 +14,9 @@ from flax import nnx
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.config import Conditioning, Config, UNetArgs
 from tpulab_recipes.ddpm.model import Network
-from tpulab_recipes.ddpm.model.attention import Attention
 from tpulab_recipes.ddpm.model.context import ContextSequence, draw_masks, drop_conditioning, unconditional
-from tpulab_recipes.ddpm.model.layers import position_map, sinusoids
-from tpulab_recipes.ddpm.model.network import count_parameters
+from tpulab_recipes.ddpm.model.layers import Attention, position_map, sinusoids
+from tpulab_recipes.ddpm.model.unet import count_parameters
 from tpulab_recipes.ddpm.presets import CIFAR10
 from tpulab_recipes.ddpm.prompts import context_for
 

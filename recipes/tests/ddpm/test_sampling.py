@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tpulab_recipes.ddpm.diffusion.diffusion import diffuse, interpret, spread
+from tpulab_recipes.ddpm.diffusion.diffusion import CosineSchedule, alpha_sigma, diffuse, interpret, spread
 from tpulab_recipes.ddpm.diffusion.distillation import distillation_target
 from tpulab_recipes.ddpm.diffusion.sampling import (
     MAX_STEPS,
@@ -22,7 +22,6 @@ from tpulab_recipes.ddpm.diffusion.sampling import (
     sample_loop,
     sampling_levels,
 )
-from tpulab_recipes.ddpm.diffusion.schedules import CosineSchedule, alpha_sigma
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 MEAN, DEVIATION = 0.3, 0.5

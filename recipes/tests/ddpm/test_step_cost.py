@@ -11,9 +11,13 @@ import pytest
 from ddpm.tiny import tiny_config
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import SMALL
-from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
 from tpulab_recipes.ddpm.training.step_cost import batch_shapes, compile_ahead, flops_per_image, speed
-from tpulab_recipes.ddpm.training.train_step import compile_step, diffusion_loss, make_initial_state
+from tpulab_recipes.ddpm.training.train_step import (
+    compile_step,
+    default_hyperparameters,
+    diffusion_loss,
+    make_initial_state,
+)
 from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch
 
 

@@ -31,12 +31,14 @@ from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import LAION256
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder
-from tpulab_recipes.ddpm.training.optimizer import (
+from tpulab_recipes.ddpm.training.train_step import (
+    TrainState,
     clip_gradient,
+    compile_step,
     default_hyperparameters,
     learning_rate_factor,
+    make_initial_state,
 )
-from tpulab_recipes.ddpm.training.train_step import TrainState, compile_step, make_initial_state
 from tpulab_recipes.ddpm.training.trainer import Trainer
 from tpulab_recipes.runtime.jax_mesh import gathered, make_mesh, put_batch
 

@@ -18,9 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from tpulab_recipes.ddpm.config import AlphaSchedule, Config, context_shapes
-from tpulab_recipes.ddpm.diffusion.diffusion import interpret
+from tpulab_recipes.ddpm.diffusion.diffusion import interpret, linear_alphas_bar, schedule_from
 from tpulab_recipes.ddpm.diffusion.sampling import ancestral_step, ddim_step
-from tpulab_recipes.ddpm.diffusion.schedules import linear_alphas_bar, schedule_from
 from tpulab_recipes.ddpm.export.exporter import export_to_diffusers
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import PRESETS

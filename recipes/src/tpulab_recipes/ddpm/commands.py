@@ -166,7 +166,7 @@ class Train(OnHosts):
         from tpulab_recipes.common.log_writers import JsonLines, LogWriter, TensorBoard, WeightsAndBiases
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.ddpm.data.pipeline import EncodingSource, open_source
-        from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.ddpm.model.unet import Network
         from tpulab_recipes.ddpm.training.checkpoint import data_words
         from tpulab_recipes.ddpm.training.evaluator import evaluator_for
         from tpulab_recipes.ddpm.training.trainer import Figures, Trainer
@@ -239,7 +239,7 @@ class OfCheckpoint(OnHosts):
     def loaded(self) -> Iterator[tuple[Config, Any, bool]]:
         """The configuration and the averaged weights of the checkpoint. Of a student (the last value says if
         it is one), the configuration has the number of sampling steps."""
-        from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.ddpm.model.unet import Network
         from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder, newest_whole
         from tpulab_recipes.runtime.jax_mesh import make_mesh
 
@@ -308,7 +308,7 @@ class Evaluate(WithEncoders, OfCheckpoint):
         from tpulab_recipes.common.pictures import grid, png
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.ddpm.data.encoders import clip_scores
-        from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.ddpm.model.unet import Network
         from tpulab_recipes.ddpm.prompts import context_for, decode_images
         from tpulab_recipes.ddpm.sampler import Sampler
         from tpulab_recipes.images.comparison import Comparison
@@ -454,7 +454,7 @@ class Distill(OfCheckpoint):
 
     def run(self) -> None:
         from tpulab_recipes.ddpm.data.pipeline import open_source
-        from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.ddpm.model.unet import Network
         from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder
         from tpulab_recipes.ddpm.training.distiller import Distiller
         from tpulab_recipes.ddpm.training.train_step import place_state, state_of

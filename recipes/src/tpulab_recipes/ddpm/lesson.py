@@ -13,8 +13,7 @@ import numpy as np
 
 from tpulab_recipes.common.pictures import grid, png
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.diffusion.diffusion import diffuse
-from tpulab_recipes.ddpm.diffusion.schedules import alpha_sigma, schedule_from
+from tpulab_recipes.ddpm.diffusion.diffusion import alpha_sigma, diffuse, schedule_from
 from tpulab_recipes.ddpm.prompts import context_for, decode_images
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.training.evaluator import Evaluation
@@ -38,6 +37,24 @@ def side_by_side(rows: Sequence[tuple[str, np.ndarray]]) -> Any:
     for axis, (title, images) in zip(axes, rows, strict=True):
         axis.imshow((grid(images, len(images), scale=3) + 1) / 2)
         axis.set_title(title, fontsize=9, loc="left")
+    return figure
+
+
+def show_losses(rows: Sequence[Figures]) -> Any:
+    """A figure of the loss and of the gradient's norm over the steps."""
+    import matplotlib.pyplot as plt
+
+    return _draw_losses(plt.figure(figsize=(6.5, 3), layout="constrained"), rows)
+
+
+def _draw_losses(figure: Any, rows: Sequence[Figures]) -> Any:
+    loss = figure.subplots()
+    steps = [row.step for row in rows]
+    loss.plot(steps, [row.loss for row in rows], color="C0")
+    loss.set(xlabel="step", ylabel="loss")
+    norm = loss.twinx()
+    norm.plot(steps, [row.gnorm for row in rows], color="C1", linewidth=1)
+    norm.set_ylabel("gradient norm")
     return figure
 
 
@@ -86,6 +103,8 @@ class LiveTraining:
         self.widget = widgets.VBox([self.words, widgets.HBox([self.curves, self.samples])])
         self.rows: list[Figures] = []
         self.found: list[tuple[int, dict[str, float]]] = []
+        #: The first eight samples of each evaluation: of the same noise and captions.
+        self.samples_made: list[tuple[int, np.ndarray]] = []
 
     def on_log(self, figures: Figures) -> None:
         """For `Trainer(on_log=…)`."""
@@ -99,6 +118,7 @@ class LiveTraining:
     def on_evaluation(self, step: int, found: Evaluation) -> None:
         """For `Trainer(on_evaluation=…)`."""
         self.found.append((step, found.figures))
+        self.samples_made.append((step, found.images[:8]))
         self._show(self.samples, png(grid(found.images[:32], 8, scale=3)))
 
     def _show(self, place: Any, picture: bytes) -> None:
@@ -113,13 +133,7 @@ class LiveTraining:
 
         figure = Figure(figsize=(5.2, 3), dpi=80, layout="constrained")
         FigureCanvasAgg(figure)
-        loss = figure.subplots()
-        steps = [row.step for row in self.rows]
-        loss.plot(steps, [row.loss for row in self.rows], color="C0")
-        loss.set(xlabel="step", ylabel="loss")
-        norm = loss.twinx()
-        norm.plot(steps, [row.gnorm for row in self.rows], color="C1", linewidth=1)
-        norm.set_ylabel("gradient norm")
+        _draw_losses(figure, self.rows)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png")
         return buffer.getvalue()
@@ -174,7 +188,7 @@ class MaskPainter:
         import ipywidgets as widgets
 
         self._sampler, self._params, self._config = sampler, params, sampler.config
-        self._latent, self._on_made = latent, on_made
+        self.latent, self._on_made = latent, on_made
         size = self._config.in_dimensions[0]
         side = widgets.Layout(width="22px", height="22px", margin="0", padding="0")
         self.squares = [
@@ -214,7 +228,7 @@ class MaskPainter:
             self._params,
             context_for([self.prompt.value] * count, self._config, aesth_score=9.0),
             guidance=2.0,
-            known=np.repeat(self._latent[None], count, axis=0),
+            known=np.repeat(self.latent[None], count, axis=0),
             mask=np.repeat(self.mask[None], count, axis=0),
         )
         self.images = decode_images(latents, self._config)

@@ -12,11 +12,10 @@ from jax import Array
 from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.config import context_shapes
-from tpulab_recipes.ddpm.diffusion.diffusion import guided
+from tpulab_recipes.ddpm.diffusion.diffusion import guided, schedule_from
 from tpulab_recipes.ddpm.diffusion.sampling import Known, Levels, sample_loop, sampling_levels
-from tpulab_recipes.ddpm.diffusion.schedules import schedule_from
 from tpulab_recipes.ddpm.model.context import unconditional
-from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.model.unet import Network
 from tpulab_recipes.runtime.jax_mesh import (
     batch_sharding,
     gathered,

@@ -10,9 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from tpulab_recipes.ddpm.diffusion.diffusion import Denoiser, interpret, spread
+from tpulab_recipes.ddpm.diffusion.diffusion import Denoiser, alpha_sigma, interpret, spread
 from tpulab_recipes.ddpm.diffusion.sampling import ddim_step
-from tpulab_recipes.ddpm.diffusion.schedules import alpha_sigma
 
 
 def distillation_target(

@@ -14,8 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tpulab_recipes.ddpm.diffusion.diffusion import Denoiser, Prediction, diffuse, interpret, spread
-from tpulab_recipes.ddpm.diffusion.schedules import Schedule, alpha_sigma
+from tpulab_recipes.ddpm.diffusion.diffusion import (
+    Denoiser,
+    Prediction,
+    Schedule,
+    alpha_sigma,
+    diffuse,
+    interpret,
+    spread,
+)
 
 #: Sampling programs take noise levels of this length, so that one program serves all numbers of steps up to
 #: it.

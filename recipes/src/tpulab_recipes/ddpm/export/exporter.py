@@ -78,7 +78,7 @@ def scheduler_config(config: Config) -> dict[str, Any]:
             "beta_end": schedule.beta_end,
             "num_train_timesteps": schedule.steps,
         }
-    from tpulab_recipes.ddpm.diffusion.schedules import CosineSchedule
+    from tpulab_recipes.ddpm.diffusion.diffusion import CosineSchedule
 
     # Timestep i of n is the time (i + 1) / n, so that trailing timesteps are the times our sampler visits.
     count = 1024

@@ -19,10 +19,9 @@ from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.compile_ahead.tpu_compiler import TOPOLOGIES, measure, tpu_devices
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.model.network import Network, count_parameters
-from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
+from tpulab_recipes.ddpm.model.unet import Network, count_parameters
 from tpulab_recipes.ddpm.training.step_cost import batch_shapes, compile_ahead, refuse_too_large, speed
-from tpulab_recipes.ddpm.training.train_step import compile_step, make_initial_state
+from tpulab_recipes.ddpm.training.train_step import compile_step, default_hyperparameters, make_initial_state
 from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch
 
 Pair = tuple[str, Config, int | None]

@@ -22,7 +22,7 @@ from tpulab_recipes.common.errors import CheckpointError
 from tpulab_recipes.common.settings import differences, flat, to_dict
 from tpulab_recipes.common.storage import Folder, explained
 from tpulab_recipes.ddpm.config import Config, config_from
-from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.model.unet import Network
 from tpulab_recipes.ddpm.training.train_step import TrainState, state_shapes
 from tpulab_recipes.runtime.jax_mesh import placed_shapes
 

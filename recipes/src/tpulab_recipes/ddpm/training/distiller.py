@@ -21,12 +21,11 @@ from jax.sharding import Mesh
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Source
-from tpulab_recipes.ddpm.diffusion.diffusion import diffuse, guided, interpret, weighted_error
+from tpulab_recipes.ddpm.diffusion.diffusion import diffuse, guided, interpret, schedule_from, weighted_error
 from tpulab_recipes.ddpm.diffusion.distillation import distillation_target
 from tpulab_recipes.ddpm.diffusion.sampling import Levels, sampling_levels
-from tpulab_recipes.ddpm.diffusion.schedules import schedule_from
 from tpulab_recipes.ddpm.model.context import draw_masks, unconditional
-from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.model.unet import Network
 from tpulab_recipes.ddpm.training.step_cost import refuse_too_large
 from tpulab_recipes.ddpm.training.train_step import (
     LossFunction,

@@ -13,7 +13,7 @@ from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.encoders import clip_scores, encode_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Source
 from tpulab_recipes.ddpm.data.shapes import draw_shapes, recognise
-from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.model.unet import Network
 from tpulab_recipes.ddpm.prompts import context_for, decode_images
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.images.comparison import LEAST, inception_distance, require_inception

@@ -12,9 +12,13 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.config import Config, context_shapes
-from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
-from tpulab_recipes.ddpm.training.train_step import compile_step, diffusion_loss, state_shapes
+from tpulab_recipes.ddpm.model.unet import Network
+from tpulab_recipes.ddpm.training.train_step import (
+    compile_step,
+    default_hyperparameters,
+    diffusion_loss,
+    state_shapes,
+)
 from tpulab_recipes.runtime import too_large
 from tpulab_recipes.runtime.jax_mesh import batch_sharding, placed_shapes
 

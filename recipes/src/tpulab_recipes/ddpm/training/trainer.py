@@ -23,12 +23,17 @@ from tpulab_recipes.common.pictures import grid
 from tpulab_recipes.common.steering import PlainRun, Run
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Source
-from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.model.unet import Network
 from tpulab_recipes.ddpm.training.checkpoint import DATA, CheckpointFolder, newest_whole, open_folders
 from tpulab_recipes.ddpm.training.evaluator import Evaluation
-from tpulab_recipes.ddpm.training.optimizer import MAX_SKIPPED, default_hyperparameters
 from tpulab_recipes.ddpm.training.step_cost import refuse_too_large, speed
-from tpulab_recipes.ddpm.training.train_step import TrainState, compile_step, make_initial_state
+from tpulab_recipes.ddpm.training.train_step import (
+    MAX_SKIPPED,
+    TrainState,
+    compile_step,
+    default_hyperparameters,
+    make_initial_state,
+)
 from tpulab_recipes.runtime.jax_hosts import compile_on_all_hosts, wait_for_all
 from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch, state_of_this_host
 from tpulab_recipes.runtime.prefetch import prefetched
