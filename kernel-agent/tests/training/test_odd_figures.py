@@ -5,6 +5,7 @@ Whatever becomes of one, the run that has it is told whole, and so is the next o
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pytest
 
 import tpulab
 from keeper_double import KeeperDouble, wait_until
+from tpulab.control.command import Command
 from tpulab.control.hyperparameters import HyperparameterError
 from tpulab.telemetry import plain
 from tpulab.telemetry.plain import encode
@@ -139,3 +141,77 @@ def test_a_message_that_cannot_be_said_is_dropped_alone_and_logged_once(
 )
 def test_numbers_of_a_framework_are_made_plain(value: Any, said: str) -> None:
     assert encode({"value": value}).decode() == f'{{"value":{said}}}\n'
+
+
+class Hostile:
+    """Raises at every look but that of its type."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ZeroDivisionError(name)
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError
+
+    __str__ = __repr__
+    __len__ = __bool__ = __float__ = __eq__ = __getattr__  # type: ignore[assignment]
+
+
+class HostileError(Exception):
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+    __repr__ = __str__
+
+
+def test_a_configuration_that_cannot_be_looked_at_costs_its_own_entry_only() -> None:
+    freed = jnp.ones(3)
+    freed.delete()
+    config = tpulab.run(
+        "odd", {"a": Hostile(), "b": [Hostile()], "freed": freed, "lr": 0.1}, log=False
+    ).config
+    assert config == {"a": "a Hostile", "b": "a list", "freed": "a ArrayImpl", "lr": 0.1}
+
+
+def test_a_metric_that_cannot_be_looked_at_costs_its_own_figure_only(keeper: KeeperDouble) -> None:
+    with tpulab.run("odd", log=False) as run:
+        for step in run.steps(range(4)):
+            run.log(a=Hostile(), b=[Hostile()], c=step)
+        run.log(a=Hostile(), d=1)
+    keeper.wait(lambda: keeper.ended_runs(), "the end of the run")
+    assert [step["metrics"] for step in keeper.steps()] == [{"c": step} for step in range(4)]
+    assert [message["metrics"] for message in keeper.of_type("figures")] == [{"d": 1}]
+
+
+def test_an_action_whose_result_or_error_cannot_be_printed_ends_no_training(keeper: KeeperDouble) -> None:
+    def fails() -> None:
+        raise HostileError
+
+    with tpulab.run("odd", log=False) as run:
+        run.on_checkpoint(Hostile, every=2)
+        run.on_evaluate(fails)
+        for step in run.steps(range(5)):
+            if step == 1:
+                run.controller.submit(Command("evaluate"))
+    assert run.step_index == 5
+    keeper.wait(lambda: keeper.ended_runs(), "the end of the run")
+    found = {(m["action"], m["phase"]): m["reason"] for m in keeper.of_type("control")}
+    assert found["checkpoint", "applied"] == "a Hostile"
+    assert "HostileError" in found["evaluate", "failed"]
+
+
+def test_a_copy_of_a_trainer_reports_to_the_same_run() -> None:
+    run = tpulab.run("one", hyperparameters={"lr": 1.0}, log=False)
+    trainer = {"run": run, "history": [1, 2]}
+    for _ in run.steps(range(2)):
+        copied = copy.deepcopy(trainer)
+        assert copied["run"] is run is copy.copy(run)
+        assert copied["history"] is not trainer["history"]
+        assert copy.deepcopy(run.hyper)["lr"] == 1.0
+        del copied
+    assert run.step_index == 2
+    assert run.state == "running"
+
+
+def test_steps_of_something_that_is_no_iterable_are_refused_as_by_a_for_loop() -> None:
+    with pytest.raises(TypeError, match="'int' object is not iterable"):
+        list(tpulab.run("count", log=False).steps(5))  # type: ignore[arg-type]

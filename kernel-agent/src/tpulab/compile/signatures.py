@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpulab.runtimes.jax_internals import JitCall, loaded_jax, tracing_context
+from tpulab.telemetry.plain import short
 
 _SHORT_DTYPES = {
     "float16": "f16",
@@ -72,7 +73,7 @@ def signature_of(call: JitCall) -> Signature:
         return Signature(leaves, trees, statics)
     for name, value, static in arguments_of(call):
         if static:
-            statics[name] = _shortened(value)
+            statics[name] = short(value, STATIC_TEXT_LENGTH)
             continue
         pairs, tree = jax.tree_util.tree_flatten_with_path(value)
         trees[name] = str(tree)
@@ -136,11 +137,3 @@ def _placement(value: Any) -> str | None:
         return f"{spec} over {{{axes}}}".replace("PartitionSpec", "P")
     devices = sorted(getattr(sharding, "device_set", ()), key=lambda device: int(device.id))
     return ", ".join(f"{device.platform}:{device.id}" for device in devices[:8]) or None
-
-
-def _shortened(value: Any) -> str:
-    try:
-        text = repr(value)
-    except Exception:
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= STATIC_TEXT_LENGTH else text[: STATIC_TEXT_LENGTH - 1] + "…"

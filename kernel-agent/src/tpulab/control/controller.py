@@ -19,6 +19,7 @@ from tpulab.control.state import ENDED, ControlEvent, ControlState, after, may
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import ControlAction, ControlMessage, HyperValue
 from tpulab.telemetry.plain import short
+from tpulab.telemetry.text import ERROR_LENGTH, error_text
 
 if TYPE_CHECKING:
     from tpulab.control.run_log import Replay
@@ -322,7 +323,7 @@ class Controller:
             if inspect.isawaitable(result):
                 result = await result
         except Exception as error:
-            self._failed(command, step, began, _words(error))
+            self._failed(command, step, began, error_text(error))
         except BaseException:
             self._failed(command, step, began, "It was interrupted.")
             raise
@@ -349,7 +350,7 @@ class Controller:
             else:
                 self._move("resume")
         except Exception as error:
-            self._listener.told(command.message("failed", step=step, reason=_words(error)))
+            self._listener.told(command.message("failed", step=step, reason=error_text(error)))
             return
         self._listener.told(command.message("applied", step=step))
         self._listener.changed()
@@ -366,7 +367,7 @@ class Controller:
     def _done(self, command: Command, step: int, began: int, result: Any) -> None:
         if command.action == "checkpoint":
             self.checkpointed = step
-        said = str(result)[:500] if result is not None else None
+        said = short(result, ERROR_LENGTH, plain=True) if result is not None else None
         self._listener.band(command.action, began)
         self._listener.told(
             command.message("applied", step=step, reason=said, duration_ms=(now_ns() - began) / 1e6)
@@ -399,11 +400,6 @@ def takes_step(handler: Handler) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _words(error: Exception) -> str:
-    text = f"{type(error).__name__}: {error}"
-    return text if len(text) <= 500 else text[:499] + "…"
 
 
 def _discard(result: Any) -> None:

@@ -227,7 +227,7 @@ class Hyperparameters(Mapping[str, HyperValue]):
 
     def __getattr__(self, name: str) -> Any:
         """The value as it enters a step: a zero-dimensional array where it is a number or a switch."""
-        specs: dict[str, Hyper] = self.__dict__["_specs"]
+        specs: dict[str, Hyper] = self.__dict__.get("_specs", {})
         spec = specs.get(name)
         if spec is None:
             known = ", ".join(specs) or "none"

@@ -11,8 +11,11 @@ from typing import Literal
 from tpulab.memory.owners import held_arrays
 from tpulab.telemetry.clocks import unix_now_ms
 from tpulab.telemetry.messages import CodeLocation, DevicesMessage, MemoryErrorMessage
+from tpulab.telemetry.plain import short
 
 TEXT_LENGTH = 2000
+#: Of an error, in which the sizes are looked for.
+SEARCHED_LENGTH = 10**6
 _UNITS = {"": 1, "B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = r"([0-9.]+)\s*([KMGT]?)i?B?(?:\b|ytes)"
 
@@ -77,7 +80,7 @@ def memory_error(
     read_devices: Callable[[], DevicesMessage | None],
 ) -> MemoryErrorMessage | None:
     """The message about an exception that ended a cell. None when it is none of memory."""
-    text = str(error)
+    text = short(error, SEARCHED_LENGTH, plain=True)
     found = parse(text)
     if found is None:
         return None

@@ -20,10 +20,10 @@ _reading = threading.RLock()
 
 def is_running(value: Any) -> bool:
     """Whether a program still computes the value. False where nothing can be said, as of a freed one."""
-    ready, deleted = getattr(value, "is_ready", None), getattr(value, "is_deleted", None)
-    if ready is None:
-        return False
     try:
+        ready, deleted = getattr(value, "is_ready", None), getattr(value, "is_deleted", None)
+        if ready is None:
+            return False
         # Both in one call of C, which ends at the first that is true: between two lines of Python another
         # thread could free the array.
         return not any(map(call, (deleted, ready) if deleted is not None else (ready,)))
@@ -33,8 +33,8 @@ def is_running(value: Any) -> bool:
 
 def is_freed(value: Any) -> bool:
     """Whether the value was deleted, or donated to a program."""
-    deleted = getattr(value, "is_deleted", None)
     try:
+        deleted = getattr(value, "is_deleted", None)
         return deleted is not None and bool(deleted())
     except Exception:
         return False

@@ -51,19 +51,18 @@ def _plain(value: Any, depth: int) -> Any:
         return {str(key): _plain(item, depth + 1) for key, item in value.items()}
     if depth < 16 and isinstance(value, (Sequence, set, frozenset)):
         return [_plain(item, depth + 1) for item in value]
-    return repr(value)[:200]
+    return short(value, 200)
 
 
 def plain_value(value: Any) -> Any:
     """A number of numpy, jax or torch as one of Python; everything else as it is."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
-        try:
-            return value.item()
-        except Exception:  # a tracer, or an array that was deleted
-            return value
-    return value
+    try:
+        is_number = getattr(value, "shape", None) == () and callable(getattr(value, "item", None))
+        return value.item() if is_number else value
+    except Exception:  # a tracer, an array that was deleted, an object whose attributes raise
+        return value
 
 
 def figure(name: str, value: Any) -> float | None:
@@ -90,10 +89,10 @@ def whole_number(name: str, value: Any) -> int | None:
     return int(number)
 
 
-def short(value: Any) -> str:
-    """The value for a sentence."""
+def short(value: Any, length: int = 60, *, plain: bool = False) -> str:
+    """The value for a sentence, or for a table; `plain`: a text without its quotes. Never raises."""
     try:
-        text = repr(value)
-    except Exception:  # an int of thousands of digits
+        text = str(value) if plain else repr(value)
+    except Exception:  # an int of thousands of digits, an array that was deleted, whatever a user wrote
         text = f"a {type(value).__name__}"
-    return text if len(text) <= 60 else text[:59] + "…"
+    return text if len(text) <= length else text[: length - 1] + "…"

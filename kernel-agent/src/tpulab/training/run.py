@@ -147,6 +147,13 @@ class TrainingRun:
         if self._tracked is not None:
             self._tracked.end(state)
 
+    def __copy__(self) -> TrainingRun:
+        return self
+
+    def __deepcopy__(self, memo: object) -> TrainingRun:
+        # A copied trainer or configuration reports to the same run.
+        return self
+
     def __enter__(self) -> TrainingRun:
         return self
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 
 from tpulab.telemetry.messages import HyperValue
-from tpulab.telemetry.plain import MOST_EXACT, plain_value
+from tpulab.telemetry.plain import MOST_EXACT, plain_value, short
 
 CONFIG_TEXT_LENGTH = 200
 CONFIG_ENTRIES = 1000
@@ -24,6 +24,14 @@ def plain_config(config: object) -> dict[str, HyperValue | None]:
 def _collect(value: object, name: str, found: dict[str, HyperValue | None], depth: int) -> None:
     if len(found) >= CONFIG_ENTRIES or depth > _DEPTH:
         return
+    try:
+        _look(value, name, found, depth)
+    except Exception:  # a container that another thread changes, or an object whose attributes raise
+        if name:
+            found[name] = short(value, CONFIG_TEXT_LENGTH)
+
+
+def _look(value: object, name: str, found: dict[str, HyperValue | None], depth: int) -> None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     elif depth == 0 and hasattr(value, "__dict__") and not isinstance(value, type):
@@ -40,4 +48,4 @@ def _collect(value: object, name: str, found: dict[str, HyperValue | None], dept
         else:
             found[name] = value[:CONFIG_TEXT_LENGTH] if isinstance(value, str) else value
     elif name:
-        found[name] = repr(value)[:CONFIG_TEXT_LENGTH]
+        found[name] = short(value, CONFIG_TEXT_LENGTH)

@@ -53,9 +53,9 @@ class RunSteps(MeasuredLoop[SteeredRun], Iterator[T], AsyncIterator[T], Generic[
                 raise StopIteration
             tracked.begin_step()
             if self._items is None:
-                if not isinstance(self._iterable, Iterable):
+                if isinstance(self._iterable, AsyncIterable) and not isinstance(self._iterable, Iterable):
                     raise TypeError("use `async for … in run.steps(…)` for an asynchronous iterable")
-                self._items = iter(self._iterable)
+                self._items = iter(cast(Iterable[T], self._iterable))
             item = cast(T, next(self._items))
         except StopIteration:
             self._over(tracked)
