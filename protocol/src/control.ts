@@ -10,8 +10,9 @@ import { type Static, Type } from '@sinclair/typebox';
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
 
 /**
- * What can be asked of a run. `stop`: after the step that is going on; `call`: one of the run's own actions. The last three are asked of the kernel, not of a run:
- * `free` lets go of what the last traceback and `Out[]` hold, and of nothing else; `memory` is answered by a `memory` message,
+ * What can be asked of a run. `stop`: after the step that is going on; `call`: one of the run's own actions. The others are asked of the kernel, not of a run:
+ * `branch` lets the next run that calls `run.restore` with this run's log begin at the checkpoint of `step`, with the hyperparameter
+ * `name` set to `value`; `free` lets go of what the last traceback and `Out[]` hold, and of nothing else; `memory` is answered by a `memory` message,
  * `profile` by a `profile` message after its seconds.
  */
 export const ControlAction = Type.Union([
@@ -23,6 +24,7 @@ export const ControlAction = Type.Union([
   Type.Literal('evaluate'),
   Type.Literal('sample'),
   Type.Literal('call'),
+  Type.Literal('branch'),
   Type.Literal('free'),
   Type.Literal('memory'),
   Type.Literal('profile')
@@ -52,9 +54,10 @@ export const ControlCommand = Type.Object(
       })
     ),
     name: Type.Optional(
-      Type.String({ maxLength: 200, description: 'of the hyperparameter (set) or the action (call)' })
+      Type.String({ maxLength: 200, description: 'of the hyperparameter (set, branch) or the action (call)' })
     ),
-    value: Type.Optional(HyperValue)
+    value: Type.Optional(HyperValue),
+    step: Type.Optional(Type.Integer({ minimum: 0, description: 'of the checkpoint (branch)' }))
   },
   { additionalProperties: false }
 );

@@ -133,3 +133,85 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   await expect(runs.getByRole('figure').filter({ hasText: 'A first' })).toContainText('B second');
   await checkAccessibility(page, runs);
 });
+
+const BRANCHED = `import tpulab
+run = tpulab.run("lm", hyperparameters={"rate": tpulab.hyper(0.5, min=0, max=1)}, log="checkpoints")
+run.on_checkpoint(lambda step: f"checkpoints/{step}", every=10)
+start = run.restore(lambda checkpoint: None)
+for step in run.steps(range(start, 40)):
+    run.log(loss=run.hyper["rate"] * step)
+run.finish()
+print(start, run.hyper["rate"])`;
+
+test('a run is branched at a checkpoint, with one value changed', async ({ lab, page }) => {
+  await writeFile(join(lab.rootDir, 'branched.ipynb'), notebookText([BRANCHED]));
+  await openNotebook(page, 'branched.ipynb');
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  expect(await page.notebook.runCell(0, true)).toBe(true);
+  const log = await panel.section('Log');
+  await log.getByText('Branch…').click();
+  await log.getByLabel('From the checkpoint at step').selectOption('20');
+  await log.getByLabel('change').selectOption('rate');
+  await log.getByRole('spinbutton', { name: 'rate' }).fill('0.25');
+  await log.getByRole('spinbutton', { name: 'rate' }).press('Enter');
+  await log.getByRole('button', { name: 'Branch' }).click();
+  await expect(log.getByRole('status')).toContainText('the next run begins at step 20, with rate = 0.25');
+  await checkAccessibility(page, log);
+
+  expect(await page.notebook.runCell(0, true)).toBe(true);
+  await expect.poll(async () => JSON.stringify(await readCells(page))).toContain('20 0.25');
+  await page.evaluate(() =>
+    (
+      window as unknown as { jupyterapp: { commands: { execute(id: string): Promise<void> } } }
+    ).jupyterapp.commands.execute('tpulab:open-runs')
+  );
+  const runs = page.getByRole('region', { name: 'TPULab runs' });
+  await runs.getByRole('button', { name: 'lm' }).first().click();
+  await expect(runs).toContainText('Branch of lm at step 20');
+  await runs.getByText('Branch…').click();
+  await runs.getByRole('button', { name: 'Branch' }).click();
+  await expect(runs.getByRole('status')).toContainText('the next run begins at step 30');
+  await runs.getByRole('button', { name: 'Compare with lm' }).click();
+  await expect(runs.getByRole('figure').filter({ hasText: 'A lm' })).toContainText('B lm');
+});
+
+const ALARMED = `import tpulab
+tpulab.alert(when="loss > 5")
+run = tpulab.run("lm", log=False)
+for step in run.steps(range(20)):
+    run.log(loss=step)
+run.finish()
+tpulab.alert(None)`;
+
+test('a hidden page shows an alert of a run as a notification of the browser', async ({
+  lab,
+  page,
+  context
+}) => {
+  await context.grantPermissions(['notifications']);
+  // The browser's own notifications, written down when it has shown them.
+  await page.evaluate(() => {
+    const Shown = window.Notification;
+    const texts: string[] = [];
+    class Recorded extends Shown {
+      constructor(title: string, options?: NotificationOptions) {
+        super(title, options);
+        this.addEventListener('show', () => texts.push(`${title}: ${options?.body ?? ''}`));
+      }
+    }
+    Object.assign(window, { Notification: Recorded, shownNotices: texts });
+  });
+  const shown = () => page.evaluate(() => (window as unknown as { shownNotices: string[] }).shownNotices);
+  await writeFile(join(lab.rootDir, 'alarmed.ipynb'), notebookText([ALARMED]));
+  await openNotebook(page, 'alarmed.ipynb');
+  expect(await page.notebook.runCell(0, true)).toBe(true);
+  const card = page.locator('.Toastify__toast').filter({ hasText: 'lm: At step 6, loss is 6' });
+  await expect(card).toBeVisible();
+  // Whoever sees the page has the card.
+  expect(await shown()).toEqual([]);
+
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { get: () => true }));
+  expect(await page.notebook.runCell(0, true)).toBe(true);
+  await expect.poll(shown).toContainEqual(expect.stringContaining('TPULab: lm: At step 6, loss is 6'));
+});

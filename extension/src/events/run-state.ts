@@ -84,6 +84,8 @@ export function actionText(action: ControlAction, trans: TranslationBundle): str
       return trans.__('Action');
     case 'set':
       return trans.__('Set');
+    case 'branch':
+      return trans.__('Branch');
     case 'free':
       return trans.__('Free memory');
     case 'memory':

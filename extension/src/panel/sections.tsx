@@ -15,6 +15,7 @@ import { stateText } from '../events/run-state.js';
 import type { KeptRun, KeptRunList } from '../runs/kept-runs.js';
 import { HeadView } from '../runs/head-view.js';
 import { KeptRunsView, otherRuns } from '../runs/kept-runs-view.js';
+import { BranchView } from '../runs/branch-view.js';
 import { linesOf, LogView } from '../runs/log-view.js';
 import { metricNames, sourcesOf } from '../runs/metric-data.js';
 import { MetricsView } from '../runs/metrics-view.js';
@@ -293,6 +294,7 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
   useChanges(state, false, 0);
   const { run, paused } = state;
   const kept = actions.keptRuns();
+  const control = actions.controlOf(kernel);
   useChanges(kernel, paused, CALM_INTERVAL_MS);
   useChanges(kept, paused, 0);
   useEffect(() => {
@@ -313,6 +315,18 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
           onToggle={() => state.toggle('log')}
         >
           <LogView run={log} trans={trans} />
+          {control ? (
+            <BranchView
+              key={run.key}
+              commands={run.commands}
+              hyperparameters={run.control?.hyperparameters ?? []}
+              onBranch={async request => {
+                const answer = await control.request({ action: 'branch', run: run.id, ...request });
+                return answer?.reason ?? control.failed.find(({ action }) => action === 'branch')?.text ?? '';
+              }}
+              trans={trans}
+            />
+          ) : null}
           <ConfigView run={run} trans={trans} />
         </Section>
       ) : null}

@@ -1,7 +1,17 @@
-/** The browser's own notifications of runs, for a user who looks at another tab or program. Off until the user allows them. */
+/** Shows notices of runs in the page, and as the browser's own notifications for a user who looks at another tab or program. */
+import { Notification } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { RunNotice } from './notices.js';
 
-/** Shown only while the page is hidden: else the page says it itself. */
-export function showInBrowser(text: string): void {
+export function showNotices(notices: readonly RunNotice[]): void {
+  for (const { kind, text } of notices) {
+    Notification.emit(text, kind, { autoClose: false });
+    showInBrowser(text);
+  }
+}
+
+/** Only while the page is hidden: else the page says it itself. Off until the user allows them. */
+function showInBrowser(text: string): void {
   if (!document.hidden || !('Notification' in window) || window.Notification.permission !== 'granted') return;
   try {
     const shown = new window.Notification('TPULab', { body: text, tag: text });
@@ -11,7 +21,12 @@ export function showInBrowser(text: string): void {
   }
 }
 
-/** Asks the user, on a click. False: the browser has none, or they are not allowed. */
-export async function allowInBrowser(): Promise<boolean> {
-  return 'Notification' in window && (await window.Notification.requestPermission()) === 'granted';
+/** Asks the user, on a click. */
+export async function allowInBrowser(trans: TranslationBundle): Promise<void> {
+  const isAllowed =
+    'Notification' in window && (await window.Notification.requestPermission()) === 'granted';
+  const text = isAllowed
+    ? trans.__('The browser notifies you when a run ends or raises an alert and this page is hidden.')
+    : trans.__('The browser does not allow notifications of this page. Its settings decide.');
+  Notification.emit(text, isAllowed ? 'info' : 'warning');
 }

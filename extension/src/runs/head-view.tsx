@@ -128,7 +128,7 @@ function bestText(name: string, values: ArrayLike<number>, trans: TranslationBun
 }
 
 /** Said where they are asked for. */
-const OF_OTHERS: readonly ControlAction[] = ['set', 'free', 'memory', 'profile'];
+const OF_OTHERS: readonly ControlAction[] = ['set', 'branch', 'free', 'memory', 'profile'];
 
 interface PartProps {
   readonly run: Run;

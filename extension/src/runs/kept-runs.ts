@@ -2,8 +2,17 @@
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
-import { KeptRun as KeptRunBody, KeptRuns, type KeptRunSummary, type RunLabels } from '@tpulab/protocol';
+import {
+  type ControlMessage,
+  KeptRun as KeptRunBody,
+  KeptRuns,
+  type KeptRunSummary,
+  type RunLabels
+} from '@tpulab/protocol';
 import { askBridge, bodyAs, messageOf } from '../backends/bridge-request.js';
+import type { BranchRequest } from './branch-view.js';
+import { sendCommand } from './control-client.js';
+import { randomId } from './model.js';
 
 export const LIST_INTERVAL_MS = 30_000;
 const ANSWER_MS = 10_000;
@@ -81,6 +90,14 @@ export class KeptRunList implements IDisposable {
     this._runs = this._runs.map(run => (run.key === key ? { ...run, body } : run));
     this._changed.emit();
     return true;
+  }
+
+  /** Asks the run's kernel for a branch; resolves with what came of it. */
+  async branch({ kernelId, run }: KeptRunSummary, request: BranchRequest): Promise<string> {
+    const command = { id: randomId(), action: 'branch' as const, run, ...request };
+    const target = { kernelId, settings: this._settings() };
+    const answer = await sendCommand(target, command).catch((error: unknown) => error);
+    return answer instanceof Error ? answer.message : ((answer as ControlMessage).reason ?? '');
   }
 
   /** Writes tags, a note or a group at a run. @returns why it could not be done; null when it was */

@@ -28,6 +28,7 @@ export interface ControlRequest {
   readonly run: string | null;
   readonly name?: string;
   readonly value?: HyperValue;
+  readonly step?: number;
 }
 
 /** An accepted request whose last word does not come is asked after this often: the word may have been lost. */
@@ -66,22 +67,24 @@ export class ControlModel implements IDisposable {
     return this.pending.find(one => one.action === action && one.name === name) ?? null;
   }
 
-  /** Sends a request. Never throws: what goes wrong is in `failed`. A newer value of a hyperparameter takes the place of an older one. */
-  async request({ action, run, name, value }: ControlRequest): Promise<void> {
+  /** Sends a request; resolves with the first answer. Never throws: what goes wrong is in `failed`. A newer value of a hyperparameter takes the place of an older one. */
+  async request({ action, run, name, value, step }: ControlRequest): Promise<ControlMessage | null> {
     const id = this._newId();
     const command: ControlCommand = {
       id,
       action,
       run,
       ...(name === undefined ? {} : { name }),
-      ...(value === undefined ? {} : { value })
+      ...(value === undefined ? {} : { value }),
+      ...(step === undefined ? {} : { step })
     };
     const entry = { id, action, run, name: name ?? null, value: value ?? null };
     this._failed = this._failed.filter(one => one.action !== action || one.name !== entry.name);
     this._pending.set(id, { ...entry, phase: 'sent' });
     this._emit();
+    let answer: ControlMessage | null = null;
     try {
-      const answer = await this._send(command);
+      answer = await this._send(command);
       this._hear(answer);
     } catch (error) {
       this._pending.delete(id);
@@ -93,6 +96,7 @@ export class ControlModel implements IDisposable {
     }
     this._emit();
     this._askLater();
+    return answer;
   }
 
   dispose(): void {
@@ -190,7 +194,7 @@ function isAccepted({ phase }: PendingCommand): boolean {
 }
 
 /** Not `randomUUID`: a page that came over plain http from another machine does not have it. */
-function randomId(): string {
+export function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, byte => byte.toString(16).padStart(2, '0')).join('');
 }

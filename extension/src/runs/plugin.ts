@@ -9,7 +9,7 @@ import { IBridgeEvents } from '../events/tokens.js';
 import { ICurrentKernel } from '../tokens.js';
 import { CommandIDs } from '../commands.js';
 import { sendCommand } from './control-client.js';
-import { allowInBrowser, showInBrowser } from './browser-notices.js';
+import { allowInBrowser, showNotices } from './browser-notices.js';
 import { RunNotices } from './notices.js';
 import { type ICheckpointTarget, type ICheckpoints, takeCheckpoints } from './take-checkpoints.js';
 
@@ -52,13 +52,7 @@ export const runsPlugin: JupyterFrontEndPlugin<void> = {
       label: trans.__('Allow Browser Notifications'),
       caption: trans.__('Notify me of alerts and ends of runs while this page is hidden'),
       describedBy: { args: { type: 'object', properties: {} } },
-      execute: async () => {
-        if (!(await allowInBrowser()))
-          Notification.emit(
-            trans.__('The browser does not allow notifications of this page. Its settings decide.'),
-            'warning'
-          );
-      }
+      execute: () => allowInBrowser(trans)
     });
     for (const command of [CommandIDs.checkpoint, CommandIDs.allowNotices])
       palette?.addItem({ command, category: trans.__('TPULab') });
@@ -82,10 +76,7 @@ function notify(
     trans
   });
   const tell = (kernel: KernelTelemetry): void => {
-    for (const { kind, text } of notices.look(kernel)) {
-      Notification.emit(text, kind, { autoClose: false });
-      showInBrowser(text);
-    }
+    showNotices(notices.look(kernel));
   };
   const followed = new Set<KernelTelemetry>();
   const follow = (): void => {

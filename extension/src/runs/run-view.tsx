@@ -10,6 +10,7 @@ import { momentText } from '../text/moment.js';
 import { metricText, valueText } from '../text/value.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { Marked } from '../ui/marked-view.js';
+import { type BranchRequest, BranchView } from './branch-view.js';
 import { compiledText, placeText } from './compare-view.js';
 import type { KeptRun } from './kept-runs.js';
 import { LogView } from './log-view.js';
@@ -24,6 +25,8 @@ export interface RunViewProps {
   /** Lays both curves over one another. */
   readonly onCompare: () => void;
   readonly onClose: () => void;
+  /** Null: nothing can be requested here. */
+  readonly onBranch: ((request: BranchRequest) => Promise<string>) | null;
   readonly onOpenDocument: (path: string) => void;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   readonly loop: DrawLoop;
@@ -37,6 +40,7 @@ export function RunView({
   parent,
   onCompare,
   onClose,
+  onBranch,
   onOpenDocument,
   onGoTo,
   loop,
@@ -105,7 +109,7 @@ export function RunView({
       ) : null}
       {labels?.note ? <p className="jp-TPULabRuns-quote">{labels.note}</p> : null}
       {body ? (
-        <Whole body={body} one={run} {...{ onGoTo, loop, trans }} />
+        <Whole body={body} one={run} {...{ onBranch, onGoTo, loop, trans }} />
       ) : (
         <p className="jp-TPULab-quiet">{trans.__('Loading the run…')}</p>
       )}
@@ -116,10 +120,11 @@ export function RunView({
 function Whole({
   body,
   one,
+  onBranch,
   onGoTo,
   loop,
   trans
-}: Pick<RunViewProps, 'onGoTo' | 'loop' | 'trans'> & {
+}: Pick<RunViewProps, 'onBranch' | 'onGoTo' | 'loop' | 'trans'> & {
   readonly body: KeptRunBody;
   readonly one: KeptRun;
 }): JSX.Element {
@@ -211,6 +216,9 @@ function Whole({
           </ul>
           {bands.length + commands.length > 0 ? <h4>{trans.__('What was changed')}</h4> : null}
           <LogView run={{ bands, commands, file: null, over: body.state !== 'running' }} trans={trans} />
+          {onBranch ? (
+            <BranchView {...{ commands, onBranch, trans }} hyperparameters={body.hyperparameters} />
+          ) : null}
           {Object.keys(config).length > 0 ? <h4>{trans.__('Configuration')}</h4> : null}
           <dl className="jp-TPULabConfig">
             {Object.entries(config).map(([name, value]) => (

@@ -126,6 +126,7 @@ function OnePlace(props: RunsPageProps & { readonly list: KeptRunList }): JSX.El
         parent={parent ?? null}
         onCompare={compare}
         onClose={() => setOpened(null)}
+        onBranch={props.isReadOnly ? null : request => list.branch(current.summary, request)}
       />
     );
   }

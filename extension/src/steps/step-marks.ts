@@ -52,6 +52,8 @@ export function bandName(kind: BandKind | ControlMessage['action'], trans: Trans
       return trans.__('stop');
     case 'set':
       return trans.__('set');
+    case 'branch':
+      return trans.__('branch');
     case 'free':
       return trans.__('free memory');
     case 'memory':

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tpulab
+from keeper_double import KeeperDouble
 from tpulab.figures.alerts import parse_rule
 from tpulab.figures.slower import MOST_TOLD, Slower, SlowerWatch
 from tpulab.figures.spans import StepSplit, StepTimes
@@ -165,3 +170,40 @@ def test_a_run_whose_speed_alternates_raises_a_few_alerts() -> None:
         for each in watched(watch, totals, 150, (1, 2, 0, ms, 1))
     ]
     assert len(told) == MOST_TOLD
+
+
+PROGRAM = """
+import time
+moment = [time.perf_counter_ns()]
+time.perf_counter_ns = lambda: moment[0]
+import tpulab
+from tpulab.agent.process_agent import current_agent
+
+def loader():
+    # Two minutes at 10 ms, three at 13 ms.
+    for number in range(26000):
+        moment[0] += 8_000_000 if number < 12000 else 11_000_000
+        yield number
+
+run = tpulab.run("lm", log=False)
+for number in run.steps(loader()):
+    moment[0] += 2_000_000
+    if number % 100 == 0:
+        run.log(loss=1 / (number + 1))
+        current_agent().settle()
+run.finish()
+"""
+
+
+def test_steps_of_a_loop_that_slows_down_raise_one_alert_with_what_grew(
+    keeper: KeeperDouble, tmp_path: Path
+) -> None:
+    """The clock is faked: five minutes of real steps of a loop take a second."""
+    env = {**os.environ, "TPULAB_AGENT_SOCKET": str(keeper.path)}
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=240, cwd=tmp_path, env=env)
+    keeper.wait(lambda: keeper.ended_runs(), "the end of the run")
+    [told] = [advice for advice in keeper.of_type("advice") if advice["kind"] == "slower"]
+    assert told["message"].startswith("lm became slower by itself: ")
+    assert "instead of 10 ms, over a minute, and nothing was compiled" in told["message"]
+    assert told["message"].endswith("ms longer for input.")
+    assert len(keeper.steps()) == 26000

@@ -680,6 +680,43 @@ def test_a_run_begins_at_a_checkpoint_of_another_one(keeper: KeeperDouble, tmp_p
     assert tpulab.run("of the name").branch("named", lambda _: None) == 2
 
 
+def test_a_branch_that_the_page_requests_is_where_the_next_run_begins(
+    agent: Agent, keeper: KeeperDouble, tmp_path: Path
+) -> None:
+    def request(**body: Any) -> ControlMessage:
+        return agent.desk.receive({"id": f"b{next(numbers)}", "action": "branch", **body})[0]
+
+    def train(name: str) -> tuple[int, Any]:
+        with tpulab.run(name, hyperparameters={"rate": tpulab.hyper(0.5, max=1)}, log=tmp_path / name) as run:
+            run.on_checkpoint(lambda step: f"ckpt/{step}", every=2)
+            start = run.restore(loaded.append)
+            list(run.steps(range(start, 7)))
+            return start, run.hyper["rate"]
+
+    numbers, loaded = itertools.count(), list[Any]()
+    assert train("base") == (0, 0.5)
+    assert request(run="r1", step=-1)["phase"] == request(step=4)["phase"] == "refused"
+    keeper.wait(lambda: keeper.ended_runs(), "the end of the first run")
+    parent = keeper.ended_runs()[0]["run"]
+    answer = request(run=parent, step=4, name="rate", value=0.25)
+    assert (answer["phase"], answer["run"]) == ("applied", None)
+    assert answer["reason"] is not None
+    assert "begins at step 4, with rate = 0.25" in answer["reason"]
+    # A run with another log leaves it; the one with this log takes it, once.
+    assert train("other") == (0, 0.5)
+    assert train("base") == (4, 0.25)
+    assert [(one.step, one.saved) for one in loaded] == [(4, "ckpt/4")]
+    keeper.wait(lambda: len(keeper.ended_runs()) == 3, "the end of the branch")
+    assert keeper.ended_runs()[-1]["control"]["branch"] == {"run": parent, "step": 4}
+    assert train("base") == (0, 0.5)
+    # A value that does not fit costs the change, not the branch.
+    request(run=parent, step=2, name="rate", value=7)
+    assert train("base") == (2, 0.5)
+    # A checkpoint that is not there is no reason to fail.
+    request(run=parent, step=3)
+    assert train("base") == (0, 0.5)
+
+
 def test_a_branch_needs_a_checkpoint(tmp_path: Path) -> None:
     with tpulab.run("base", log=tmp_path) as first:
         first.on_checkpoint(lambda: None, every=2)

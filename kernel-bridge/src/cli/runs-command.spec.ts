@@ -39,13 +39,26 @@ function run(name: string, at: number, inputMs: number, fingerprint: string): Ke
   };
 }
 
+/** With two checkpoints and a value that can be changed. */
+function steered(): KeptRun {
+  const command = { type: 'control' as const, time: T0, run: 'r3', name: null, value: null, before: null };
+  const applied = { origin: 'code' as const, phase: 'applied' as const, durationMs: 1, reason: null };
+  const rate = { name: 'rate', value: 0.5, initial: 0.5, kind: 'number' as const, min: 0, max: 1 };
+  return {
+    ...run('steered', 3, 1, 'aa'),
+    startedAt: T0 - 9000,
+    hyperparameters: [{ ...rate, scale: 'linear', choices: null, description: null, recompiles: false }],
+    commands: [10, 20].map(step => ({ ...command, ...applied, id: `${step}`, action: 'checkpoint', step }))
+  };
+}
+
 let folder: string;
 let bridge: TemporaryGateway;
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tpl-runs-'));
   await mkdir(path.join(folder, 'runs'));
-  for (const each of [run('quick', 1, 1, 'aa'), run('slow\x1b[31m', 2, 31, 'bb')])
+  for (const each of [run('quick', 1, 1, 'aa'), run('slow\x1b[31m', 2, 31, 'bb'), steered()])
     await writeFile(path.join(folder, 'runs', `${each.key}.json`), JSON.stringify(each));
   bridge = await TemporaryGateway.start({ stateDir: folder });
   await bridge.gateway.ready;
@@ -63,13 +76,13 @@ describe('tpulab runs', () => {
   it('lists the stored runs, newest first, one to a line', async () => {
     const { stdout } = await runs('list');
     const lines = stdout.trimEnd().split('\n');
-    expect(lines).toHaveLength(2);
+    expect(lines).toHaveLength(3);
     expect(lines[1]).toMatch(
       /^quick {2}finished {2}40 of 40 steps {2}10\.0 ms a step {2}loss 0\.25 .* k\.r1$/
     );
     expect(stdout).not.toContain('\x1b');
     expect(JSON.parse((await runs('list', '--json')).stdout)).toMatchObject({
-      runs: [{}, { name: 'quick' }]
+      runs: [{}, { name: 'quick' }, { name: 'steered' }]
     });
   });
 
@@ -79,6 +92,20 @@ describe('tpulab runs', () => {
     expect(stdout).toContain('settings workers=1, rows=64');
     expect((await runs('show', 'k.r1')).stdout).toBe(stdout);
     expect((await runs('show', 'none')).error).toMatchObject({ code: 'run_not_found' });
+  });
+
+  it('asks for a branch at a checkpoint only, and with a hyperparameter of the run', async () => {
+    const error = async (...args: readonly string[]) => (await runs('branch', ...args)).error;
+    expect(await error('quick')).toMatchObject({ message: 'quick has no such checkpoint: it has none.' });
+    expect(await error('k.r3', '--step', '5')).toMatchObject({ message: /it has 10, 20\.$/ });
+    expect(await error('k.r3', '--set', 'lr=1')).toMatchObject({
+      message: /hyperparameter "lr"; it has: rate\.$/
+    });
+    expect(await error('k.r3', '--set', 'rate=fast')).toMatchObject({
+      message: 'rate is a number, not "fast".'
+    });
+    // All else is right, but its kernel has ended.
+    expect(await error('k.r3', '--set', 'rate=0.1')).toMatchObject({ code: 'kernel_not_found' });
   });
 
   it('compares two: what each span takes, the program that changed, the settings that differ', async () => {

@@ -7,6 +7,7 @@ import {
   type ControlAction,
   ControlMessage,
   durationText,
+  type HyperValue,
   KeptRun,
   KeptRuns,
   type KeptRunSummary,
@@ -63,6 +64,19 @@ export function runsCommand(streams: Streams): Command {
       const answer = await steer(gateway, await find(gateway, requested), action);
       print(streams, options, answer, answerText(answer, action));
     });
+  ofState(
+    runs
+      .command('branch')
+      .description('let the next run begin at a checkpoint of this one, with one value changed')
+  )
+    .argument('<run>', which)
+    .option('--step <number>', 'step of the checkpoint (default: the last one)')
+    .option('--set <name=value>', 'hyperparameter and its value')
+    .action(async (requested: string, options: StateOptions & { step?: string; set?: string }) => {
+      const gateway = await chosenGateway(options);
+      const answer = await branch(gateway, await read(gateway, requested), options);
+      print(streams, options, answer, plainText(answer.reason ?? ''));
+    });
   return runs;
 }
 
@@ -94,6 +108,41 @@ async function steer(
       );
     await delay(ASK_AGAIN_MS);
   }
+}
+
+async function branch(
+  gateway: RunningGateway,
+  { kernelId, run, name, commands, hyperparameters }: KeptRun,
+  options: { readonly step?: string; readonly set?: string }
+): Promise<ControlMessage> {
+  const steps = commands.flatMap(({ action, phase, step }) =>
+    action === 'checkpoint' && phase === 'applied' ? (step ?? []) : []
+  );
+  const step = options.step === undefined ? Math.max(...steps) : Number(options.step);
+  if (!steps.includes(step)) {
+    const known = steps.length === 0 ? 'it has none' : `it has ${steps.slice(-10).join(', ')}`;
+    throw new CommandError('control_refused', `${plainText(name)} has no such checkpoint: ${known}.`);
+  }
+  const change = options.set === undefined ? {} : changeIn(options.set, hyperparameters);
+  return gateway.ask(ControlMessage, 'POST', `bridge/v1/kernels/${kernelId}/control`, {
+    json: { id: randomUUID(), action: 'branch', run, step, ...change }
+  });
+}
+
+function changeIn(text: string, known: KeptRun['hyperparameters']): { name: string; value: HyperValue } {
+  const [, name = '', value = ''] = /^([^=]*)=(.*)$/.exec(text) ?? [];
+  const parameter = known.find(one => one.name === name);
+  if (!parameter) {
+    const names = known.map(one => one.name).join(', ') || 'none';
+    throw new CommandError(
+      'control_refused',
+      `The run has no hyperparameter "${plainText(name)}"; it has: ${names}.`
+    );
+  }
+  if (typeof parameter.value === 'string') return { name, value };
+  if (typeof parameter.value === 'boolean') return { name, value: value === 'true' };
+  if (value !== '' && Number.isFinite(Number(value))) return { name, value: Number(value) };
+  throw new CommandError('control_refused', `${plainText(name)} is a number, not "${plainText(value)}".`);
 }
 
 function answerText({ step, durationMs, reason }: ControlMessage, requested: string): string {

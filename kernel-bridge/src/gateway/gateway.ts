@@ -279,7 +279,15 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
   const { notifyCommand: command, notifyAfterMs: longMs = 60_000 } = options;
   const notify = command === undefined ? null : disposables.use(new NotifyCommand({ command, env, log }));
   const runNotices = notify
-    ? disposables.use(new Notices({ registry, documentOf, longMs, send: notice => notify.send(notice) }))
+    ? disposables.use(
+        new Notices({
+          registry,
+          documentOf,
+          longMs,
+          send: notice => notify.send(notice),
+          file: path.join(stateDir, 'watched-cells.json')
+        })
+      )
     : undefined;
   const runs = disposables.use(
     new RunArchive({ folder: path.join(stateDir, 'runs'), events, log, documentOf, notices: runNotices })
@@ -392,6 +400,9 @@ async function build(options: GatewayOptions, disposables: DisposalStack): Promi
     await registry.adopt();
     await sessions.restore();
     isReady = true;
+    void runs
+      .endMissing(async id => registry.find(id) !== undefined || (await registry.isElsewhere(id)))
+      .then(() => runNotices?.catchUp());
     remotes.start(options.pausedBecause);
     spare?.keepReady();
     void sweeper.sweep();

@@ -30,6 +30,7 @@ const Action = oneOf(
   'evaluate',
   'sample',
   'call',
+  'branch',
   'free',
   'memory',
   'profile'
@@ -39,7 +40,7 @@ const HyperValue = either(number(), truth, text({ max: 1_000 }));
 /** Commands to a run and what became of them, as `protocol/src/control.ts` has them (spec), for a keeper that passes them on. */
 export const CommandShape: Shape<ControlCommand> = object(
   { id: text({ min: 1, max: 64, pattern: /^[A-Za-z0-9._-]+$/ }), action: Action },
-  { run: orNull(text({ max: 64 })), name: text({ max: 200 }), value: HyperValue },
+  { run: orNull(text({ max: 64 })), name: text({ max: 200 }), value: HyperValue, step: integer({ min: 0 }) },
   { exact: true }
 );
 

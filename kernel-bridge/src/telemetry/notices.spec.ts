@@ -14,7 +14,7 @@ let notices: Notices;
 const texts = (): string[] => sent.map(({ text }) => text);
 
 beforeEach(() => {
-  vi.useFakeTimers();
+  vi.useFakeTimers({ now: MIN });
   sent = [];
   snapshot = { executionState: 'idle', reason: null, specName: 'tpulab-jax', busyParent: null };
   notices = open();
@@ -107,6 +107,11 @@ it('reports a cell that ran before this server did', () => {
   reply('early', { status: 'ok', execution_count: 9 });
   vi.advanceTimersByTime(5_000);
   expect(texts()).toEqual(['Cell [9] finished.']);
+});
+
+it('says of a run that ended before the server began that it was down', () => {
+  notices.runEnded(runOf({ state: 'failed', lastAt: MIN - 1 }), null);
+  expect(texts()).toEqual(['Run lm failed after 230 steps (while the server was down).']);
 });
 
 it('reports a run, and not its cell as well', () => {

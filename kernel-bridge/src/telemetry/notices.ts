@@ -1,10 +1,11 @@
 /** What a user who has no page open is notified of: runs and long cells that end, alerts of runs, kernels that end by themselves. */
 import { type AdviceMessage, type KeptRunSummary, secondsText } from '@tpulab/protocol';
-import { decodeV1, parentOf, contentOf, ifMessage, parseHeader, PART, v1Part } from '../jupyter/index.js';
-import { type JournalRecord, RecordChannel } from '../journal/index.js';
+import { ifMessage, parseHeader } from '../jupyter/index.js';
+import type { JournalRecord } from '../journal/index.js';
 import type { Kernel } from '../kernels/kernel.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { setNewest } from '../platform/bounded.js';
+import { endOf, readWatched, replyTo, type Watched, writeWatched } from './missed-cells.js';
 
 export type NoticeKind =
   | 'run_finished'
@@ -31,6 +32,8 @@ export interface NoticesOptions {
   /** What finishes sooner was watched. */
   readonly longMs: number;
   readonly send: (notice: Notice) => void;
+  /** Where the next server finds what ran; absent: nothing of it is reported. */
+  readonly file?: string;
 }
 
 /** The run of a cell says so a little after the cell: then nobody needs to hear of both. */
@@ -40,9 +43,15 @@ const KERNELS_KEPT = 256;
 /** What people do by hand is no news to them. */
 const ASKED = /^(restart requested|shut down)$|by a client$/;
 
+const MISSED = ' (while the server was down)';
+/** The file is written at most this often. */
+const WRITE_MS = 1_000;
+
 interface Cell {
   readonly msgId: string;
   readonly since: number;
+  /** The newest record when it began. */
+  readonly seq: number;
 }
 
 export class Notices implements Disposable {
@@ -52,6 +61,9 @@ export class Notices implements Disposable {
   /** When a run of each kernel was last told about. */
   readonly #runs = new Map<string, { readonly at: number; readonly kind: NoticeKind }>();
   readonly #waiting = new Set<NodeJS.Timeout>();
+  readonly #startedAt = Date.now();
+  #writing: NodeJS.Timeout | null = null;
+  #isOpen = false;
 
   constructor(private readonly options: NoticesOptions) {
     this.#listening = options.registry.listen({
@@ -61,9 +73,36 @@ export class Notices implements Disposable {
     for (const kernel of options.registry.list()) this.#follow(kernel);
   }
 
+  /** Once, when the kernels that still run are known: reports what ended since the server before was there. */
+  async catchUp(): Promise<void> {
+    const { file, registry, longMs } = this.options;
+    if (file === undefined) return;
+    for (const watched of await readWatched(file)) {
+      const { kernelId, specName, cell } = watched;
+      const kernel = registry.list().find(({ id }) => id === kernelId);
+      const now = this.#cells.get(kernelId);
+      if (cell !== null && now?.msgId === cell.msgId) {
+        this.#cells.set(kernelId, { ...now, since: performance.now() - (Date.now() - cell.since) });
+        continue;
+      }
+      const end = await endOf(watched);
+      const { reason = null } = kernel?.snapshot ?? {};
+      if (cell !== null && end !== null && end.at - cell.since >= longMs)
+        this.#cellEnded(kernelId, end.content, { since: 0, lastedMs: end.at - cell.since, note: MISSED });
+      else if (end === null && (!kernel || isOver(kernel)) && (reason === null || !ASKED.test(reason))) {
+        const why = reason === null ? '' : `: ${reason}`;
+        this.#later(0, this.#notice('kernel_ended', kernelId, `Kernel ${specName} ended${why}${MISSED}.`));
+      }
+    }
+    this.#isOpen = true;
+    this.#write();
+  }
+
   /** A run has come to its end, or its kernel has. */
   runEnded(run: KeptRunSummary, reason: string | null): void {
+    const isMissed = run.state !== 'interrupted' && run.lastAt < this.#startedAt;
     const steps = `${run.steps} step${run.steps === 1 ? '' : 's'}`;
+    const note = isMissed ? MISSED : '';
     if (run.state === 'interrupted') {
       if (reason === null || !ASKED.test(reason))
         this.#ofRun(
@@ -71,12 +110,12 @@ export class Notices implements Disposable {
           run,
           `was cut off after ${steps}: its kernel ended${reason === null ? '' : ` (${reason})`}.`
         );
-    } else if (run.state === 'failed') this.#ofRun('run_failed', run, `failed after ${steps}.`);
+    } else if (run.state === 'failed') this.#ofRun('run_failed', run, `failed after ${steps}${note}.`);
     else if (run.lastAt - run.startedAt >= this.options.longMs)
       this.#ofRun(
         'run_finished',
         run,
-        `finished after ${steps} in ${secondsText(run.lastAt - run.startedAt)}.`
+        `finished after ${steps} in ${secondsText(run.lastAt - run.startedAt)}${note}.`
       );
   }
 
@@ -89,6 +128,7 @@ export class Notices implements Disposable {
     this.#listening[Symbol.dispose]();
     for (const kernelId of [...this.#kernels.keys()]) this.#forget(kernelId);
     for (const timer of this.#waiting) clearTimeout(timer);
+    if (this.#writing) clearTimeout(this.#writing);
   }
 
   #ofRun(kind: NoticeKind, run: KeptRunSummary, what: string): void {
@@ -117,40 +157,67 @@ export class Notices implements Disposable {
       record: record => this.#reply(kernel.id, record)
     });
     this.#kernels.set(kernel.id, listening);
+    this.#write();
   }
 
   #forget(kernelId: string): void {
     this.#kernels.get(kernelId)?.[Symbol.dispose]();
     this.#kernels.delete(kernelId);
     this.#cells.delete(kernelId);
+    this.#write();
   }
 
   #began(kernel: Kernel, since: number): void {
     const { busyParent } = kernel.snapshot;
     const msgId = busyParent === null ? null : ifMessage(() => parseHeader(Buffer.from(busyParent)).msg_id);
     if (msgId !== null && this.#cells.get(kernel.id)?.msgId !== msgId)
-      this.#cells.set(kernel.id, { msgId, since });
+      this.#cells.set(kernel.id, { msgId, since, seq: kernel.lastSeq });
+    this.#write();
   }
 
   #reply(kernelId: string, { channel, payload }: JournalRecord): void {
     const cell = this.#cells.get(kernelId);
-    if (channel !== RecordChannel.shell || !cell || performance.now() - cell.since < this.options.longMs)
-      return;
-    const told = ifMessage(() => {
-      if (parseHeader(v1Part(payload, PART.header) ?? Buffer.alloc(0)).msg_type !== 'execute_reply')
-        return null;
-      const message = decodeV1(payload);
-      return parentOf(message)?.msg_id === cell.msgId ? contentOf(message) : null;
-    });
-    if (!told) return;
+    if (!cell) return;
+    const lastedMs = performance.now() - cell.since;
+    const content = lastedMs < this.options.longMs ? null : replyTo(cell.msgId, channel, payload);
+    if (!content) return;
     this.#cells.delete(kernelId);
-    const { status, execution_count: count, ename, evalue } = told;
+    this.#cellEnded(kernelId, content, { since: cell.since, lastedMs, note: '' });
+  }
+
+  #cellEnded(
+    kernelId: string,
+    { status, execution_count: count, ename, evalue }: Record<string, unknown>,
+    { since, lastedMs, note }: { readonly since: number; readonly lastedMs: number; readonly note: string }
+  ): void {
     if ((status !== 'ok' && status !== 'error') || ename === 'KeyboardInterrupt') return;
-    const after = Number.isFinite(cell.since) ? ` after ${secondsText(performance.now() - cell.since)}` : '';
+    const after = (Number.isFinite(lastedMs) ? ` after ${secondsText(lastedMs)}` : '') + note;
     const isOk = status === 'ok';
     const how = isOk ? `finished${after}.` : `failed${after}: ${String(ename)}: ${String(evalue)}`;
     const text = `Cell [${Number(count)}] ${how}`;
-    this.#later(cell.since, this.#notice(isOk ? 'cell_finished' : 'cell_failed', kernelId, text));
+    this.#later(since, this.#notice(isOk ? 'cell_finished' : 'cell_failed', kernelId, text));
+  }
+
+  /** What runs now, for the server after this one. */
+  #write(): void {
+    const { file, registry } = this.options;
+    if (file === undefined || !this.#isOpen || this.#writing) return;
+    this.#writing = setTimeout(() => {
+      this.#writing = null;
+      const running = registry.list().filter(kernel => !isOver(kernel));
+      const ahead = Date.now() - performance.now();
+      const watched = running.map(({ id, snapshot, journalDir }): Watched => {
+        const cell = snapshot.busyParent === null ? undefined : this.#cells.get(id);
+        const isKnown = cell !== undefined && Number.isFinite(cell.since);
+        return {
+          kernelId: id,
+          specName: snapshot.specName,
+          journalDir,
+          cell: isKnown ? { msgId: cell.msgId, since: cell.since + ahead, seq: cell.seq } : null
+        };
+      });
+      writeWatched(file, watched);
+    }, WRITE_MS);
   }
 
   /** Unless a run of the kernel has told the same since then. */

@@ -99,6 +99,28 @@ describe('the archive of runs', () => {
     expect((await archive.read('k.r1'))?.alerts?.map(({ id }) => id)).toEqual(['a NaN', 'a late one']);
   });
 
+  it('ends the runs of kernels that went while no server ran, and leaves those of the others', async () => {
+    const output: string[] = [];
+    const notices = {
+      runEnded: (one: { name: string; state: string }, reason: string | null) =>
+        void output.push([one.name, one.state, reason ?? '-'].join(' ')),
+      runAlert: () => undefined
+    };
+    const open = () => new RunArchive({ folder: path.join(folder, 'runs'), events: reported, log, notices });
+    {
+      await using archive = open();
+      await archive.list();
+      for (const kernel of ['k', 'other']) reported.tell('runs', kernel, run('running'));
+    }
+    await using archive = open();
+    await archive.endMissing(kernelId => Promise.resolve(kernelId === 'other'));
+    expect((await archive.list()).map(({ key, state }) => `${key} ${state}`).sort()).toEqual([
+      'k.r1 interrupted',
+      'other.r1 running'
+    ]);
+    expect(output).toEqual(['train interrupted while the server was down']);
+  });
+
   it('has sums of parts without compilations and evaluations, the programs, the machine and the notebook', async () => {
     await using archive = new RunArchive({
       ...{ folder: path.join(folder, 'runs'), events: reported, log },

@@ -97,6 +97,14 @@ export class RunArchive implements AsyncDisposable {
     return summaryOf(stored);
   }
 
+  /** Runs of kernels that are no longer known, as after a reboot, do not go on. */
+  async endMissing(isKnown: (kernelId: string) => Promise<boolean>): Promise<void> {
+    await this.#ready;
+    const kernels = new Set([...this.#open.values()].map(({ kernelId }) => kernelId));
+    for (const kernelId of kernels)
+      if (!(await isKnown(kernelId))) this.#interrupt(kernelId, 'while the server was down');
+  }
+
   /** Resolves when what has changed is on the disk, or could not be written. */
   write(): Promise<void> {
     return (this.#writing = this.#writing.then(() => this.#write()));

@@ -28,6 +28,7 @@ from tpulab.agent.text_report import TextReport
 from tpulab.compile.lazy_watch import LazyWatch
 from tpulab.compile.torch_watch import TorchWatch
 from tpulab.compile.watch import CompileWatch
+from tpulab.control.branching import plan
 from tpulab.control.desk import ControlDesk
 from tpulab.measure.auto_steps import AutoSteps
 from tpulab.measure.sync_watch import SyncWatch
@@ -91,7 +92,9 @@ class Agent:
         #: a package has come whose hooks the greeting tells of
         self._greets_again = False
         asked = AskedOfKernel(self._report_asked, self.tell_control)
-        self.desk = ControlDesk({"free": asked.free, "memory": asked.memory, "profile": asked.profile})
+        self.desk = ControlDesk(
+            {"branch": plan, "free": asked.free, "memory": asked.memory, "profile": asked.profile}
+        )
         self._commands = ControlLink(socket_path, self._receive) if socket_path else None
         self.syncs = SyncWatch(self.adviser, self.cells, self.device)
         self.compiles.adviser = self.adviser

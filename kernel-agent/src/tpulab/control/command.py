@@ -30,6 +30,8 @@ class Command:
     before: HyperValue | None = None
     #: not before this step: all hosts of a slice apply it at the same one
     at: int | None = None
+    #: of the checkpoint that a branch begins at
+    step: int | None = None
 
     def message(
         self,
@@ -75,18 +77,19 @@ def parse_command(body: dict[str, Any]) -> Command:
         raise ControlRefusedError(f"{action!r} is not a command; commands are {', '.join(ACTIONS)}.")
     if run is not None and not isinstance(run, str):
         raise ControlRefusedError("`run` must be the id of a run.")
-    if action in ("set", "call") and not isinstance(name, str):
-        named = "a hyperparameter" if action == "set" else "an action of the run"
+    named = {"set": "a hyperparameter", "call": "an action of the run"}.get(action)
+    if named is not None and not isinstance(name, str):
         raise ControlRefusedError(f"`{action}` names {named}.")
-    if not isinstance(value, (int, float, str)) or action != "set":
+    if not isinstance(value, (int, float, str)) or action not in ("set", "branch"):
         value = None
-    at = body.get("at")
+    at, step = body.get("at"), body.get("step")
     return Command(
         action,
-        name if action in ("set", "call") else None,
+        name if action in ("set", "call", "branch") and isinstance(name, str) else None,
         value,
         run,
         "page",
         given,
         at=at if isinstance(at, int) else None,
+        step=step if isinstance(step, int) and step >= 0 else None,
     )

@@ -180,7 +180,7 @@ class Controller:
             )
         if action == "set":
             command.value = self._hyper.check(command.name, command.value)
-        if action in ("free", "memory", "profile"):
+        if action in ("branch", "free", "memory", "profile"):
             raise ControlRefusedError(f"`{action}` is a command for the kernel, not for a run.")
         event = _ASKED.get(action)
         if event is not None:

@@ -69,7 +69,8 @@ class ControlDesk:
             return earlier, False
         answer = self._of_kernel.get(command.action)
         if answer is not None:
-            command.run = None
+            if command.action != "branch":
+                command.run = None
             message = answer(command)
             self.told(message)
             return message, False

@@ -43,6 +43,14 @@ class _LoggedRun:
     finished: bool = False
 
 
+def checkpoint_of_run(
+    given: str | os.PathLike[str] | None, name: str, run: str, step: int
+) -> Checkpoint | None:
+    """The checkpoint of a run that is in this log, or has this name in the working directory."""
+    found = next((logged for logged in _newest_first(given, name) if logged.id == run), None)
+    return found and next((one for one in reversed(found.checkpoints) if one.step == step), None)
+
+
 def last_checkpoint(given: str | os.PathLike[str] | None, name: str) -> Checkpoint | None:
     """That of the newest run, or, if it had none, of the one that it resumed. None: that run came to its end,
     or none is known. What cannot be read does not count."""

@@ -86,7 +86,7 @@ FENCE_S = 8.0
 _CLOSE_S = 3.0
 _LOOK_S = 1.0
 #: What only one process can do, or what would be done on all and shown of one.
-_OF_FIRST = ("memory", "profile")
+_OF_FIRST = ("branch", "memory", "profile")
 
 Body = dict[str, Any]
 #: A name of runs, and how many of it began before this one.

@@ -9,7 +9,18 @@ from typing import Literal, NotRequired, TypedDict
 
 Verdict = Literal["first", "shape", "dtype", "tree", "static", "redefined", "sharding", "config", "other"]
 ControlAction = Literal[
-    "pause", "resume", "stop", "set", "checkpoint", "evaluate", "sample", "call", "free", "memory", "profile"
+    "pause",
+    "resume",
+    "stop",
+    "set",
+    "checkpoint",
+    "evaluate",
+    "sample",
+    "call",
+    "branch",
+    "free",
+    "memory",
+    "profile",
 ]
 ControlPhase = Literal["accepted", "applied", "refused", "expired", "failed"]
 ControlOrigin = Literal["page", "code", "replay"]

@@ -22,10 +22,19 @@ from typing import Any, TypeVar, get_args, overload
 from tpulab.agent.process_agent import current_agent
 from tpulab.agent.together import together
 from tpulab.control.adapters import follow
+from tpulab.control.branching import forget, planned
 from tpulab.control.command import Command
 from tpulab.control.controller import Controller, Handler
-from tpulab.control.hyperparameters import Backend, Hyper, Hyperparameters
-from tpulab.control.run_log import Checkpoint, Replay, RunLog, checkpoint_of, last_checkpoint, log_path
+from tpulab.control.hyperparameters import Backend, Hyper, HyperparameterError, Hyperparameters
+from tpulab.control.run_log import (
+    Checkpoint,
+    Replay,
+    RunLog,
+    checkpoint_of,
+    checkpoint_of_run,
+    last_checkpoint,
+    log_path,
+)
 from tpulab.control.state import ControlState
 from tpulab.figures.pace import Effort, Pace
 from tpulab.measure.tracked_run import step_runs
@@ -182,7 +191,8 @@ class TrainingRun:
     def restore(self, load: Callable[[Checkpoint], Any]) -> int:
         """Calls `load` with the last checkpoint of the run before, if that one did not come to its end.
 
-        It was stopped, cut off, or failed. Returns the step to go on with:
+        It was stopped, cut off, or failed. Where the page has requested a branch of a run with this log, it is
+        the checkpoint that the page has chosen, and its value is set. Returns the step to go on with:
         `for step in run.steps(range(run.restore(load), total))`. 0: the run before finished, wrote no
         checkpoint, or there was none. Runs belong together if
         they have the same `log`, or, without one, the same name and working directory. On a slice all
@@ -194,11 +204,31 @@ class TrainingRun:
         self._before_first_loop("restore")
         if self._log_given is False or (self._log_file is None and self.name is None):
             raise ValueError("run.restore needs to know the run before: give tpulab.run a name or `log`")
-        found = last_checkpoint(self._log_file, self.name or "") if together.is_first else None
-        answer = together.agree(None if found is None else [found.step, found.saved])
+        answer = together.agree(self._to_restore() if together.is_first else None)
         if answer is None:
             return 0
-        return self._load(Checkpoint(*answer), load, "its last checkpoint")
+        step, saved, parent, name, value = answer
+        checkpoint = Checkpoint(step, saved)
+        if parent is None:
+            return self._load(checkpoint, load, "its last checkpoint")
+        self._branch = {"run": parent, "step": step}
+        if name is not None:
+            try:
+                self.set(name, value)
+            except HyperparameterError as error:
+                tell(f"The branch changes no value: {error}")
+        return self._load(checkpoint, load, "the checkpoint that the page has chosen")
+
+    def _to_restore(self) -> list[Any] | None:
+        """Step and text of a checkpoint; of a branch also the other run and what is changed in it."""
+        branch, name = planned(), self.name or ""
+        if branch is not None:
+            found = checkpoint_of_run(self._log_file, name, branch.run, branch.step)
+            if found is not None:
+                forget()
+                return [found.step, found.saved, branch.run, branch.name, branch.value]
+        found = last_checkpoint(self._log_file, name)
+        return None if found is None else [found.step, found.saved, None, None, None]
 
     def branch(
         self,
