@@ -19,6 +19,7 @@ export * from './remote-source.js';
 export * from './remotes.js';
 export * from './requested.js';
 export * from './rest.js';
+export * from './run-files.js';
 export * from './runs.js';
 export * from './shares.js';
 export * from './sync.js';

@@ -181,8 +181,7 @@ tpulab.alert(when="loss > 5")
 run = tpulab.run("lm", log=False)
 for step in run.steps(range(20)):
     run.log(loss=step)
-run.finish()
-tpulab.alert(None)`;
+run.finish()`;
 
 test('a hidden page shows an alert of a run as a notification of the browser', async ({
   lab,

@@ -1,3 +1,4 @@
+import type { ControlMessage } from '@tpulab/protocol';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { RunHistory } from './run-history.js';
 import { control, run, step, T0 } from './samples.spec-data.js';
@@ -25,6 +26,17 @@ describe('the run that is shown', () => {
     ends('evaluation');
     expect(runs.current?.id).toBe('training');
     expect(runs.current?.steps.length).toBe(0);
+  });
+
+  it('has the answers to its commands that arrive before it is announced, and is none that a refusal names', () => {
+    const of = (id: string, phase: ControlMessage['phase']): ControlMessage => ({
+      ...{ type: 'control', time: T0, id: `${id} ${phase}`, run: id, action: 'checkpoint', phase, step: 10 },
+      ...{ name: null, value: null, before: null, origin: 'code', durationMs: 1, reason: null }
+    });
+    runs.applyCommand(of('never', 'refused'), 1);
+    runs.applyCommand(of('short', 'applied'), 1);
+    begins('short', 0, true);
+    expect(runs.runs.map(({ id, commands }) => [id, commands.length])).toEqual([['short', 1]]);
   });
 
   it('is so between loops that can only be watched, too', () => {

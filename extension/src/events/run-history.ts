@@ -73,11 +73,12 @@ export class RunHistory {
     this._current = this.runs.findLast(run => run.id === id) ?? this._current;
   }
 
-  /** A word on a run that is not held any more, or on none, is of no use here. */
+  /** Answers are sent at once, so those of a short run arrive before its announcement. A refusal may name a run that never was. */
   applyCommand(message: ControlMessage, process: number): void {
-    if (message.run !== null) {
-      this._runs.get(`${process}:${message.run}`)?.applyCommand(message);
-    }
+    const { run, phase } = message;
+    const held = run === null ? undefined : this._runs.get(`${process}:${run}`);
+    const isOfRun = phase === 'accepted' || phase === 'applied';
+    (held ?? (run !== null && isOfRun ? this._apart(run, process) : undefined))?.applyCommand(message);
   }
 
   interrupt(): void {

@@ -23,8 +23,7 @@ function showInBrowser(text: string): void {
 
 /** Asks the user, on a click. */
 export async function allowInBrowser(trans: TranslationBundle): Promise<void> {
-  const isAllowed =
-    'Notification' in window && (await window.Notification.requestPermission()) === 'granted';
+  const isAllowed = 'Notification' in window && (await window.Notification.requestPermission()) === 'granted';
   const text = isAllowed
     ? trans.__('The browser notifies you when a run ends or raises an alert and this page is hidden.')
     : trans.__('The browser does not allow notifications of this page. Its settings decide.');

@@ -1,8 +1,7 @@
 /** The metrics of one run or of several, as the columns of a chart. */
-import { momentOf } from '@tpulab/protocol';
+import { momentOf, wholeSeries } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import type { KeptRun } from './kept-runs.js';
-import { wholeSeries } from './runs-table.js';
 
 /** What a chart needs of a run: of one that goes on, or of one that was kept. */
 export interface MetricSource {

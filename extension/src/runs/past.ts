@@ -1,8 +1,7 @@
 /** What happened in a run before the page heard of it: the bridge has kept its curves, its bands and what was asked of it. */
-import { type KeptRun, momentOf } from '@tpulab/protocol';
+import { type KeptRun, momentOf, wholeSeries } from '@tpulab/protocol';
 import { MetricSeries } from '../events/metric-series.js';
 import { METRICS_KEPT, type Run } from '../events/run.js';
-import { wholeSeries } from './runs-table.js';
 
 const completed = new WeakSet<Run>();
 

@@ -1,6 +1,14 @@
 /** One run whole: its figures, its curves, where its time went, what happened in it, its settings. */
 import type { CodeLocation, KeptRun as KeptRunBody } from '@tpulab/protocol';
-import { countText, durationText, meansOf, RUN_SPANS, secondsText } from '@tpulab/protocol';
+import {
+  countText,
+  curvesCsv,
+  durationText,
+  meansOf,
+  RUN_SPANS,
+  runsJson,
+  secondsText
+} from '@tpulab/protocol';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { download } from '../platform/download.js';
@@ -16,7 +24,7 @@ import type { KeptRun } from './kept-runs.js';
 import { LogView } from './log-view.js';
 import { keptSource, metricNames } from './metric-data.js';
 import { MetricsView } from './metrics-view.js';
-import { curvesCsv, runsJson, stateText } from './runs-table.js';
+import { stateText } from './runs-table.js';
 
 export interface RunViewProps {
   readonly run: KeptRun;

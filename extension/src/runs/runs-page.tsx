@@ -3,10 +3,13 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type CodeLocation,
   countText,
+  curvesCsv,
   durationText,
   type KeptRunSummary,
   type RunLabels,
-  secondsText
+  runsJson,
+  secondsText,
+  tableCsv
 } from '@tpulab/protocol';
 import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { IBridgeBackends } from '../backends/tokens.js';
@@ -21,16 +24,7 @@ import { keptSource, metricNames } from './metric-data.js';
 import { MetricsView } from './metrics-view.js';
 import { RunView } from './run-view.js';
 import { RUN_EXAMPLE } from './view.js';
-import {
-  curvesCsv,
-  runsJson,
-  settingColumns,
-  type SortKey,
-  stateText,
-  tableCsv,
-  type TableChoice,
-  tableRows
-} from './runs-table.js';
+import { settingColumns, type SortKey, stateText, type TableChoice, tableRows } from './runs-table.js';
 
 export interface RunsPageProps {
   readonly backends: Pick<IBridgeBackends, 'gateways' | 'changed'>;

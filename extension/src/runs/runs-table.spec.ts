@@ -1,6 +1,6 @@
-import type { KeptRun, KeptRunSummary } from '@tpulab/protocol';
+import { curvesCsv, type KeptRun, type KeptRunSummary, tableCsv } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
-import { curvesCsv, isFound, settingColumns, tableCsv, type TableChoice, tableRows } from './runs-table.js';
+import { isFound, settingColumns, type TableChoice, tableRows } from './runs-table.js';
 
 const T0 = 1_790_000_000_000;
 const NEWEST: TableChoice = {

@@ -1,7 +1,6 @@
-/** The table of runs: what is searched, the order, runs of one group under one row, and the runs as files. */
+/** The table of runs: what is searched, the order and runs of one group under one row. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { differingNames, type KeptRun, type KeptRunSummary, meansOf, RUN_SPANS } from '@tpulab/protocol';
-import { cell } from '../steps/export.js';
+import { differingNames, type KeptRunSummary } from '@tpulab/protocol';
 import { valueText } from '../text/value.js';
 
 export type SortKey = 'name' | 'startedAt' | 'duration' | 'steps' | 'stepMs' | 'metric';
@@ -78,49 +77,6 @@ export function settingColumns(
   const configured = runs.filter(({ config }) => Object.keys(config).length > 0);
   const all = differingNames(configured);
   return { all: all.length, shown: all.slice(0, most) };
-}
-
-/** Every point of every metric that is held: run, metric, step, value. */
-export function curvesCsv(runs: readonly KeptRun[]): string {
-  const lines = runs.flatMap(run =>
-    Object.entries(run.series).flatMap(([name, series]) =>
-      wholeSeries(series).map(([step, value]) => [cell(run.name), run.key, cell(name), step, value].join(','))
-    )
-  );
-  return `${['run,key,metric,step,value', ...lines].join('\r\n')}\r\n`;
-}
-
-/** One line for each run: settings, newest metrics, milliseconds of each span of a step. */
-export function tableCsv(runs: readonly KeptRun[]): string {
-  const settings = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].sort();
-  const metrics = [...new Set(runs.flatMap(run => Object.keys(run.metrics)))].sort();
-  const head = ['run', 'key', 'state', 'started', 'notebook', 'machine', 'steps', 'tags', 'note', 'group'];
-  const lines = runs.map(run => {
-    const means = meansOf(run);
-    const { name, key, state, startedAt, document = '', machine = '', steps, labels = {}, config } = run;
-    return [
-      ...[cell(name), key, state, new Date(startedAt).toISOString(), cell(document), cell(machine), steps],
-      ...[cell((labels.tags ?? []).join(' ')), cell(labels.note ?? ''), cell(labels.group ?? '')],
-      ...[means?.stepMs ?? '', ...RUN_SPANS.map(span => means?.spans[span] ?? '')],
-      ...settings.map(setting => cell(String(config[setting] ?? ''))),
-      ...metrics.map(metric => run.metrics[metric] ?? '')
-    ].join(',');
-  });
-  const spans = ['step_ms', ...RUN_SPANS.map(span => `${span === 'gap' ? 'idle' : span}_ms`)];
-  return `${[[...head, ...spans, ...[...settings, ...metrics].map(cell)].join(','), ...lines].join('\r\n')}\r\n`;
-}
-
-export function runsJson(runs: readonly KeptRun[]): string {
-  return `${JSON.stringify({ format: 1, runs }, null, 2)}\n`;
-}
-
-/** The thinned points, then the newest ones, which none was taken from. */
-export function wholeSeries({
-  steps,
-  values,
-  waiting = []
-}: KeptRun['series'][string]): (readonly [step: number, value: number])[] {
-  return [...steps.map((step, at) => [step, values[at] ?? Number.NaN] as const), ...waiting];
 }
 
 export function stateText(state: KeptRunSummary['state'], trans: TranslationBundle): string {

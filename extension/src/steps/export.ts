@@ -1,4 +1,5 @@
 /** The steps of a run as files: a table for spreadsheets, and everything as JSON. */
+import { cell } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import { SPANS } from '../events/step-ring.js';
 
@@ -89,10 +90,4 @@ function metricsByStep(run: Run): Map<number, Map<string, number>> {
 /** Microseconds are finer than the clock. */
 function rounded(ms: number): number {
   return Math.round(ms * 1_000) / 1_000;
-}
-
-/** A name of the user's: quoted, and never a formula of a spreadsheet. */
-export function cell(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { KeptRun } from '@tpulab/protocol';
@@ -10,6 +10,13 @@ import { type Ran, runCommand } from './testing/command-line.js';
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const T0 = 1_790_000_000_000;
+/** Written by tensorboardX 2.6.5. */
+const GOLDEN_EVENTS = [
+  '1800000000000000a37f4b22090000c0dd4eacda411a0d627261696e2e4576656e743a32b9de556f1800000000000000a37f',
+  '4b22090000c0dd4eacda412a0d0a0b0a046c6f7373150000c03fc24148f21a00000000000000129bd82d09a835c3dd4eacda',
+  '4110022a0d0a0b0a046c6f7373150000803eabaaca871b000000000000001a0d9e1309273100de4eacda4110ac022a0d0a0b',
+  '0a046c6f737315000000c0c8d689b0'
+].join('');
 
 /** 40 steps, of which each waits so long for input. */
 function run(name: string, at: number, inputMs: number, fingerprint: string): KeptRun {
@@ -47,6 +54,7 @@ function steered(): KeptRun {
   return {
     ...run('steered', 3, 1, 'aa'),
     startedAt: T0 - 9000,
+    series: { loss: { steps: [0, 2], values: [1.5, 0.25], waiting: [[300, -2]] } },
     hyperparameters: [{ ...rate, scale: 'linear', choices: null, description: null, recompiles: false }],
     commands: [10, 20].map(step => ({ ...command, ...applied, id: `${step}`, action: 'checkpoint', step }))
   };
@@ -92,6 +100,20 @@ describe('tpulab runs', () => {
     expect(stdout).toContain('settings workers=1, rows=64');
     expect((await runs('show', 'k.r1')).stdout).toBe(stdout);
     expect((await runs('show', 'none')).error).toMatchObject({ code: 'run_not_found' });
+  });
+
+  it('writes curves as CSV, everything as JSON, and an event file for TensorBoard', async () => {
+    const out = path.join(folder, 'out');
+    await runs('export', 'k.r3', 'quick', '--out', out);
+    expect(await readFile(out, 'utf8')).toContain('steered,k.r3,loss,2,0.25\r\n');
+    await runs('export', 'k.r3', '--to', 'json', '--out', out);
+    expect(JSON.parse(await readFile(out, 'utf8'))).toMatchObject({ runs: [{ name: 'steered' }] });
+    const { stdout } = await runs('export', 'k.r3', '--to', 'tensorboard', '--out', path.join(folder, 'tb'));
+    expect(stdout).toContain('Wrote 1 to ');
+    // As tensorboardX 2.6.5 writes the same three points, wall times and checksums included.
+    const events = await readFile(path.join(folder, 'tb', 'k.r3', 'events.out.tfevents.0.k.r3'));
+    expect(events.toString('hex')).toBe(GOLDEN_EVENTS);
+    expect((await runs('export', 'none', '--out', out)).error).toMatchObject({ code: 'run_not_found' });
   });
 
   it('asks for a branch at a checkpoint only, and with a hyperparameter of the run', async () => {

@@ -1,9 +1,12 @@
 /** `tpulab runs`: the stored training runs of the running server; one of them; why one is slower than another. */
 import { randomUUID } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   type CodeLocation,
   compareRuns,
+  curvesCsv,
   type ControlAction,
   ControlMessage,
   durationText,
@@ -12,9 +15,10 @@ import {
   KeptRuns,
   type KeptRunSummary,
   percentText,
-  type RunComparison
+  type RunComparison,
+  runsJson
 } from '@tpulab/protocol';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { plainText } from '../platform/plain-text.js';
 import {
   chosenGateway,
@@ -24,6 +28,7 @@ import {
   type StateOptions
 } from './running-gateway.js';
 import { CommandError, print, type Streams } from './output.js';
+import { eventsOf } from './tensorboard-events.js';
 
 const SPANS = { device: 'device', input: 'input', host: 'host', gap: 'idle' } as const;
 
@@ -76,6 +81,30 @@ export function runsCommand(streams: Streams): Command {
       const gateway = await chosenGateway(options);
       const answer = await branch(gateway, await read(gateway, requested), options);
       print(streams, options, answer, plainText(answer.reason ?? ''));
+    });
+  ofState(runs.command('export').description('write runs as files'))
+    .argument('<run...>', which)
+    .addOption(
+      new Option(
+        '--to <format>',
+        'csv and json: one file; tensorboard: a folder for TensorBoard, and for W&B by "wandb sync"'
+      )
+        .choices(['csv', 'json', 'tensorboard'])
+        .default('csv')
+    )
+    .requiredOption('--out <path>', 'the file or folder')
+    .action(async (requested: readonly string[], options: StateOptions & { to: string; out: string }) => {
+      const gateway = await chosenGateway(options);
+      const found: KeptRun[] = [];
+      for (const each of requested) found.push(await read(gateway, each));
+      if (options.to !== 'tensorboard')
+        await writeFile(options.out, (options.to === 'csv' ? curvesCsv : runsJson)(found));
+      for (const run of options.to === 'tensorboard' ? found : []) {
+        const folder = path.join(options.out, run.key);
+        await mkdir(folder, { recursive: true });
+        await writeFile(path.join(folder, `events.out.tfevents.0.${run.key}`), eventsOf(run));
+      }
+      print(streams, options, { out: options.out }, `Wrote ${found.length} to ${plainText(options.out)}.`);
     });
   return runs;
 }

@@ -6,7 +6,7 @@ export * from './journal-writer.js';
 export * from './position-store.js';
 export type { WrittenBatch } from './record-batch.js';
 export * from './record.js';
-export { bytesOfBatch, checkRange, checksumOfRecord, type RecordStretch } from './record-codec.js';
+export { bytesOfBatch, checkRange, checksumOfRecord, crc32c, type RecordStretch } from './record-codec.js';
 export { readTrimNotes, TRIM_NOTES_FILE, type TrimCode, type TrimNote } from './journal-trim.js';
 export { type JournalCut, repairJournal, UnrepairedError } from './repair.js';
 export { SEGMENT_HEADER_BYTES } from './segment-file.js';

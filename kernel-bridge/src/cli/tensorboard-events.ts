@@ -1,0 +1,70 @@
+/**
+ * A run as an event file of TensorBoard: records of TFRecord (tensorflow/core/lib/io/record_writer.h), each an `Event` of
+ * tensorflow/core/util/event.proto. `wandb sync` and TensorBoard read it.
+ */
+import { type KeptRun, momentOf, wholeSeries } from '@tpulab/protocol';
+import { crc32c } from '../journal/index.js';
+
+/** Wire types of protocol buffers. */
+const VARINT = 0;
+const FIXED_64 = 1;
+const BYTES = 2;
+const FIXED_32 = 5;
+
+export function eventsOf(run: KeptRun): Buffer {
+  const begin = run.startedAt / 1_000;
+  const points = Object.entries(run.series).flatMap(([name, series]) =>
+    wholeSeries(series).map(([step, value]) => ({ name, step, value }))
+  );
+  const version = field(3, BYTES, Buffer.from('brain.Event:2'));
+  const scalars = points
+    .sort((a, b) => a.step - b.step)
+    .map(({ name, step, value }) => {
+      const scalar = [field(1, BYTES, Buffer.from(name)), field(2, FIXED_32, float(value))];
+      const summary = field(1, BYTES, Buffer.concat(scalar));
+      const time = begin + (momentOf(run, step) ?? 0) / 1_000;
+      const at = step > 0 ? [field(2, VARINT, varint(step))] : [];
+      return record([field(1, FIXED_64, double(time)), ...at, field(5, BYTES, summary)]);
+    });
+  return Buffer.concat([record([field(1, FIXED_64, double(begin)), version]), ...scalars]);
+}
+
+/** u64 length | its checksum | data | its checksum. */
+function record(fields: readonly Buffer[]): Buffer {
+  const data = Buffer.concat(fields);
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(data.length));
+  return Buffer.concat([length, masked(length), data, masked(data)]);
+}
+
+/** CRC-32C, rotated by 15 bits and moved: a checksum of data that has checksums in it would be weak. */
+function masked(bytes: Buffer): Buffer {
+  const crc = crc32c(bytes);
+  const moved = Buffer.alloc(4);
+  moved.writeUInt32LE((((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0);
+  return moved;
+}
+
+function field(number: number, type: number, value: Buffer): Buffer {
+  const head = varint((number << 3) | type);
+  return Buffer.concat(type === BYTES ? [head, varint(value.length), value] : [head, value]);
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = BigInt(value);
+  for (; rest > 127n; rest >>= 7n) bytes.push(Number(rest & 127n) | 128);
+  return Buffer.from([...bytes, Number(rest)]);
+}
+
+function float(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeFloatLE(value);
+  return bytes;
+}
+
+function double(value: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeDoubleLE(value);
+  return bytes;
+}
