@@ -25,7 +25,7 @@ from tpulab.compile.programs import Programs, call_key
 from tpulab.figures.pace import PEAK_FLOPS, PEAK_VARIABLE, Effort, Pace, Program, goodput, peak_flops
 from tpulab.figures.spans import StepSplit
 from tpulab.figures.totals import Figures, RunTotals
-from tpulab.measure import step_clock
+from tpulab.measure import watch_plan
 from tpulab.runtimes.jax_internals import JitCall
 from tpulab.training.run import TrainingRun
 
@@ -235,7 +235,7 @@ def test_goodput_and_its_losses_add_up_to_the_whole() -> None:
 
 @pytest.fixture
 def _watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(step_clock, "LONGEST_SKIP", 0)
+    monkeypatch.setattr(watch_plan, "LONGEST_SKIP", 0)
     monkeypatch.chdir(tmp_path)
 
 

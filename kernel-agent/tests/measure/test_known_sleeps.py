@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tpulab
 from keeper_double import KeeperDouble
-from tpulab.measure import step_clock
+from tpulab.measure import watch_plan
 
 STEPS = 12
 COMPILING = 5
@@ -45,7 +45,7 @@ costs = Costs()
 
 @pytest.fixture(autouse=True)
 def _every_step_is_watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(step_clock, "LONGEST_SKIP", 0)
+    monkeypatch.setattr(watch_plan, "LONGEST_SKIP", 0)
     monkeypatch.chdir(tmp_path)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import tpulab
 from keeper_double import KeeperDouble
-from tpulab.measure import step_clock
+from tpulab.measure import watch_plan
 from tpulab.measure.thread_state import thread_state
 
 pytestmark = pytest.mark.usefixtures("agent")
@@ -28,7 +28,7 @@ STEPS = 8
 def _every_step_is_watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine makes a wait dear, and then only some steps are watched."""
     if "tiny" not in request.node.name:
-        monkeypatch.setattr(step_clock, "LONGEST_SKIP", 0)
+        monkeypatch.setattr(watch_plan, "LONGEST_SKIP", 0)
 
 
 @pytest.fixture(scope="module")

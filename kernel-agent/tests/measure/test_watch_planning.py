@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from types import SimpleNamespace
-from typing import Any, cast
 
-from tpulab.measure.step_clock import FIRST_STEPS, StepClock
+from tpulab.measure.watch_plan import FIRST_STEPS, LONGEST_SKIP, WATCHED_IN_A_ROW, WatchPlan
 
 MS = 1_000_000
 WAIT_COST_NS = 30_000
@@ -15,12 +13,12 @@ WAIT_COST_NS = 30_000
 def share_watched(walls_ms: list[float], *, after: int = FIRST_STEPS, sleeps: bool = False) -> float:
     """The share of steps of these lengths that is watched, the first `after` not counted."""
     device = SimpleNamespace(waits=0, watch_cost_ns=WAIT_COST_NS, sleeps=sleeps)
-    clock = StepClock(cast(Any, None), cast(Any, device), deque(), lambda: None)
+    plan = WatchPlan(device)
     watched = []
     for wall_ms in walls_ms:
-        watched.append(clock._skip == 0)
+        watched.append(plan.state in ("watching", "planning"))
         device.waits += watched[-1]
-        clock._plan_watching(int(wall_ms * MS))
+        plan.step_ended(int(wall_ms * MS), is_between=False, is_device_known=True)
     return sum(watched[after:]) / len(watched[after:])
 
 
@@ -48,3 +46,35 @@ def test_steps_that_queue_their_work_are_judged_by_the_mean() -> None:
 
 def test_a_checkpoint_now_and_then_does_not_make_short_steps_look_long() -> None:
     assert share_watched(([0.7] * 99 + [5_000.0]) * 5, after=100) < 0.15
+
+
+def test_each_state_is_followed_by_the_one_of_the_table() -> None:
+    plan = WatchPlan(SimpleNamespace(waits=0, watch_cost_ns=WAIT_COST_NS, sleeps=False))
+
+    def after(steps: int = 1, *, is_between: bool = False, is_device_known: bool = True) -> tuple[str, bool]:
+        for _ in range(steps):
+            plan.step_ended(MS // 10, is_between=is_between, is_device_known=is_device_known)
+        return plan.state, plan.posts
+
+    assert after(FIRST_STEPS - 1) == ("watching", True)
+    assert after() == ("planning", True)
+    # Between two programs nothing is planned.
+    assert after(5, is_between=True) == ("planning", True)
+    assert after() == ("skipping", False)
+    assert 0 < plan.left <= 1.5 * LONGEST_SKIP
+    assert after(plan.left) == ("posting", True)
+    assert after(3, is_between=True, is_device_known=False) == ("posting", True)
+    assert after(is_between=True) == ("watching", True)
+    assert after(WATCHED_IN_A_ROW - 1) == ("planning", True)
+    assert after() == ("skipping", False)
+
+
+def test_a_loop_of_which_a_program_ended_unseen_is_learned_again() -> None:
+    device = SimpleNamespace(waits=0, watch_cost_ns=0, sleeps=True)
+    plan = WatchPlan(device)
+    for _ in range(6 * FIRST_STEPS):
+        plan.step_ended(20 * MS, is_between=False, is_device_known=True)
+    assert plan.state == "planning"
+    device.sleeps = False
+    plan.step_ended(20 * MS, is_between=False, is_device_known=True)
+    assert (plan.state, plan.left) == ("watching", FIRST_STEPS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tpulab.figures.spans import StepTimes
 from tpulab.measure.thread_state import Clock, ThreadState, thread_state
+from tpulab.measure.watch_plan import WatchPlan
 from tpulab.runtimes.device_value import all_ready
 from tpulab.runtimes.jax_internals import DispatchHookSlot, loaded_jax
 from tpulab.runtimes.lazy_metrics import LazyMetric, taken
@@ -23,29 +24,10 @@ if TYPE_CHECKING:
     from tpulab.measure.runs import Run
     from tpulab.telemetry.messages import RunState
 
-#: The share of a step that measuring it may take, and how much of that the clock's own calls take
-#: (nanoseconds, measured on a small machine). The rest is for the waits of the device clock.
-MEASURING_SHARE = 0.008
-CLOCK_COST_NS = 5_000
-#: What a wait costs the user's thread, as a multiple of the processor time it takes (measured: 1.2 to 1.5,
-#: for the hand-over of the interpreter lock).
-WATCH_COST_FACTOR = 1.5
-#: What watching a step costs the user's thread where nobody is woken, beside the clock's own calls.
-ASLEEP_COST_NS = 12_000
-#: However short the steps are, not many more than so many are left out in a row.
-LONGEST_SKIP = 70
-#: The first steps of a loop are all watched: enough for the device clock to learn that it need not wait.
-FIRST_STEPS = 48
-#: Where not every step is watched, so many in a row are: the one before them must be posted too, so that it
-#: is known how long the device is busy with what came earlier.
-WATCHED_IN_A_ROW = 4
 #: The share of a step, at its start, of which the device's state need not be known.
 UNSURE_SHARE = 0.02
 #: A loop whose thread has started no program for so many steps may well have its work started elsewhere.
 STEPS_WITHOUT = 32
-#: Fraction of the golden ratio, whose multiples are spread evenly: leaving out always the same number of
-#: steps would meet the same one of a loop that logs every tenth, each time or never.
-SPREAD = 0.618034
 
 
 class ClosedStep:
@@ -97,18 +79,7 @@ class StepClock:
         self._steps_without = STEPS_WITHOUT
         self._metrics: dict[str, Any] | None = None
         self._bands: list[tuple[str, int, int]] | None = None
-        self._usual_ns = 0.0
-        self._planned = 0
-        self._waits = device.waits
-        #: waits that a posted step takes, in the mean: several steps that queue up are one wait
-        self._waits_a_step = 1.0
-        #: steps to come that are not watched; of the last of them the programs are posted all the same
-        self._skip = 0
-        #: steps to come that are watched before it is planned again
-        self._in_a_row = FIRST_STEPS
-        self._spread = 0.0
-        #: steps for which nobody was woken, since it was last learned
-        self._asleep = 0
+        self._plan = WatchPlan(device)
         self.is_open = False
         #: ends the run that is measured
         self.end_run: Callable[[RunState], None] | None = None
@@ -116,7 +87,7 @@ class StepClock:
     @property
     def usual_ns(self) -> float:
         """What a step of late took, in the mean; 0 before the first one has ended."""
-        return self._usual_ns
+        return self._plan.usual_ns
 
     def begin(self) -> None:
         """A step begins: the loop asks for its next item."""
@@ -126,7 +97,7 @@ class StepClock:
         clocks = state.clocks
         if not clocks or clocks[-1] is not self:
             self._enter(clocks)
-        if self._skip <= 1:
+        if self._plan.posts:
             self._watch_step(state)
         else:
             self.is_watching = False
@@ -139,8 +110,7 @@ class StepClock:
 
     def _watch_step(self, state: ThreadState) -> None:
         if not self.is_watching:
-            # Waits for programs that were posted earlier are no cost of the steps that begin here.
-            self._waits = self._device.waits
+            self._plan.begins_to_watch()
         self.is_watching = True
         state.idle = False
         if state.hook is not None:
@@ -186,7 +156,11 @@ class StepClock:
         self._closed.append(
             ClosedStep(self.run, self.run.next_index(), times, watched, state.last_post, metrics, self._bands)
         )
-        self._plan_watching(end - start)
+        self._plan.step_ended(
+            end - start,
+            is_between=0 < self._steps_without < STEPS_WITHOUT,
+            is_device_known=state.device_known_since is not None,
+        )
         self._wake()
 
     def _end_of_watched(self, state: ThreadState, end: int) -> bool:
@@ -305,57 +279,6 @@ class StepClock:
         state.last_post = self._device.post(output, moment if since is None else since)
         if state.device_known_since is None:
             state.device_known_since = moment
-
-    def _plan_watching(self, wall_ns: int) -> None:
-        """Watches some steps only where watching each would cost more than its share of the step.
-
-        What a wait costs is measured by the device clock as it goes: about 10 us, several times that where
-        few cores are shared. So steps of some milliseconds are all watched, shorter ones in part.
-        """
-        usual = self._usual_ns
-        if self._planned < FIRST_STEPS:
-            # A loop that runs ahead begins with steps that only queue their work.
-            self._planned += 1
-            self._usual_ns = usual + (wall_ns - usual) / self._planned
-        else:
-            # The mean, not the least: where the loop runs ahead of the device, most steps only queue their
-            # work, and the next one waits for all of it. The bound is for a checkpoint now and then.
-            self._usual_ns = usual + 0.1 * (min(wall_ns, 16 * usual) - usual)
-        if self._skip > 1:
-            self._skip -= 1
-            return
-        waits, self._waits = self._device.waits - self._waits, self._device.waits
-        if self.is_watching:
-            self._waits_a_step += 0.1 * (waits - self._waits_a_step)
-        # Begun after a program and ended with one: a loop that starts one in some steps only is seen in full.
-        between_programs = 0 < self._steps_without < STEPS_WITHOUT
-        if self._skip > 0:
-            if not (self._skip == 1 and between_programs and self._state.device_known_since is None):
-                self._skip -= 1
-            return
-        if self._in_a_row > 0 or between_programs:
-            self._in_a_row = max(self._in_a_row - 1, 0)
-            return
-        sleeps = self._device.sleeps
-        if sleeps:
-            self._asleep += 1
-        elif self._asleep >= 4 * FIRST_STEPS:
-            # One program of many ended unseen: it is learned again, which costs little beside what was saved.
-            self._asleep = 0
-            self._in_a_row = FIRST_STEPS
-            return
-        allowed = MEASURING_SHARE * self._usual_ns - CLOCK_COST_NS
-        waking = WATCH_COST_FACTOR * self._device.watch_cost_ns * self._waits_a_step
-        cost = ASLEEP_COST_NS if sleeps else waking
-        if cost <= allowed:
-            return
-        posted = WATCHED_IN_A_ROW + 1
-        left_out = min(posted * (cost / allowed - 1), LONGEST_SKIP) if allowed > 0 else LONGEST_SKIP
-        self._spread = (self._spread + SPREAD) % 1
-        left_out *= 0.5 + self._spread
-        if left_out >= 1:
-            self._skip = int(left_out) + 1
-            self._in_a_row = WATCHED_IN_A_ROW - 1
 
 
 def _taken(values: dict[str, Any]) -> dict[str, Any]:
