@@ -159,7 +159,9 @@ function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSec
         paused={state.paused}
         onGoTo={onGoTo}
         onFree={control && (() => void control.request({ action: 'free', run: null }))}
-        onTrace={control && (() => void control.request({ action: 'profile', run: null }))}
+        onTrace={
+          control && (seconds => void control.request({ action: 'profile', run: null, value: seconds }))
+        }
         isTracing={control !== null && control.pendingOf('profile') !== null}
         traceFailure={control?.failed.find(({ action }) => action === 'profile')?.text ?? null}
         onExport={(...what) => actions.exportSteps(...what)}

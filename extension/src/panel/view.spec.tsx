@@ -302,8 +302,8 @@ describe('PanelView', () => {
 
   it('asks for a trace and for memory by array, and shows what comes', () => {
     const asked: string[] = [];
-    const control = new ControlModel(scene.kernel, ({ action }) => {
-      asked.push(action);
+    const control = new ControlModel(scene.kernel, ({ action, value = '' }) => {
+      asked.push(`${action} ${value}`.trim());
       return new Promise(() => undefined);
     });
     vi.spyOn(scene.actions, 'controlOf').mockReturnValue(control);
@@ -318,7 +318,7 @@ describe('PanelView', () => {
         memory.open = true;
       }
     });
-    expect(asked).toEqual(['profile', 'memory']);
+    expect(asked).toEqual(['profile 2', 'memory']);
     const arrays = [{ bytes: 2 ** 30, count: 2, shape: [8, 4], dtype: 'float32', names: ['params'] }];
     const operations = [{ name: 'fusion.3', module: 'jit_train_step', count: 40, totalMs: 1_500 }];
     change(() =>

@@ -45,7 +45,7 @@ export function TraceView({ profile, trans }: TraceViewProps): JSX.Element {
         </ol>
       )}
       <p className="jp-TPULab-quiet">
-        {trans.__("Full trace for XProf or TensorBoard, on the kernel's machine until the kernel ends:")}{' '}
+        {trans.__("Full trace on the kernel's machine, for tensorboard or xprof --logdir:")}{' '}
         <code>{folder}</code>
       </p>
     </details>

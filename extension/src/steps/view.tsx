@@ -41,8 +41,8 @@ export interface StepsViewProps {
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   /** Lets go of memory that the last traceback and outputs hold; null where the kernel cannot be asked. */
   readonly onFree: (() => void) | null;
-  /** Traces the devices for two seconds; null where the kernel cannot be asked. */
-  readonly onTrace: (() => void) | null;
+  /** Traces the devices for so many seconds; null where the kernel cannot be asked. */
+  readonly onTrace: ((seconds: number) => void) | null;
   readonly isTracing: boolean;
   /** Why the last trace came to nothing. */
   readonly traceFailure: string | null;
@@ -233,7 +233,10 @@ function Actions({
 }): JSX.Element {
   const items = [
     { label: hasTable ? trans.__('Hide the table') : trans.__('Show as a table'), onClick: onTable },
-    ...(onTrace ? [{ label: trans.__('Trace 2 s with XProf'), disabled: isTracing, onClick: onTrace }] : []),
+    ...[2, 20].flatMap(seconds => {
+      const label = trans.__('Trace %1 s with XProf', seconds);
+      return onTrace ? [{ label, disabled: isTracing, onClick: () => onTrace(seconds) }] : [];
+    }),
     ...(onExport
       ? [
           { label: trans.__('Export as CSV'), onClick: () => onExport('csv') },

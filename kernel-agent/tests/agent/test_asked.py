@@ -23,7 +23,7 @@ thread.start()
 HOLD = """
 from tpulab.agent import asked
 refused, capture = threading.Event(), asked.capture
-asked.capture = lambda seconds: refused.wait() and capture(seconds)
+asked.capture = lambda *given: refused.wait() and capture(*given)
 """
 
 
@@ -47,4 +47,12 @@ def test_memory_by_array_and_a_trace_are_answered_beside_a_running_loop(
         keeper.outcome(first, "applied")
         [profile] = keeper.wait(lambda: keeper.of_type("profile"), "the trace")
         assert any(one["totalMs"] > 0 for one in profile["operations"])
+
+        # One of another length stays beside the log of the newest run.
+        kernel.run("import tpulab\nfor _ in tpulab.run('lm', log='kept').steps(range(2)): pass")
+        keeper.outcome(keeper.command("profile", value=0.3), "applied")
+        keeper.wait(lambda: len(keeper.of_type("profile")) == 2, "the second trace")
+        folder = Path(keeper.of_type("profile")[-1]["folder"])
+        assert folder.parent == short_folder / "kept" / "traces"
+        assert list(folder.rglob("*.xplane.pb"))
         kernel.run("stop.set(); thread.join()")

@@ -115,6 +115,17 @@ def test_the_newest_trace_stays_until_the_process_ends_and_none_after_it(
     assert not list(tmp_path.iterdir())
 
 
+def test_the_newest_traces_of_a_run_stay_beside_its_log(tmp_path: Path) -> None:
+    made = [xla_profile.new_folder(tmp_path / "run" / "traces") for _ in range(xla_profile.KEPT_TRACES + 2)]
+    assert sorted((tmp_path / "run" / "traces").iterdir()) == made[2:]
+    xla_profile.remove_all()
+    assert all(folder.is_dir() for folder in made[2:])
+    # Where nothing can be written beside the log, it goes with the kernel.
+    (tmp_path / "file").touch()
+    assert xla_profile.new_folder(tmp_path / "file").name.startswith(f"tpulab-profile-{os.getpid()}-")
+    xla_profile.remove_all()
+
+
 def test_a_trace_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import jax
 

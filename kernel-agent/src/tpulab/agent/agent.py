@@ -91,7 +91,7 @@ class Agent:
         self._torch_xla_found: bool | None = None
         #: a package has come whose hooks the greeting tells of
         self._greets_again = False
-        asked = AskedOfKernel(self._report_asked, self.tell_control)
+        self.asked = asked = AskedOfKernel(self._report_asked, self.tell_control)
         self.desk = ControlDesk(
             {"branch": plan, "free": asked.free, "memory": asked.memory, "profile": asked.profile}
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from tpulab.control.command import Command
 from tpulab.measure.xla_profile import ProfileError, capture
@@ -14,6 +15,8 @@ from tpulab.telemetry.guarded import start_thread
 from tpulab.telemetry.messages import ControlMessage, MemoryMessage, ProfileMessage
 
 PROFILE_S = 2.0
+#: However long is asked for: a trace of seconds has a million events.
+SHORTEST_S, LONGEST_S = 0.1, 60.0
 
 
 class AskedOfKernel:
@@ -27,6 +30,8 @@ class AskedOfKernel:
         self._report = report
         self._tell = tell
         self._tracing = threading.Lock()
+        #: beside the log of the newest run; None: traces go with the kernel
+        self.trace_folder: Path | None = None
 
     def free(self, command: Command) -> ControlMessage:
         return command.message("applied", reason=free_held())
@@ -55,7 +60,10 @@ class AskedOfKernel:
 
     def _trace(self, command: Command) -> None:
         try:
-            self._report(capture(PROFILE_S))
+            asked = command.value
+            given = isinstance(asked, (int, float)) and not isinstance(asked, bool)
+            seconds = min(max(float(asked), SHORTEST_S), LONGEST_S) if given else PROFILE_S
+            self._report(capture(seconds, self.trace_folder))
             told = command.message("applied")
         except ProfileError as error:
             told = command.message("failed", reason=str(error))

@@ -1,4 +1,4 @@
-"""A branch that a page has requested: the next run with the log of that run begins at one of its checkpoints."""
+"""A branch that a page requested: the next run with the log of a run begins at one of its checkpoints."""
 
 from __future__ import annotations
 
@@ -30,11 +30,9 @@ def plan(command: Command) -> ControlMessage:
     # The other run may be over, and stays as it is.
     command.run = None
     change = "" if command.name is None else f", with {command.name} = {command.value}"
-    return command.message(
-        "applied",
-        step=command.step,
-        reason=f"Run its cell again: the next run begins at step {command.step}{change}, if it calls run.restore.",
-    )
+    what = f"the next run begins at step {command.step}{change}"
+    reason = f"Run its cell again: {what}, if it calls run.restore."
+    return command.message("applied", step=command.step, reason=reason)
 
 
 def planned() -> PlannedBranch | None:

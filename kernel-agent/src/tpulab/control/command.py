@@ -80,7 +80,7 @@ def parse_command(body: dict[str, Any]) -> Command:
     named = {"set": "a hyperparameter", "call": "an action of the run"}.get(action)
     if named is not None and not isinstance(name, str):
         raise ControlRefusedError(f"`{action}` names {named}.")
-    if not isinstance(value, (int, float, str)) or action not in ("set", "branch"):
+    if not isinstance(value, (int, float, str)) or action not in ("set", "branch", "profile"):
         value = None
     at, step = body.get("at"), body.get("step")
     return Command(

@@ -47,8 +47,9 @@ def checkpoint_of_run(
     given: str | os.PathLike[str] | None, name: str, run: str, step: int
 ) -> Checkpoint | None:
     """The checkpoint of a run that is in this log, or has this name in the working directory."""
-    found = next((logged for logged in _newest_first(given, name) if logged.id == run), None)
-    return found and next((one for one in reversed(found.checkpoints) if one.step == step), None)
+    logged = next((one for one in _newest_first(given, name) if one.id == run), None)
+    checkpoints = [] if logged is None else logged.checkpoints
+    return next((one for one in reversed(checkpoints) if one.step == step), None)
 
 
 def last_checkpoint(given: str | os.PathLike[str] | None, name: str) -> Checkpoint | None:

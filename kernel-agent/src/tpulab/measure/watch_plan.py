@@ -1,11 +1,11 @@
 """Which steps of a loop the device clock watches, so that measuring takes no more than its share of a step.
 
-| state    | the step is                             | after it                                               |
-|----------|-----------------------------------------|--------------------------------------------------------|
-| watching | watched; so are `left` more             | none is left: planning                                 |
-| planning | watched                                 | skipping, where watching each step costs too much      |
-| skipping | not watched; `left` are not, with it    | none is left: posting                                  |
-| posting  | not watched, but its programs are noted | their device is known: watching, for a few in a row    |
+| state    | the step is                             | after it                                            |
+|----------|-----------------------------------------|-----------------------------------------------------|
+| watching | watched; so are `left` more             | none is left: planning                              |
+| planning | watched                                 | skipping, where watching each step costs too much   |
+| skipping | not watched; `left` are not, with it    | none is left: posting                               |
+| posting  | not watched, but its programs are noted | their device is known: watching, for a few in a row |
 
 Between two programs (a loop that starts one in some steps only) planning and posting wait for the next one:
 such steps are seen in full or not at all.

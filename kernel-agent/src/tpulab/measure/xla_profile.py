@@ -1,13 +1,14 @@
 """What the devices did for some seconds, by XLA operation: a trace of jax's profiler, read by `read_trace`.
 
-The whole trace stays in its folder, for XProf or TensorBoard, until the next one or the kernel's end. The
-folder's name has the number of the process: the next trace of any kernel of this user removes what a killed
-one has left.
+The whole trace stays in a folder for XProf or TensorBoard: beside the log of its run, the newest few, or
+without one until the next trace or the kernel's end. Such a folder's name has the number of the process: the
+next trace of any kernel of this user removes what a killed one has left.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,19 @@ from tpulab.telemetry.messages import ProfileMessage
 
 _PREFIX = "tpulab-profile-"
 _mine: list[Path] = []
+#: Beside one log; each may have 100 MB.
+KEPT_TRACES = 4
 
 
-def new_folder() -> Path:
-    """An empty folder for a trace, in place of the one before it."""
+def new_folder(parent: Path | None = None) -> Path:
+    """An empty folder for a trace: in `parent`, or in place of the one before it."""
+    if parent is not None:
+        with contextlib.suppress(OSError):
+            parent.mkdir(parents=True, exist_ok=True)
+            for old in sorted(parent.glob("trace-*"))[: 1 - KEPT_TRACES]:
+                shutil.rmtree(old, ignore_errors=True)
+            stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S-%f")
+            return Path(tempfile.mkdtemp(prefix=f"trace-{stamp}-", dir=parent))
     if not _mine:
         atexit.register(remove_all)
     remove_all()
@@ -72,18 +83,18 @@ class ProfileError(RuntimeError):
     code = "PROFILE_FAILED"
 
 
-def capture(seconds: float) -> ProfileMessage:
-    """Traces for so long and reads the trace. Call it on a thread of its own. Raises `ProfileError`."""
+def capture(seconds: float, parent: Path | None = None) -> ProfileMessage:
+    """Traces for so long and reads the trace, which stays in `parent`. Call it on a thread of its own. Raises `ProfileError`."""
     profiler: Any = getattr(sys.modules.get("jax"), "profiler", None)
     if profiler is None or not backends_ready():
         raise ProfileError("JAX has not used a device in this kernel yet.")
     if not hasattr(profiler, "ProfileData"):
         raise ProfileError("This jax cannot read its traces; use jax 0.7 or newer.")
-    folder = new_folder()
+    folder = new_folder(parent)
     try:
         return _captured(profiler, folder, seconds)
     except BaseException:
-        remove_all()
+        shutil.rmtree(folder, ignore_errors=True)
         raise
 
 

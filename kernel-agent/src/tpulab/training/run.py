@@ -191,8 +191,8 @@ class TrainingRun:
     def restore(self, load: Callable[[Checkpoint], Any]) -> int:
         """Calls `load` with the last checkpoint of the run before, if that one did not come to its end.
 
-        It was stopped, cut off, or failed. Where the page has requested a branch of a run with this log, it is
-        the checkpoint that the page has chosen, and its value is set. Returns the step to go on with:
+        It was stopped, cut off, or failed. Where the page has requested a branch of a run with this log, it
+        is the checkpoint that the page has chosen, and its value is set. Returns the step to go on with:
         `for step in run.steps(range(run.restore(load), total))`. 0: the run before finished, wrote no
         checkpoint, or there was none. Runs belong together if
         they have the same `log`, or, without one, the same name and working directory. On a slice all
@@ -430,6 +430,7 @@ class TrainingRun:
         if self._log_given is not False and together.is_first:
             path = log_path(self._log_file, run.name, run.id)
             self._log = tracked.log = RunLog(path, self._header(tracked), agent.warn)
+            agent.asked.trace_folder = path.parent.absolute() / "traces"
             if self._log_file is not None or agent.keeper is not None:
                 self._log.start()
         run.on_progress = tracked.progressed
