@@ -189,6 +189,8 @@ test('a hidden page shows an alert of a run as a notification of the browser', a
   context
 }) => {
   await context.grantPermissions(['notifications']);
+  await writeFile(join(lab.rootDir, 'alarmed.ipynb'), notebookText([ALARMED]));
+  await openNotebook(page, 'alarmed.ipynb');
   // The browser's own notifications, written down when it has shown them.
   await page.evaluate(() => {
     const Shown = window.Notification;
@@ -202,8 +204,6 @@ test('a hidden page shows an alert of a run as a notification of the browser', a
     Object.assign(window, { Notification: Recorded, shownNotices: texts });
   });
   const shown = () => page.evaluate(() => (window as unknown as { shownNotices: string[] }).shownNotices);
-  await writeFile(join(lab.rootDir, 'alarmed.ipynb'), notebookText([ALARMED]));
-  await openNotebook(page, 'alarmed.ipynb');
   expect(await page.notebook.runCell(0, true)).toBe(true);
   const card = page.locator('.Toastify__toast').filter({ hasText: 'lm: At step 6, loss is 6' });
   await expect(card).toBeVisible();

@@ -86,7 +86,7 @@ export function addPageCommands(page: SessionPage, parts: Parts): void {
   });
   commands.addCommand(CommandIDs.allowNotices, {
     label: trans.__('Allow browser notifications'),
-    execute: async () => (await import('../../src/runs/browser-notices.js')).allowInBrowser(trans)
+    execute: async () => (await import('./run-notices.js')).allow()
   });
   commands.addCommand(CommandIDs.download, {
     label: trans.__('Download'),

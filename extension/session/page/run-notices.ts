@@ -1,6 +1,7 @@
 /** Alerts and ends of the notebook's runs: in the page, and as notifications of the browser where the user allows them. */
+import { Notification } from '@jupyterlab/apputils';
 import type { KernelTelemetry } from '../../src/events/kernel-telemetry.js';
-import { showNotices } from '../../src/runs/browser-notices.js';
+import { allowInBrowser, showNotices } from '../../src/runs/browser-notices.js';
 import { RunNotices } from '../../src/runs/notices.js';
 import { trans } from '../text.js';
 import type { SessionPage } from './session-page.js';
@@ -9,7 +10,7 @@ export function followRuns({ current, events }: SessionPage): void {
   const notices = new RunNotices({ since: Date.now(), isWatched: () => !document.hidden, trans });
   let followed: KernelTelemetry | null = null;
   const tell = (kernel: KernelTelemetry): void => {
-    showNotices(notices.look(kernel));
+    showNotices(notices.look(kernel), Notification);
   };
   const follow = (): void => {
     const kernel = current.current.kind === 'bridge' ? events.telemetryOf(current.current.kernelId) : null;
@@ -22,3 +23,5 @@ export function followRuns({ current, events }: SessionPage): void {
   current.changed.connect(follow);
   follow();
 }
+
+export const allow = (): Promise<void> => allowInBrowser(Notification, trans);

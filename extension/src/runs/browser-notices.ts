@@ -1,11 +1,14 @@
 /** Shows notices of runs in the page, and as the browser's own notifications for a user who looks at another tab or program. */
-import { Notification } from '@jupyterlab/apputils';
+import type { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { RunNotice } from './notices.js';
 
-export function showNotices(notices: readonly RunNotice[]): void {
+/** Where the page shows them. */
+type PageNotices = Pick<typeof Notification, 'emit'>;
+
+export function showNotices(notices: readonly RunNotice[], page: PageNotices): void {
   for (const { kind, text } of notices) {
-    Notification.emit(text, kind, { autoClose: false });
+    page.emit(text, kind, { autoClose: false });
     showInBrowser(text);
   }
 }
@@ -22,10 +25,10 @@ function showInBrowser(text: string): void {
 }
 
 /** Asks the user, on a click. */
-export async function allowInBrowser(trans: TranslationBundle): Promise<void> {
+export async function allowInBrowser(page: PageNotices, trans: TranslationBundle): Promise<void> {
   const isAllowed = 'Notification' in window && (await window.Notification.requestPermission()) === 'granted';
   const text = isAllowed
     ? trans.__('The browser notifies you when a run ends or raises an alert and this page is hidden.')
     : trans.__('The browser does not allow notifications of this page. Its settings decide.');
-  Notification.emit(text, isAllowed ? 'info' : 'warning');
+  page.emit(text, isAllowed ? 'info' : 'warning');
 }

@@ -52,7 +52,7 @@ export const runsPlugin: JupyterFrontEndPlugin<void> = {
       label: trans.__('Allow Browser Notifications'),
       caption: trans.__('Notify me of alerts and ends of runs while this page is hidden'),
       describedBy: { args: { type: 'object', properties: {} } },
-      execute: () => allowInBrowser(trans)
+      execute: () => allowInBrowser(Notification, trans)
     });
     for (const command of [CommandIDs.checkpoint, CommandIDs.allowNotices])
       palette?.addItem({ command, category: trans.__('TPULab') });
@@ -76,7 +76,7 @@ function notify(
     trans
   });
   const tell = (kernel: KernelTelemetry): void => {
-    showNotices(notices.look(kernel));
+    showNotices(notices.look(kernel), Notification);
   };
   const followed = new Set<KernelTelemetry>();
   const follow = (): void => {

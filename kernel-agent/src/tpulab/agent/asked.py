@@ -60,9 +60,8 @@ class AskedOfKernel:
 
     def _trace(self, command: Command) -> None:
         try:
-            asked = command.value
-            given = isinstance(asked, (int, float)) and not isinstance(asked, bool)
-            seconds = min(max(float(asked), SHORTEST_S), LONGEST_S) if given else PROFILE_S
+            given = command.value if isinstance(command.value, (int, float)) else PROFILE_S
+            seconds = min(max(given, SHORTEST_S), LONGEST_S)
             self._report(capture(seconds, self.trace_folder))
             told = command.message("applied")
         except ProfileError as error:

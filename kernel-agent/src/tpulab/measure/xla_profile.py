@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def new_folder(parent: Path | None = None) -> Path:
             parent.mkdir(parents=True, exist_ok=True)
             for old in sorted(parent.glob("trace-*"))[: 1 - KEPT_TRACES]:
                 shutil.rmtree(old, ignore_errors=True)
-            stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S-%f")
+            stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
             return Path(tempfile.mkdtemp(prefix=f"trace-{stamp}-", dir=parent))
     if not _mine:
         atexit.register(remove_all)
@@ -84,7 +84,10 @@ class ProfileError(RuntimeError):
 
 
 def capture(seconds: float, parent: Path | None = None) -> ProfileMessage:
-    """Traces for so long and reads the trace, which stays in `parent`. Call it on a thread of its own. Raises `ProfileError`."""
+    """Traces for so long and reads the trace, which stays in `parent`. Call it on a thread of its own.
+
+    Raises `ProfileError`.
+    """
     profiler: Any = getattr(sys.modules.get("jax"), "profiler", None)
     if profiler is None or not backends_ready():
         raise ProfileError("JAX has not used a device in this kernel yet.")
