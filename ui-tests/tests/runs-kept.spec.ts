@@ -153,8 +153,8 @@ test('a run is branched at a checkpoint, with one value changed', async ({ lab, 
   await log.getByText('Branch…').click();
   await log.getByLabel('From the checkpoint at step').selectOption('20');
   await log.getByLabel('change').selectOption('rate');
-  await log.getByRole('spinbutton', { name: 'rate' }).fill('0.25');
-  await log.getByRole('spinbutton', { name: 'rate' }).press('Enter');
+  await log.getByRole('textbox', { name: 'rate, exactly' }).fill('0.25');
+  await log.getByRole('textbox', { name: 'rate, exactly' }).press('Enter');
   await log.getByRole('button', { name: 'Branch' }).click();
   await expect(log.getByRole('status')).toContainText('the next run begins at step 20, with rate = 0.25');
   await checkAccessibility(page, log);
