@@ -171,7 +171,7 @@ test('a run is branched at a checkpoint, with one value changed', async ({ lab, 
   await expect(runs).toContainText('Branch of lm at step 20');
   await runs.getByText('Branch…').click();
   await runs.getByRole('button', { name: 'Branch' }).click();
-  await expect(runs.getByRole('status')).toContainText('the next run begins at step 30');
+  await expect(runs.getByRole('status')).toContainText('the next run begins at step 40');
   await runs.getByRole('button', { name: 'Compare with lm' }).click();
   await expect(runs.getByRole('figure').filter({ hasText: 'A lm' })).toContainText('B lm');
 });
