@@ -164,6 +164,18 @@ def test_a_pipeline_takes_and_gives_what_those_of_diffusers_do(reference: Path, 
     # An empty text is no text, and any other pushes away from what it says.
     np.testing.assert_array_equal(pipeline("a large red circle", "", **asked).images, red)
     assert np.abs(pipeline("a large red circle", "a small blue cross", **asked).images - red).max() > 1e-3
+    # Arrays instead of prompts, and one negative prompt for all of them.
+    several = {
+        "latents": latents.repeat(4, 1, 1, 1),
+        "guidance_scale": GUIDANCE,
+        "output_type": "np",
+        **steps,
+    }
+    words = ["a large red circle", "a small blue cross"] * 2
+    given = pipeline(context=pipeline.conditions_for(words, 6.5), negative_prompt="a small circle", **several)
+    np.testing.assert_array_equal(given.images, pipeline(words, ["a small circle"] * 4, **several).images)
+    with pytest.raises(ValueError, match="context lacks aesth_score, clip_emb; give zeros"):
+        pipeline(context={"class": torch.zeros(1)}, **steps)
     with pytest.raises(ValueError, match="output_type='jpg'"):
         pipeline(output_type="jpg")
     pipeline.save_pretrained(tmp_path / "saved")

@@ -102,14 +102,19 @@ class TpulabPipeline(DiffusionPipeline):
         config, device = self.unet.config, self.unet.device
         prompts = [prompt] if isinstance(prompt, str) else list(prompt or [""])
         conditions = context if context is not None else self.conditions_for(prompts, aesth_score)
+        if absent := self.conditions_for([""], aesth_score).keys() - conditions.keys():
+            raise NotInTheExport(
+                f"context lacks {', '.join(sorted(absent))}; give zeros for what is unknown."
+            )
+        given = len(next(iter(conditions.values()), prompts))
         if output_type != "latent":
             self.check_decoder()
         unconditional = None
         if negative_prompt is not None:
             negative = [negative_prompt] if isinstance(negative_prompt, str) else list(negative_prompt)
-            if len(negative) not in (1, len(prompts)):
-                raise ValueError(f"negative_prompt has {len(negative)} texts, and prompt {len(prompts)}")
-            unconditional = self.conditions_for(negative * (len(prompts) // len(negative)), aesth_score)
+            if len(negative) not in (1, given):
+                raise ValueError(f"negative_prompt has {len(negative)} texts, and prompt {given}")
+            unconditional = self.conditions_for(negative * (given // len(negative)), aesth_score)
             unconditional |= {
                 name: torch.zeros_like(unconditional[name]) for name in config.conditioning["scalars"]
             }
