@@ -41,7 +41,7 @@ TPULAB_UV=$uv UV_CACHE_DIR=$base/cache/uv UV_PYTHON_INSTALL_DIR=$base/python \
 child=$!
 waited=0
 until [ -s "$state/gateway.ready" ]; do
-  if ! kill -0 "$child" 2>/dev/null; then tail -n 3 "$state/gateway.err"; exit "$exit_gateway_ended"; fi
+  if ! kill -0 "$child" 2>/dev/null; then tail -n 20 "$state/gateway.err"; exit "$exit_gateway_ended"; fi
   if [ $waited -ge 1200 ]; then kill "$child"; exit "$exit_gateway_silent"; fi
   sleep 0.1; waited=$((waited + 1))
 done

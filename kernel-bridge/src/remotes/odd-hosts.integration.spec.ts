@@ -125,6 +125,13 @@ describe.skipIf(why !== null)(
       expect(nextAttemptAt).toBeNull();
     });
 
+    it('a start-up file that breaks Node is named by the error of Node', async () => {
+      await writeFile(bashrc(), 'export NODE_OPTIONS=--require=/nowhere.js\n');
+      const { error } = await failed();
+      expect(error).toMatchObject({ code: 'remote_bridge_failed' });
+      expect(error!.message).toMatch(/does not start: Error: Cannot find module '\/nowhere\.js'/);
+    });
+
     it('the message of an account that may not run commands is shown', async () => {
       await vm.setShell('/usr/sbin/nologin');
       const { error } = await failed();

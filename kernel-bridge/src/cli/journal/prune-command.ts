@@ -117,47 +117,27 @@ function lineOf({ journal, whole: isWhole, segments, bytes }: Removal): string {
 
 /* Sizes and durations as people write them: `20GiB`, `500MB`, `14d`, `90m`. */
 
-const SIZE_UNITS: Readonly<Record<string, number>> = {
-  '': 1,
-  b: 1,
-  kb: 1e3,
-  mb: 1e6,
-  gb: 1e9,
-  tb: 1e12,
-  k: 1024,
-  kib: 1024,
-  m: 1024 ** 2,
-  mib: 1024 ** 2,
-  g: 1024 ** 3,
-  gib: 1024 ** 3,
-  t: 1024 ** 4,
-  tib: 1024 ** 4
+const DURATION_MS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 7 * 86_400_000
 };
 
-const SECOND_MS = 1000;
-const DURATION_UNITS: Readonly<Record<string, number>> = {
-  s: SECOND_MS,
-  m: 60 * SECOND_MS,
-  h: 3600 * SECOND_MS,
-  d: 86_400 * SECOND_MS,
-  w: 7 * 86_400 * SECOND_MS
-};
-
+/** `k`, `KiB` and so on are powers of 1024, `kB` of 1000. */
 function parseSize(text: string): number {
-  return quantity(text, SIZE_UNITS, 'A size is a number with a unit, for example 500MB or 20GiB.');
+  const [, digits, prefix = '', suffix] =
+    /^(\d{1,15}(?:\.\d{1,6})?) ?(?:([kmgt])(i?b)?|b)?$/i.exec(text.trim()) ?? [];
+  if (digits === undefined)
+    throw new InvalidArgumentError('A size is a number with a unit, for example 500MB or 20GiB.');
+  const base = suffix?.length === 1 ? 1000 : 1024;
+  return Math.round(Number(digits) * base ** ' kmgt'.indexOf(prefix.toLowerCase() || ' '));
 }
 
 function parseDuration(text: string): number {
-  return quantity(
-    text,
-    DURATION_UNITS,
-    'A duration is a number with a unit s, m, h, d or w, for example 14d.'
-  );
-}
-
-function quantity(text: string, units: Readonly<Record<string, number>>, rule: string): number {
-  const [, digits, unit] = /^(\d{1,15}(?:\.\d{1,6})?) ?([a-z]{0,3})$/i.exec(text.trim()) ?? [];
-  const factor = unit === undefined ? undefined : units[unit.toLowerCase()];
-  if (digits === undefined || factor === undefined) throw new InvalidArgumentError(rule);
-  return Math.round(Number(digits) * factor);
+  const [, digits, unit = ''] = /^(\d{1,15}(?:\.\d{1,6})?) ?([smhdw])$/i.exec(text.trim()) ?? [];
+  if (digits === undefined)
+    throw new InvalidArgumentError('A duration is a number with a unit s, m, h, d or w, for example 14d.');
+  return Math.round(Number(digits) * (DURATION_MS[unit.toLowerCase()] ?? NaN));
 }

@@ -3,7 +3,7 @@ import type { CleanOptions, HostSetup, PreparedHost, RemoteShell, SetupOptions }
 import { RemoteProblem } from '../remote-error.js';
 import { staged } from '../remote-report.js';
 import { script } from '../../platform/script.js';
-import { explainHost } from '../ssh/explain.js';
+import { explainHost, lastWords } from '../ssh/explain.js';
 
 const STEP_MS = 30_000;
 const START_MS = 180_000;
@@ -53,10 +53,12 @@ export class InstalledSetup implements HostSetup {
 }
 
 function notStarted(host: string, output: string): RemoteProblem {
-  const why = output.trim().split('\n').slice(-3).join(' ');
   return (
     explainHost(host, output) ??
-    new RemoteProblem('remote_bridge_failed', `The server on ${host} does not start: ${why}`)
+    new RemoteProblem(
+      'remote_bridge_failed',
+      `The server on ${host} does not start: ${lastWords(output.trim().split('\n'))}`
+    )
   );
 }
 

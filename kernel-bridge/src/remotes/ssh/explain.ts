@@ -215,6 +215,11 @@ export function explainHost(host: string | null, output: string): RemoteProblem 
   return explained(OF_HOST, output.split('\n'), host);
 }
 
+/** The error with which a program of Node ended, which prints its stack and its own version behind it; else the last lines. */
+export function lastWords(lines: readonly string[]): string {
+  return lines.findLast(line => /^(Uncaught )?\w*Error\b.*:/.test(line)) ?? lines.slice(-3).join(' ');
+}
+
 /**
  * @param lines what ssh wrote to standard error, oldest first
  * @param configured what this computer's ssh makes of the target (`ssh -G`); '' when it could not be asked
