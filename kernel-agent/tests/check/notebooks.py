@@ -123,6 +123,34 @@ summed = jax.jit(jax.shard_map(lambda a: jax.lax.psum(a, "data"), mesh=mesh, in_
     out_specs=P()))(x)
 jax.jit(loss).lower(params, jax.ShapeDtypeStruct((256, 128), jnp.float32, sharding=rows)).compile()
 vmapped = jax.jit(jax.vmap(lambda a: a @ a.T))(jnp.ones((4, 8, 8)))""",
+    # Two states that are donated, parts of a batch in a scan, layers computed again, bfloat16.
+    """@functools.partial(jax.jit, donate_argnames=("params", "moments"))
+def momentum(params, moments, pieces):
+    def part(grads, piece):
+        lowered = jax.tree.map(lambda p: p.astype(jnp.bfloat16), params)
+        again = jax.checkpoint(lambda p: loss(p, piece.astype(jnp.bfloat16)).astype(jnp.float32))
+        return jax.tree.map(lambda g, new: g + new.astype(g.dtype), grads, jax.grad(again)(lowered)), None
+    grads, _ = jax.lax.scan(part, jax.tree.map(jnp.zeros_like, params), pieces)
+    moments = jax.tree.map(lambda m, g: 0.9 * m + g, moments, grads)
+    return jax.tree.map(lambda p, m: p - 0.1 * m, params, moments), moments
+state, moments = jax.tree.map(jnp.copy, params), jax.tree.map(jnp.zeros_like, params)
+pieces = jax.device_put(jnp.ones((2, 32, 128)), NamedSharding(mesh, P(None, "data")))
+for _ in range(3):
+    state, moments = momentum(state, moments, pieces)""",
+    # Tokens, pictures, a mask, a sort, a rule of differentiation, a linear solve.
+    """tokens = jnp.arange(64, dtype=jnp.int32).reshape(8, 8)
+looked_up = jax.jit(lambda table, tokens: table[tokens].mean(1))(jnp.ones((64, 16)), tokens)
+pictures, kernel = jnp.ones((8, 16, 16, 3)), jnp.ones((3, 3, 3, 8))
+convolved = jax.jit(lambda a, k: jax.lax.conv_general_dilated(a, k, (1, 1), "SAME",
+    dimension_numbers=("NHWC", "HWIO", "NHWC")))(pictures, kernel)
+masked = jax.jit(lambda t: jnp.where(jnp.tril(jnp.ones((8, 8), bool)), t, -1))(tokens)
+likeliest = jax.jit(lambda a: jax.lax.top_k(a, 3)[1])(jnp.ones((8, 32)))
+@jax.custom_vjp
+def clipped(a):
+    return a
+clipped.defvjp(lambda a: (a, None), lambda _, g: (jnp.clip(g, -1, 1),))
+clip_grads = jax.jit(jax.grad(lambda a: clipped(a * 3).sum()))(jnp.ones((8, 8)))
+solved = jax.jit(lambda a, b: jnp.linalg.solve(a, b))(jnp.eye(8), jnp.ones((8, 2)))""",
 ]
 
 

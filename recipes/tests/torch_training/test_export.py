@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from tpulab_recipes.compile_ahead import torch_export, torch_lowering
 from tpulab_recipes.compile_ahead.step_program import StepProgram
 from tpulab_recipes.compile_ahead.torch_export import ExportedStep, export_step
 from tpulab_recipes.compile_ahead.tpu_compiler import as_function
@@ -99,3 +101,12 @@ def test_a_file_that_is_no_exported_step_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DeviceRuntimeError) as refused:
         StepProgram.load(tmp_path / "other.zip")
     assert refused.value.code == "bad_program"
+
+
+def test_an_export_asks_no_metadata_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in torch_lowering.VARIABLES:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(torch_export, "find_spec", lambda _: "torch_tpu is there")
+    torch_export.LoweringBackend()
+    assert {name: os.environ[name] for name in torch_lowering.VARIABLES} == torch_lowering.VARIABLES

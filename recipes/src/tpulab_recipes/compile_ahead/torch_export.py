@@ -47,6 +47,10 @@ class LoweringBackend(CpuBackend):
                 'environment "torch-tpu" (`tpulab env create torch-tpu` makes it), or export by '
                 "`--backend torch_xla`.",
             )
+        # The first backward pass makes torch_tpu look for chips; it would ask a cloud's metadata server, for
+        # minutes where there is none.
+        for name, value in VARIABLES.items():
+            os.environ.setdefault(name, value)
 
     def describe(self) -> str:
         return f"torch_tpu {version('torch_tpu')}, which writes the step down on the processor"
