@@ -118,3 +118,27 @@ export const RULES = [
     instead: 'own, separate, remaining'
   }
 ];
+
+/** Words that a name in code does not use: a reader of another project would not search for them. What to write instead. */
+export const NAME_WORDS = Object.freeze({
+  told: 'reported, notified',
+  tell: 'report, notify',
+  tells: 'reports, notifies',
+  asked: 'requested',
+  asks: 'requests',
+  said: 'the noun: text, message, reason',
+  says: 'reports',
+  heard: 'received',
+  hear: 'receive',
+  gone: 'ended, lost, removed',
+  anew: 'again, re-',
+  look: 'check, poll',
+  looks: 'checks, polls',
+  looked: 'checked',
+  rival: 'conflict',
+  rivals: 'conflicts',
+  filler: 'the job: fill turn',
+  outlook: 'estimate',
+  pace: 'throughput',
+  desk: 'queue'
+});

@@ -1,18 +1,20 @@
 // @ts-check
 /**
- * `npm run check -- prose`: the words of documentation, messages, help and titles of tests. The rules are in `prose-rules.mjs`. Text that
+ * `npm run check -- prose`: the words of documentation, messages, help, titles of tests and names in code. The rules are in `prose-rules.mjs`. Text that
  * was there before the rules is counted for each file in `prose-baseline.json`: a file may have fewer findings than that, never more.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import ts from 'typescript';
-import { RULES } from './prose-rules.mjs';
+import { NAME_WORDS, RULES } from './prose-rules.mjs';
 
 /** @typedef {{ path: string, line: number, rule: string, text: string, instead: string }} Finding */
 
 const BASELINE = 'scripts/check/prose-baseline.json';
 const TITLES = /^(?:it|test|describe|expect)$/;
+/** What a line of Python defines: a function, a class, a variable or an attribute of itself. */
+const PYTHON_NAME = /^\s*(?:(?:async )?def|class) (\w+)|^\s*(?:self\.)?(\w+)(?:: [^=]+)? = /;
 const PYTHON_TITLE = /^\s*(?:async )?def test_(\w+)/;
 
 /** Code, addresses and commands are not prose. @param {string} text */
@@ -63,6 +65,11 @@ export function findInStrings(file, text) {
   const found = [];
   /** @param {ts.Node} node */
   const visit = node => {
+    const { name } = /** @type {{ name?: ts.Node }} */ (node);
+    if (name && isDeclaration(node) && (ts.isIdentifier(name) || ts.isPrivateIdentifier(name)))
+      found.push(
+        ...findInName(file, name.text, source.getLineAndCharacterOfPosition(name.getStart(source)).line + 1)
+      );
     if (
       ts.isStringLiteralLike(node) ||
       ts.isTemplateHead(node) ||
@@ -83,6 +90,43 @@ export function findInStrings(file, text) {
 }
 
 /** @param {ts.Node} node */
+const isDeclaration = node =>
+  ts.isVariableDeclaration(node) ||
+  ts.isParameter(node) ||
+  ts.isBindingElement(node) ||
+  ts.isFunctionDeclaration(node) ||
+  ts.isClassElement(node) ||
+  ts.isTypeElement(node) ||
+  ts.isClassDeclaration(node) ||
+  ts.isInterfaceDeclaration(node) ||
+  ts.isTypeAliasDeclaration(node);
+
+/**
+ * A name that is declared: its words, whatever the case.
+ *
+ * @param {string} file @param {string} name @param {number} line @returns {Finding[]}
+ */
+export function findInName(file, name, line) {
+  const words = name
+    .replace(/([a-z\d])(?=[A-Z])/g, '$1 ')
+    .toLowerCase()
+    .split(/[^a-z]+/);
+  return words.flatMap(word =>
+    Object.hasOwn(NAME_WORDS, word)
+      ? [
+          {
+            path: file,
+            line,
+            rule: 'name',
+            text: name,
+            instead: NAME_WORDS[/** @type {keyof typeof NAME_WORDS} */ (word)]
+          }
+        ]
+      : []
+  );
+}
+
+/** @param {ts.Node} node */
 function isTitle({ parent }) {
   if (!ts.isCallExpression(parent)) return false;
   const [name] = parent.expression.getText().split(/[.(]/);
@@ -96,7 +140,9 @@ export function findInFile(file, text) {
   if (file.endsWith('.py'))
     return text.split('\n').flatMap((line, index) => {
       const title = PYTHON_TITLE.exec(line)?.[1];
-      return title === undefined ? [] : findIn(file, title.replaceAll('_', ' '), index + 1);
+      if (title !== undefined) return findIn(file, title.replaceAll('_', ' '), index + 1);
+      const name = PYTHON_NAME.exec(line)?.slice(1).find(Boolean);
+      return name === undefined ? [] : findInName(file, name, index + 1);
     });
   if (file.endsWith('.json'))
     return [...text.matchAll(/"(?:title|description)": "((?:[^"\\]|\\.)*)"/g)].flatMap(match =>
@@ -106,7 +152,7 @@ export function findInFile(file, text) {
 }
 
 const READ =
-  /^(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md$|^docs\/(?!decisions\/).*\.md$|^(kernel-bridge|extension|protocol|ui-tests|scripts)\/.*\.(?:tsx?|mjs)$|^extension\/schema\/.*\.json$|^(kernel-agent|recipes|tests)\/.*test_\w+\.py$/;
+  /^(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md$|^docs\/(?!decisions\/).*\.md$|^(kernel-bridge|extension|protocol|ui-tests|scripts)\/.*\.(?:tsx?|mjs)$|^extension\/schema\/.*\.json$|^(kernel-agent|recipes|tests)\/.*\.py$/;
 const NOT_READ = /\/generated\/|^scripts\/check\/prose|^docs\/glossary\.md$/;
 
 /** @param {string} root @param {readonly string[]} files @returns {Map<string, Finding[]>} */

@@ -54,6 +54,18 @@ describe('the prose lint', () => {
     expect(rulesIn('def test_is_created_again():', 'recipes/tests/test_a.py')).toEqual(['again']);
   });
 
+  it('reads the names that code declares, in TypeScript and Python', () => {
+    expect(rulesIn('const toldAt = 1; use(toldAt, gone);', 'extension/src/a.ts')).toEqual(['name']);
+    expect(rulesIn('class A { #heard = 0; tellAll(): void {} }', 'extension/src/a.ts')).toEqual(['name']);
+    expect(rulesIn('const { length: toldCount } = x; const seldom = outlooks;', 'protocol/src/a.ts')).toEqual(
+      ['name']
+    );
+    expect(rulesIn('const reportedAt = told.at;', 'extension/src/a.ts')).toEqual([]);
+    expect(rulesIn('def tell_all() -> None:', 'kernel-agent/src/a.py')).toEqual(['name']);
+    expect(rulesIn('        self._told = told', 'kernel-agent/src/a.py')).toEqual(['name']);
+    expect(rulesIn('        self._reported = told', 'kernel-agent/src/a.py')).toEqual([]);
+  });
+
   it('lets the internals have a gateway, and a user not', () => {
     expect(rulesIn('The gateway stops.', 'docs/architecture.md')).toEqual([]);
     expect(rulesIn('The gateway stops.', 'docs/connect.md')).toEqual(['glossary']);
