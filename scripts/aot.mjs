@@ -75,9 +75,9 @@ function writeTable() {
   const rows = [...new Set(found.map(({ step }) => step))].map(step => {
     const { program, compiler } = found.findLast(each => each.step === step);
     const cells = chips.map(chip => {
-      const asked = Object.entries({ step, program, compiler, chip });
-      const said = found.findLast(each => asked.every(([key, value]) => each[key] === value))?.found;
-      return said?.note || (said?.memory_gib.toFixed(3) ?? '');
+      const wanted = Object.entries({ step, program, compiler, chip });
+      const result = found.findLast(each => wanted.every(([key, value]) => each[key] === value))?.found;
+      return result?.note || (result?.memory_gib.toFixed(3) ?? '');
     });
     return [`\`${step}\``, ...cells];
   });

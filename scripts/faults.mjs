@@ -35,9 +35,9 @@ await main(async signal => {
       help: { type: 'boolean', default: false }
     }
   });
-  const say = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
+  const print = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
   if (values.help) {
-    say(HELP);
+    print(HELP);
     return 0;
   }
   const unknown = positionals.find(name => !FILES.includes(name));
@@ -61,7 +61,7 @@ await main(async signal => {
       cwd: checkout.root,
       signal,
       timeoutMs: LIMIT_MS,
-      onLine: say,
+      onLine: print,
       env: {
         CI: 'true',
         NO_COLOR: '1',
@@ -76,7 +76,7 @@ await main(async signal => {
     .map(line => JSON.parse(line));
   await rm(lines, { force: true });
   await writeFile(path.join(checkout.reports, 'faults.json'), `${JSON.stringify(rows, null, 2)}\n`);
-  say(`\n${faultTable(rows)}\n\nAlso in .tpulab/reports/faults.json.`);
-  if (ended.timedOut) say(`Ended after ${LIMIT_MS / 60_000} min, the limit.`);
+  print(`\n${faultTable(rows)}\n\nAlso in .tpulab/reports/faults.json.`);
+  if (ended.timedOut) print(`Ended after ${LIMIT_MS / 60_000} min, the limit.`);
   return ended.exitCode === 0 && rows.length > 0 ? 0 : 1;
 });

@@ -31,9 +31,9 @@ await main(async signal => {
       help: { type: 'boolean', default: false }
     }
   });
-  const say = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
+  const print = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
   if (values.help) {
-    say(HELP);
+    print(HELP);
     return 0;
   }
   const folder = await mkdtemp(path.join(tmpdir(), 'tpulab-fresh-'));
@@ -45,29 +45,30 @@ await main(async signal => {
     await mkdir(home);
     await runOrExplain('cloning', 'git', ['clone', '--quiet', checkout.root, clone], { signal });
     const env = freshEnvironment(home, values['keep-caches']);
-    for (const { anew, args } of [
+    for (const { anew: isFresh, args } of [
       { anew: false, args: ['start', '--', '--setup-only', '--no-browser'] },
       { anew: false, args: ['start', '--', '--setup-only', '--no-browser'] },
       { anew: true, args: ['test', '--', ...positionals] }
     ]) {
-      if (anew) await runOrExplain('cleaning the clone', 'git', ['clean', '-ffdxq'], { cwd: clone, signal });
-      say(`\n== npm ${args.join(' ')}`);
+      if (isFresh)
+        await runOrExplain('cleaning the clone', 'git', ['clean', '-ffdxq'], { cwd: clone, signal });
+      print(`\n== npm ${args.join(' ')}`);
       const since = performance.now();
       const ended = await run('npm', ['--silent', ...args], {
         cwd: clone,
         env,
         signal,
-        onLine: say,
+        onLine: print,
         keptLines: 1
       });
-      say(
+      print(
         `== npm ${args.join(' ')}: ${ended.exitCode === 0 ? 'good' : 'FAILED'}, ${formatSeconds(performance.now() - since)}`
       );
       if (ended.exitCode !== 0) return 1;
     }
     return 0;
   } finally {
-    if (values.keep) say(`\nKept: ${folder}`);
+    if (values.keep) print(`\nKept: ${folder}`);
     else await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   }
 });

@@ -28,9 +28,9 @@ await main(async signal => {
       help: { type: 'boolean', default: false }
     }
   });
-  const say = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
+  const print = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
   if (values.help) {
-    say(HELP);
+    print(HELP);
     return 0;
   }
   const seconds = Number(values.seconds);
@@ -51,7 +51,7 @@ await main(async signal => {
     cwd: checkout.root,
     signal,
     timeoutMs: (seconds * 40 + 600) * 1000,
-    onLine: say,
+    onLine: print,
     env: {
       CI: 'true',
       NO_COLOR: '1',

@@ -50,7 +50,7 @@ try {
   await setUp({ stages: [uvTool], signal: controller.signal });
   await pack();
   if (values.python) measure(values.python);
-  else tell();
+  else printResult();
 } catch (error) {
   if (!(error instanceof SetupProblem)) throw error;
   process.stderr.write(`${[error.message, ...error.details].join('\n')}\n`);
@@ -104,7 +104,7 @@ function measure(python) {
   process.exitCode = status ?? 1;
 }
 
-function tell() {
+function printResult() {
   console.log(`On the machine with the GPU, in a copy of this checkout with that archive, in one call of ${SECONDS / 60} minutes:
 
   mkdir -p /tmp/tpulab-gpu && tar -xzf .tpulab/gpu/packages.tar.gz -C /tmp/tpulab-gpu &&

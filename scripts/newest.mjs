@@ -38,7 +38,7 @@ const controller = new AbortController();
 process.once('SIGINT', () => controller.abort());
 process.once('SIGTERM', () => controller.abort());
 const { signal } = controller;
-const say = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
+const print = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
 try {
   await setUp({ stages: [uvTool], signal });
   const python = await newestPython();
@@ -66,7 +66,7 @@ try {
   await uv('pip', 'install', '--no-config', '--no-deps', '--python', pythonIn(place), '--editable', agent);
   for (const code of [VERSIONS, CAPABILITIES]) {
     const { stdout } = await run(pythonIn(place), ['-c', code], { signal });
-    stdout.forEach(say);
+    stdout.forEach(print);
   }
   // That the version is the pinned one is what this lane is not about.
   const options = [
@@ -82,17 +82,17 @@ try {
       cwd: agent,
       signal,
       env: { PYTHONPATH: undefined },
-      onLine: say
+      onLine: print
     }
   );
-  say(
+  print(
     exitCode === 0
       ? 'The agent works with the newest packages.'
       : 'Some of it differs with the newest packages; nothing is blocked.'
   );
 } catch (error) {
   if (!(error instanceof SetupProblem)) throw error;
-  say([error.message, ...error.details, 'Nothing was tested; nothing is blocked.'].join('\n'));
+  print([error.message, ...error.details, 'Nothing was tested; nothing is blocked.'].join('\n'));
 }
 
 /** The one that is named on the command line, else the newest that uv finds. */

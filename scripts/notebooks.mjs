@@ -26,9 +26,9 @@ await main(async signal => {
     allowPositionals: true,
     options: { help: { type: 'boolean', default: false } }
   });
-  const say = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
+  const print = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
   if (values.help) {
-    say(HELP);
+    print(HELP);
     return 0;
   }
   const files = await readdir(path.join(checkout.root, 'notebooks'));
@@ -43,7 +43,7 @@ await main(async signal => {
   const ended = await runToTheLast(testPythons.clients, ['-m', 'tests.refresh_notebooks', ...positionals], {
     cwd: checkout.root,
     signal,
-    onLine: say,
+    onLine: print,
     env: { PYTHONUNBUFFERED: '1' }
   });
   return ended.exitCode ?? 1;

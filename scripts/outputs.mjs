@@ -31,7 +31,7 @@ const controller = new AbortController();
 process.once('SIGINT', () => controller.abort());
 process.once('SIGTERM', () => controller.abort());
 const { signal } = controller;
-const say = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
+const print = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
 try {
   await setUp({ stages: START_STAGES, signal });
   const place = path.join(checkout.testEnvs, 'outputs');
@@ -68,14 +68,14 @@ try {
         TPULAB_ENV_DIR: path.join(place, 'no-environments'),
         JUPYTER_PATH: path.join(place, 'share', 'jupyter'),
         PATH: `${path.dirname(pythonIn(place))}${path.delimiter}${process.env['PATH'] ?? ''}`,
-        TPULAB_CHROMIUM: await requireChromium(signal, say)
+        TPULAB_CHROMIUM: await requireChromium(signal, print)
       },
-      onLine: say
+      onLine: print
     }
   );
   process.exitCode = exitCode ?? 1;
 } catch (error) {
   if (!(error instanceof SetupProblem)) throw error;
-  say([error.message, ...error.details].join('\n'));
+  print([error.message, ...error.details].join('\n'));
   process.exitCode = 1;
 }

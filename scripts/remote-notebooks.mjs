@@ -26,9 +26,9 @@ await main(async signal => {
     allowPositionals: true,
     options: { help: { type: 'boolean', default: false } }
   });
-  const say = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
+  const print = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
   if (values.help) {
-    say(HELP);
+    print(HELP);
     return 0;
   }
   const all = (await readdir(path.join(checkout.root, 'notebooks'))).filter(name => name.endsWith('.ipynb'));
@@ -45,7 +45,7 @@ await main(async signal => {
       cwd: checkout.root,
       signal,
       timeoutMs: LIMIT_MS,
-      onLine: say,
+      onLine: print,
       env: {
         CI: 'true',
         NO_COLOR: '1',
@@ -53,6 +53,6 @@ await main(async signal => {
       }
     }
   );
-  if (ended.timedOut) say(`Ended after ${LIMIT_MS / 60_000} min, the limit.`);
+  if (ended.timedOut) print(`Ended after ${LIMIT_MS / 60_000} min, the limit.`);
   return ended.exitCode === 0 ? 0 : 1;
 });

@@ -31,7 +31,7 @@ const controller = new AbortController();
 process.once('SIGINT', () => controller.abort());
 process.once('SIGTERM', () => controller.abort());
 const { signal } = controller;
-const say = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
+const print = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
 try {
   await setUp({ stages: START_STAGES, signal });
   const place = path.join(checkout.testEnvs, 'smoke');
@@ -57,7 +57,7 @@ try {
     ...['--target', widgets, ...WIDGETS, 'psygnal']
   );
   const { stdout } = await run(pythonIn(place), ['-c', VERSIONS], { signal });
-  stdout.forEach(say);
+  stdout.forEach(print);
   const { exitCode } = await run(
     process.execPath,
     [
@@ -72,17 +72,17 @@ try {
         TPULAB_SMOKE: '1',
         TPULAB_LAB_ENV: place,
         TPULAB_SMOKE_WIDGETS: widgets,
-        TPULAB_CHROMIUM: await requireChromium(signal, say)
+        TPULAB_CHROMIUM: await requireChromium(signal, print)
       },
-      onLine: say
+      onLine: print
     }
   );
-  say(
+  print(
     exitCode === 0
       ? 'TPULab works beside these packages.'
       : 'Something differs beside these packages; nothing is blocked.'
   );
 } catch (error) {
   if (!(error instanceof SetupProblem)) throw error;
-  say([error.message, ...error.details, 'Nothing was tested; nothing is blocked.'].join('\n'));
+  print([error.message, ...error.details, 'Nothing was tested; nothing is blocked.'].join('\n'));
 }

@@ -22,9 +22,9 @@ await main(async signal => {
   const { values } = parseArgs({
     options: { minutes: { type: 'string', default: '30' }, help: { type: 'boolean', default: false } }
   });
-  const say = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
+  const print = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
   if (values.help) {
-    say(HELP);
+    print(HELP);
     return 0;
   }
   const minutes = Number(values.minutes);
@@ -38,13 +38,13 @@ await main(async signal => {
     cwd: checkout.root,
     signal,
     timeoutMs: (minutes * 2 + 10) * 60_000,
-    onLine: say,
+    onLine: print,
     env: { CI: 'true', NO_COLOR: '1', TPULAB_SOAK_MINUTES: String(minutes), TPULAB_SOAK_REPORT: report }
   });
   const text = await readFile(report, 'utf8').catch(() => null);
   if (text !== null) {
     const { lines, loaded } = /** @type {{ lines: string[], loaded: object }} */ (JSON.parse(text));
-    say(`\n${lines.join('\n')}\n\nThe samples are in .tpulab/reports/soak.json.`);
+    print(`\n${lines.join('\n')}\n\nThe samples are in .tpulab/reports/soak.json.`);
     await writeFile(report, `${JSON.stringify({ lines, samples: loaded }, null, 2)}\n`);
   }
   return ended.exitCode === 0 && text !== null ? 0 : 1;

@@ -140,10 +140,10 @@ async function inward(server, client, count, bytes) {
  * @param {{ asked: number, arrived: number, bytes: number, ms: number }} run
  * @returns {Figures}
  */
-function figuresOf(server, before, { asked, arrived, bytes, ms }) {
+function figuresOf(server, before, { asked: requested, arrived, bytes, ms }) {
   const after = sampleTree(server.pid);
   return {
-    asked,
+    asked: requested,
     arrived,
     mbPerSecond: Math.round(bytes / MB / (ms / 1000)),
     serverCpuMs: cpuMsBetween(before, after),

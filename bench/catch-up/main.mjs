@@ -89,9 +89,9 @@ async function writeJournal(folder) {
 
 /** @param {string} session @param {number} number */
 function streamParts(session, number) {
-  const said = header(session, 'stream');
+  const sent = header(session, 'stream');
   const text = `${MARK}${String(number).padStart(8, '0')} a line as a training run prints it, loss 0.1234\n`;
-  const [own, , metadata, content] = jsonParts(said, { name: 'stdout', text });
+  const [own, , metadata, content] = jsonParts(sent, { name: 'stdout', text });
   const parent = Buffer.from(JSON.stringify(header(session, 'execute_request')));
   return /** @type {Buffer[]} */ ([own, parent, metadata, content]);
 }

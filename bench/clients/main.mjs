@@ -102,6 +102,6 @@ async function measure(server, kernelId, count, messages) {
 /** Until each has everything or nothing has come for a while. @param {readonly Client[]} clients @param {number} messages */
 async function allHave(clients, messages) {
   const isDone = (/** @type {Client} */ client) =>
-    client.tally.delivered >= messages || performance.now() - client.heardAt > SILENCE_MS;
+    client.tally.delivered >= messages || performance.now() - client.receivedAt > SILENCE_MS;
   while (!clients.every(isDone)) await new Promise(resolve => setTimeout(resolve, 10));
 }

@@ -52,7 +52,7 @@ await withServers([BRIDGE], async ({ bridge, kernel }) => {
   const machine = { ...machineFacts(), ...versionsOf(kernel.argv[0] ?? '', ['ipykernel', 'jax']) };
   const kernelId = await bridge.startKernel();
   const page = new Page(await bridge.connect(kernelId), await bridge.openEvents());
-  await page.ask('shell', 'execute_request', executeContent(SET_UP));
+  await page.request('shell', 'execute_request', executeContent(SET_UP));
   const opened = { comm_id: 'bench', target_name: COMM_TARGET, data: {} };
   await page.post('shell', 'comm_open', opened);
   /** @type {Record<string, object>} */
@@ -106,7 +106,7 @@ function both(times) {
  */
 async function measure(bridge, kernelId, page, code, stepMs) {
   const begun = page.nextRun();
-  const over = page.ask('shell', 'execute_request', executeContent(code));
+  const over = page.request('shell', 'execute_request', executeContent(code));
   await within(begun, 'The run did not begin');
   const comm = page.comm({ comm_id: 'bench', data: { sent: stepMs } });
   /** @type {Times} */
@@ -114,18 +114,18 @@ async function measure(bridge, kernelId, page, code, stepMs) {
   for (let n = -WARM_UP; n < samples; n++) {
     await wait(Math.random() * stepMs);
     const id = `${stepMs}-${n}-${Date.now()}`;
-    const told = page.told(id);
+    const reported = page.receivedFor(id);
     const sentAt = now();
     const answer = await bridge.control(kernelId, { id, action: 'set', name: 'rate', value: Math.random() });
     const acceptedAt = now();
     if (answer.phase === 'refused') throw new Error(`A command was refused: ${answer.reason}`);
-    const { at, message } = await within(told, 'A command was not applied');
+    const { at, message } = await within(reported, 'A command was not applied');
     if (message.phase !== 'applied') throw new Error(`A command was ${message.phase}: ${message.reason}`);
     await wait(Math.random() * stepMs);
-    const askedAt = now();
-    await within(page.ask('control', 'kernel_info_request', {}), 'kernel_info was not answered');
+    const requestedAt = now();
+    await within(page.request('control', 'kernel_info_request', {}), 'kernel_info was not answered');
     if (n < 0) continue;
-    times.kernelInfo.push(now() - askedAt);
+    times.kernelInfo.push(now() - requestedAt);
     times.accepted.push(acceptedAt - sentAt);
     times.applied.push(at - sentAt);
     // Both moments are the kernel's: it took the command, and it applied it at the boundary.

@@ -25,7 +25,7 @@ export class Page {
     this.#connection = connection;
     this.#events = events;
     connection.listen((channel, parts) => this.#see(channel, parts));
-    events.on('message', data => this.#hear(JSON.parse(String(data))));
+    events.on('message', data => this.#receive(JSON.parse(String(data))));
     events.send(JSON.stringify({ op: 'subscribe', topics: ['runs'] }));
   }
 
@@ -35,7 +35,7 @@ export class Page {
   }
 
   /** Resolves with the reply. @param {string} channel @param {string} type @param {object} content @returns {Promise<void>} */
-  async ask(channel, type, content) {
+  async request(channel, type, content) {
     const id = await this.post(channel, type, content);
     await new Promise(resolve => this.#replies.set(id, () => resolve(undefined)));
   }
@@ -50,7 +50,7 @@ export class Page {
   }
 
   /** Resolves with the final word about a command. @param {string} id @returns {Promise<{ at: number, message: any }>} */
-  told(id) {
+  receivedFor(id) {
     return new Promise(resolve => this.#commands.set(id, resolve));
   }
 
@@ -78,7 +78,7 @@ export class Page {
   }
 
   /** @param {{ op: string, events?: { data?: any }[] }} frame */
-  #hear({ op, events }) {
+  #receive({ op, events }) {
     const at = now();
     if (op !== 'events') return;
     for (const { data } of events ?? []) {

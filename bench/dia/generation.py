@@ -65,7 +65,7 @@ def static(name: str) -> dict[str, Any]:
             groups.append((row, (now - last[0]) * 1e3 / GROUP))
             last[0] = now
 
-        generation.generate(model, backend, [TEXT], settings, on_look=look)
+        generation.generate(model, backend, [TEXT], settings, on_progress=look)
         return groups
 
     before = backend.compilations()
@@ -87,7 +87,7 @@ def growing(name: str, rows: int) -> dict[str, Any]:
     make_static(model)
     text, mask = generation._padded([TEXT], 128)
     text, mask = backend.to_device([torch.cat([text, torch.zeros_like(text)]), mask.repeat(2, 1)])
-    heard = model.model.encoder(input_ids=text, attention_mask=mask).last_hidden_state
+    received = model.model.encoder(input_ids=text, attention_mask=mask).last_hidden_state
     config = model.config.decoder_config
     row = backend.to_device(torch.full((2, 1, config.num_channels), config.bos_token_id))
     cache = EncoderDecoderCache(DynamicCache(config=config), DynamicCache(config=config))
@@ -95,7 +95,7 @@ def growing(name: str, rows: int) -> dict[str, Any]:
     for number in range(1, rows + 1):
         logits = model(
             attention_mask=mask,
-            encoder_outputs=(heard,),
+            encoder_outputs=(received,),
             decoder_input_ids=row,
             decoder_attention_mask=backend.to_device(torch.ones(2, number, dtype=torch.bool)),
             past_key_values=cache,

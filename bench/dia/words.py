@@ -60,7 +60,7 @@ def clips_of(words: Sequence[tuple[str, np.ndarray]], codec: MelCodec) -> list[C
     return clips
 
 
-def heard_share(codes: Sequence[Any], words: Sequence[str], codec: MelCodec) -> float:
+def word_share(codes: Sequence[Any], words: Sequence[str], codec: MelCodec) -> float:
     """Of Int[frame, channel] for each word, the share that the recogniser takes for that word."""
     right = 0
     for each, word in zip(codes, words, strict=True):
@@ -76,7 +76,7 @@ def main() -> None:
     codec = fit_mel_codec([wave for _, wave in words[HELD_OUT_WORDS:600]], entries=ENTRIES)
     clips = clips_of(words, codec)
     test, train = clips[:HELD_OUT_WORDS], clips[HELD_OUT_WORDS:]
-    asked = [word for word, _ in words[:HELD_OUT_WORDS]]
+    requested = [word for word, _ in words[:HELD_OUT_WORDS]]
     shifted = test[3:] + test[:3]
     others = [replace(clip, text=other.text) for clip, other in zip(test, shifted, strict=True)]
     backend, model = make("cpu", "cpu"), tiny_model(entries=ENTRIES)
@@ -90,7 +90,7 @@ def main() -> None:
 
     def report() -> dict[str, Any]:
         trainer.model.eval()
-        said = [
+        output = [
             codes
             for first in range(0, len(test), 16)
             for codes in generate(
@@ -98,7 +98,7 @@ def main() -> None:
             )
         ]
         return {
-            "heard": heard_share(said, asked, codec),
+            "heard": word_share(output, requested, codec),
             "own_texts": of_each_channel(trainer, test),
             "others_texts": of_each_channel(trainer, others),
         }
@@ -114,8 +114,8 @@ def main() -> None:
         "clips": len(train),
         "before": before,
         "after": report(),
-        "heard_in_the_clips": heard_share([clip.codes for clip in test], asked, codec),
-        "heard_in_other_words": heard_share([clip.codes for clip in shifted], asked, codec),
+        "heard_in_the_clips": word_share([clip.codes for clip in test], requested, codec),
+        "heard_in_other_words": word_share([clip.codes for clip in shifted], requested, codec),
     }
     sys.stdout.write(json.dumps(figures) + "\n")
 

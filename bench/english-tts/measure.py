@@ -33,7 +33,7 @@ from tpulab_recipes.english_tts.model import KokoroModel, losses
 from tpulab_recipes.english_tts.trainer import KokoroTrainer
 from tpulab_recipes.runtime.selection import make
 
-GROUPS, STEPS, LOOKS = 5, 3, 2000
+GROUPS, STEPS, CHECKS = 5, 3, 2000
 CONFIG = get_lesson_config().but(frame_buckets=(160,), num_workers=0)
 
 
@@ -83,9 +83,9 @@ def overhead(step_ms: float) -> dict[str, float]:
     """Percent of a step of this length."""
     manager = AdaptiveMemoryManager(DeviceType.CPU)
     began = time.perf_counter()
-    for number in range(LOOKS):
+    for number in range(CHECKS):
         manager.adaptive_cleanup(number)
-    look_ms = 1e3 * (time.perf_counter() - began) / LOOKS
+    check_ms = 1e3 * (time.perf_counter() - began) / CHECKS
 
     from tpulab_recipes.english_tts.interbatch_profiler import InterbatchProfiler
 
@@ -93,26 +93,29 @@ def overhead(step_ms: float) -> dict[str, float]:
 
     def loop(run: Any) -> float:
         began = time.process_time()
-        for _ in run.steps(range(LOOKS)):
+        for _ in run.steps(range(CHECKS)):
             run.log(loss=1.0)
-        return 1e3 * (time.process_time() - began) / LOOKS
+        return 1e3 * (time.process_time() - began) / CHECKS
 
     profiler = InterbatchProfiler(CONFIG.batch_size)
     run = tpulab.run("bench", log=False)
     profiler.follow(run)
     profiler_ms = loop(run)
     profiler.close()
-    return {"memory manager": 100 * look_ms / step_ms, "step clock and profiler": 100 * profiler_ms / step_ms}
+    return {
+        "memory manager": 100 * check_ms / step_ms,
+        "step clock and profiler": 100 * profiler_ms / step_ms,
+    }
 
 
 def recognised(trainer: EnglishTrainer) -> float:
     right = []
     for one in trainer.held_out:
         words = one.text.lower().strip(".").split()
-        (said,) = trainer.speak([one.phonemes])
-        spans = word_spans(words, said.durations, trainer.config.hop_length)
-        heard = recognise(trainer.vocoder(said.mel), trainer.config.sample_rate, spans, VOICES[0])
-        right += [a == b for a, b in zip(words, heard, strict=True)]
+        (output,) = trainer.speak([one.phonemes])
+        spans = word_spans(words, output.durations, trainer.config.hop_length)
+        received = recognise(trainer.vocoder(output.mel), trainer.config.sample_rate, spans, VOICES[0])
+        right += [a == b for a, b in zip(words, received, strict=True)]
     return sum(right) / len(right)
 
 
@@ -132,13 +135,13 @@ def learning(folder: str) -> dict[str, Any]:
             share = recognised(trainer)
             wall, processor = wall + time.perf_counter() - paused, processor + time.process_time() - used
             rows.append({"epoch": trainer.epoch, **spent, "words": share, "val": trainer.validate()["total"]})
-    said = [trainer.speak([one.phonemes])[0] for one in trainer.held_out]
-    ends = [len(each.mel) - each.planned for each in said]
+    output = [trainer.speak([one.phonemes])[0] for one in trainer.held_out]
+    ends = [len(each.mel) - each.planned for each in output]
     trainer.close()
     return {
         "rows": rows,
         "stop_frames": [min(ends), max(ends)],
-        "stopped": all(each.stopped for each in said),
+        "stopped": all(each.stopped for each in output),
     }
 
 

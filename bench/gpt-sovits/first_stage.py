@@ -68,8 +68,8 @@ def growing(name: str, count: int) -> dict[str, float]:
                 (q, k, v),
                 hidden if number == 0 else torch.zeros(1, 1, k.shape[1], dtype=torch.bool, device=device),
             )
-        said = model.ar_predict_layer(states[:, -1])[:, : model.eos].argmax(-1)
-        states = model.id_states(said[:, None], torch.tensor([number], device=device))
+        output = model.ar_predict_layer(states[:, -1])[:, : model.eos].argmax(-1)
+        states = model.id_states(output[:, None], torch.tensor([number], device=device))
         backend.sync()
     seconds = time.perf_counter() - began
     made = backend.compilations() - before

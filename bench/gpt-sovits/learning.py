@@ -52,18 +52,18 @@ def main() -> None:
         trainer.train_step(backend.shard_batch(batch))
     seconds, after = time.process_time() - began, trainer.evaluate(eval_batches(test, config))
 
-    def said(number: int, speaker: int) -> Any:
+    def output(number: int, speaker: int) -> Any:
         """The sentence of an odd number: speaker 1 is Anna, 2 is Ben, with the same timing."""
         return utterance(CorpusSettings(speakers=speaker, **rate), number)
 
     voice, converted = Voice(generator, backend, config, features), []
     for source, target in ((1, 2), (2, 1)):
-        references = [said(2 * number + 1, target).wave for number in range(10, 13)]
+        references = [output(2 * number + 1, target).wave for number in range(10, 13)]
         for number in (201, 203, 205, 207):
-            spoken = said(number, source)
+            spoken = output(number, source)
             phonemes = phonemes_of(spoken.text)
             wave = voice.convert(spoken.wave, references, phonemes=phonemes)
-            renditions = (spoken.wave, said(number, target).wave)
+            renditions = (spoken.wave, output(number, target).wave)
             far = [envelope_distance(wave, each, config.sampling_rate) for each in renditions]
             converted.append({"to_source": far[0], "to_target": far[1]})
     found = {"before": before, "after": after, "cpu_seconds": seconds, "steps": trainer.steps_done}

@@ -50,7 +50,7 @@ export async function openHub({ folder, bin, farState, env }) {
   const [line] = /** @type {string[]} */ (await once(lines, 'line', { signal: AbortSignal.timeout(60_000) }));
   const url = /** @type {{ url: string }} */ (JSON.parse(line ?? '')).url;
   /** @param {string} method @param {string} target @param {object} [body] */
-  const ask = async (method, target, body) => {
+  const request = async (method, target, body) => {
     const response = await fetch(new URL(target, url), {
       method,
       headers: { authorization: `token ${token}` },
@@ -59,10 +59,10 @@ export async function openHub({ folder, bin, farState, env }) {
     return /** @type {any} */ (await response.json());
   };
   const source = { kind: 'ssh', destination: 'far' };
-  await ask('POST', 'bridge/v1/machines', { name: 'far', source, install: false });
+  await request('POST', 'bridge/v1/machines', { name: 'far', source, install: false });
   const deadline = performance.now() + CONNECTED_MS;
   for (;;) {
-    const { state, error } = await ask('GET', 'bridge/v1/machines/far');
+    const { state, error } = await request('GET', 'bridge/v1/machines/far');
     if (state === 'connected') break;
     if (state === 'failed' || performance.now() > deadline) {
       throw new Error(`The hub is not connected: ${error?.message ?? state}`);

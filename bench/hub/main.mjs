@@ -28,7 +28,7 @@ const DELAYS_MS = [0, 20, 100];
 const WARM_UP = 20;
 const PLAIN = 'same bridge, ssh -L';
 /** The same connection as the hub's: plain `ssh -L` lets small packets wait (Nagle), one that has run a command does not. */
-const KEPT = "same bridge, the hub's ssh";
+const HUB_SSH = "same bridge, the hub's ssh";
 const HUB = 'hub';
 const ENV_DIR = process.env['TPULAB_ENV_DIR'] ?? checkout.envs;
 
@@ -98,8 +98,8 @@ async function measure() {
     [0]
   );
   await add(PLAIN, openWebSocket({ url: tunnelled(1), token, kernelId: await startKernel(hub) }));
-  const kept = { url: 'http://localhost', token, socketPath: hub.tunnel };
-  await add(KEPT, openWebSocket({ ...kept, kernelId: await startKernel(hub) }));
+  const shared = { url: 'http://localhost', token, socketPath: hub.tunnel };
+  await add(HUB_SSH, openWebSocket({ ...shared, kernelId: await startKernel(hub) }));
   await add(HUB, openWebSocket({ ...hub.through, kernelId: await startKernel(hub) }));
   if (jupyter) {
     const kernelId = await jupyter.startKernel();
@@ -190,11 +190,11 @@ async function flood({ client }) {
 
 /** @param {number} delayMs @param {readonly Side[]} sides @param {Map<string, any>} floods */
 function print(delayMs, sides, floods) {
-  const kept = summarize(/** @type {Side} */ (sides.find(({ name }) => name === KEPT)).times).p50Ms;
+  const shared = summarize(/** @type {Side} */ (sides.find(({ name }) => name === HUB_SSH)).times).p50Ms;
   const rows = sides.map(({ name, times, lost }) => {
     const { p50Ms, p90Ms, p99Ms, samples } = summarize(times);
     const { perSecond, lost: missing } = floods.get(name);
-    return [name, samples, lost, p50Ms, p90Ms, p99Ms, p50Ms - kept, perSecond, missing];
+    return [name, samples, lost, p50Ms, p90Ms, p99Ms, p50Ms - shared, perSecond, missing];
   });
   printTable(
     `execute, ms, ${delayMs} ms added`,

@@ -175,21 +175,21 @@ def main() -> None:
                 kernels[name] = Kernel(folder, arguments)
             for case, body in CASES.items():
                 results[case] = {}
-                said: dict[str, list[Any]] = {}
+                output: dict[str, list[Any]] = {}
                 figures: dict[str, list[tuple[float, float]]] = {name: [] for name in kernels}
                 for number in range(options.rounds + 1):
                     for name, kernel in kernels.items():
                         frames = kernel.run(TIMED.format(count=options.outputs, body=body))
                         if number == 0:
-                            said[name] = comparable(frames)  # not measured: the first round warms up
+                            output[name] = comparable(frames)  # not measured: the first round warms up
                         else:
                             figures[name].append(measured(frames))
-                same = {name: difference(said["stock"], said[name]) for name in ("launcher",)}
+                same = {name: difference(output["stock"], output[name]) for name in ("launcher",)}
                 for name, rounds in figures.items():
                     results[case][name] = {
                         "wall_us": round(statistics.median(wall for wall, _ in rounds), 1),
                         "cpu_us": round(statistics.median(cpu for _, cpu in rounds), 1),
-                        "messages": len(said[name]),
+                        "messages": len(output[name]),
                     }
                 results[case]["same"] = {name: what or "yes" for name, what in same.items()}
         finally:

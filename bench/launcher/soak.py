@@ -63,7 +63,7 @@ def read(endpoint: str, sleep_s: float) -> None:
             return
         if time.monotonic() > next_word:
             next_word = time.monotonic() + 1
-            say(heard=bool(frames), lines=lines)
+            say(received=bool(frames), lines=lines)
 
 
 def say(**content: Any) -> None:
@@ -104,7 +104,7 @@ def play(folder: Path, number: int, lines: int, stall_s: float) -> dict[str, Any
             assert kernel.poll() is None, log.read_text()
             assert time.monotonic() < ready_until, log.read_text()
         client.execute(CELL.format(lines=lines))
-        began = heard_at = time.monotonic()
+        began = received_at = time.monotonic()
         seen = 0
         while True:
             word = hears.next(1.0)
@@ -116,8 +116,8 @@ def play(folder: Path, number: int, lines: int, stall_s: float) -> dict[str, Any
                 verdict = "whole" if word["lines"] == lines and not word["faults"] else "damaged"
                 break
             if word.get("stall") or word.get("lines", 0) > seen:
-                seen, heard_at = word.get("lines", seen), time.monotonic()
-            if time.monotonic() - heard_at > SILENCE_S + stall_s:
+                seen, received_at = word.get("lines", seen), time.monotonic()
+            if time.monotonic() - received_at > SILENCE_S + stall_s:
                 verdict, word = "silent", {"lines": seen}
                 if kernel.poll() is None:
                     os.kill(kernel.pid, signal.SIGUSR1)

@@ -114,11 +114,11 @@ printTable(
 );
 if (!values['no-save']) {
   /** @type {{ results: typeof results }} */
-  const kept = JSON.parse(
+  const stored = JSON.parse(
     await readFile(join(RESULTS, 'notebooks.json'), 'utf8').catch(() => '{"results":[]}')
   );
   const rows = NOTEBOOKS.map(({ file }) =>
-    [...results, ...kept.results].find(({ notebook }) => notebook === file)
+    [...results, ...stored.results].find(({ notebook }) => notebook === file)
   );
   await saveResults('notebooks', machine, rows.filter(Boolean), { only: values.only });
 }

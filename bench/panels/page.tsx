@@ -25,7 +25,7 @@ const STEPS_PER_FRAME = 10;
 
 const actions: PanelActions = {
   controlOf: () => null,
-  keptRuns: () => null,
+  storedRuns: () => null,
   documentOf: () => null,
   showDocument: () => undefined,
   release: () => undefined,

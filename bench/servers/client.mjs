@@ -32,7 +32,7 @@ export class Client {
   /** @type {Tally} */
   tally = emptyTally();
   /** Last time that anything came. */
-  heardAt = performance.now();
+  receivedAt = performance.now();
 
   /** @param {import('./server.mjs').Connection} connection */
   constructor(connection) {
@@ -53,19 +53,19 @@ export class Client {
    */
   async request(msgType, content, silenceMs = 60_000) {
     const sentAt = performance.now();
-    this.heardAt = sentAt;
+    this.receivedAt = sentAt;
     const msgId = await this.#connection.send('shell', msgType, content);
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
     const answer = await new Promise(resolve => {
       const pending = { reply: false, idle: false, resolve };
       this.#pending.set(msgId, pending);
-      const look = () => {
-        const left = this.heardAt + silenceMs - performance.now();
-        if (left > 0) timer = setTimeout(look, left);
+      const check = () => {
+        const left = this.receivedAt + silenceMs - performance.now();
+        if (left > 0) timer = setTimeout(check, left);
         else resolve({ at: performance.now(), reply: pending.reply, idle: pending.idle });
       };
-      look();
+      check();
     });
     clearTimeout(timer);
     this.#pending.delete(msgId);
@@ -109,7 +109,7 @@ export class Client {
    */
   #see(channel, parts) {
     const now = performance.now();
-    this.heardAt = now;
+    this.receivedAt = now;
     const content = /** @type {Buffer} */ (parts[3]);
     // An answer to a request never carries the mark; its code does, in execute_input.
     let at = channel === 'iopub' ? content.indexOf(MARK_BYTE) : -1;

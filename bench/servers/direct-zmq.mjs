@@ -117,10 +117,10 @@ function openSockets({ address, key }) {
       see = listener;
     },
     async send(_channel, msgType, content, buffers = []) {
-      const asked = header(session, msgType);
-      const parts = jsonParts(asked, content);
+      const requested = header(session, msgType);
+      const parts = jsonParts(requested, content);
       await shell.send([DELIMITER, sign(parts), ...parts, ...buffers]);
-      return asked.msg_id;
+      return requested.msg_id;
     },
     async close() {
       shell.close();

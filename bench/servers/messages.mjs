@@ -34,11 +34,11 @@ export function executeContent(code) {
 
 /**
  * The four JSON parts of a request.
- * @param {Header} asked
+ * @param {Header} requested
  * @param {object} content
  */
-export function jsonParts(asked, content) {
-  return [asked, {}, {}, content].map(part => Buffer.from(JSON.stringify(part)));
+export function jsonParts(requested, content) {
+  return [requested, {}, {}, content].map(part => Buffer.from(JSON.stringify(part)));
 }
 
 /**

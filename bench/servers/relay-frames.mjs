@@ -11,14 +11,14 @@ export function putFrame(socket, body) {
   socket.uncork();
 }
 
-/** A listener for `data`. @param {(frame: Buffer) => void} take */
-export function cutFrames(take) {
+/** A listener for `data`. @param {(frame: Buffer) => void} onFrame */
+export function cutFrames(onFrame) {
   let rest = Buffer.alloc(0);
   return (/** @type {Buffer} */ chunk) => {
     let bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
     while (bytes.length >= 4 && bytes.length >= 4 + bytes.readUInt32LE(0)) {
       const end = 4 + bytes.readUInt32LE(0);
-      take(bytes.subarray(4, end));
+      onFrame(bytes.subarray(4, end));
       bytes = bytes.subarray(end);
     }
     rest = Buffer.from(bytes);

@@ -38,12 +38,12 @@ export async function openWebSocket({ url, token, kernelId, query = '', socketPa
       see = listener;
     },
     send(channel, msgType, content, buffers = []) {
-      const asked = header(session, msgType);
-      const frame = encodeFrame(channel, [...jsonParts(asked, content), ...buffers]);
+      const requested = header(session, msgType);
+      const frame = encodeFrame(channel, [...jsonParts(requested, content), ...buffers]);
       return new Promise((resolve, reject) => {
         socket.send(frame, error => {
           if (error) reject(error);
-          else resolve(asked.msg_id);
+          else resolve(requested.msg_id);
         });
       });
     },

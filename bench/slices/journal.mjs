@@ -131,32 +131,32 @@ async function watch(bridge, kernelId, from) {
     requests.set(msgId, found);
     return found;
   };
-  let heard = () => {};
+  let received = () => {};
   connection.listen((channel, parts) => {
     if (channel !== 'iopub') return;
-    const [said, parent, , content] = parts.map(part => String(part));
+    const [header, parent, , content] = parts.map(part => String(part));
     const { msg_id: msgId } = JSON.parse(parent ?? '{}');
     if (typeof msgId !== 'string') return;
     const seen = of(msgId);
     for (const part of parts) seen.bytes += part.length;
-    const { msg_type: kind } = JSON.parse(said ?? '{}');
+    const { msg_type: kind } = JSON.parse(header ?? '{}');
     const body = JSON.parse(content ?? '{}');
     if (kind === 'stream') seen.text += body.text;
     else if (kind === 'display_data' || kind === 'update_display_data')
       seen.lastFold = body.data['text/plain'];
     else if (kind === 'status' && body.execution_state === 'idle') seen.isIdle = true;
-    heard();
+    received();
   });
   /** @param {string} msgId */
   const until = msgId =>
     new Promise((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error('The cell did not end.')), DEADLINE_MS);
-      heard = () => {
+      received = () => {
         if (!of(msgId).isIdle) return;
         clearTimeout(timer);
         resolve(undefined);
       };
-      heard();
+      received();
     });
   return {
     until,

@@ -181,9 +181,12 @@ function figures(sum) {
 function print(title, results, bare) {
   const limit = results[bare]?.perSecond ?? 0;
   const rows = Object.entries(results).map(
-    ([name, { asked, delivered, disordered, idles, perSecond, serverUsEach, readerUsEach, peakMb }]) => [
+    ([
       name,
-      asked,
+      { asked: requested, delivered, disordered, idles, perSecond, serverUsEach, readerUsEach, peakMb }
+    ]) => [
+      name,
+      requested,
       delivered,
       disordered,
       `${idles}/${ROUNDS}`,

@@ -24,8 +24,8 @@ def main() -> None:
     optimizer = torch.optim.AdamW(unet.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=1e-3)
     size, channels = unet.config.sample_size, unet.config.in_channels
     x = torch.randn(batch, channels, size, size)
-    told = pipeline.tell(["a large red circle"] * batch, 6.5)
-    told |= {"mask": torch.ones(batch, 1, size, size), "known": x}
+    reported = pipeline.tell(["a large red circle"] * batch, 6.5)
+    reported |= {"mask": torch.ones(batch, 1, size, size), "known": x}
     times, used = [], []
     for _ in range(steps + 1):
         started, ran = time.perf_counter(), time.process_time()
@@ -34,7 +34,7 @@ def main() -> None:
             logsnr.sigmoid().sqrt()[:, None, None, None],
             (-logsnr).sigmoid().sqrt()[:, None, None, None],
         )
-        loss = (unet(alpha * x + sigma * torch.randn_like(x), logsnr, told) - x).square().mean()
+        loss = (unet(alpha * x + sigma * torch.randn_like(x), logsnr, reported) - x).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -114,7 +114,7 @@ class GatewayProcess:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The last thing it wrote to stderr, for a person to read."""
         return self._last_lines[-1] if self._last_lines else ""
 
@@ -140,7 +140,7 @@ class GatewayProcess:
         code = await self.process.wait()
         # The reader has everything when the pipe ends; a child of the gateway may hold it open.
         await asyncio.wait([self._readers[0]], timeout=1.0)
-        reason = self.said() or f"see {options.state_dir / 'gateway.log'}"
+        reason = self.output() or f"see {options.state_dir / 'gateway.log'}"
         raise BridgeError(
             "bridge.exited", f"The kernel bridge ended with code {code} while it was starting: {reason}"
         )

@@ -76,7 +76,7 @@ def start_kernel(server: Server) -> tuple[str, list[int]]:
     return str(kernel["id"]), pids
 
 
-def wait_until_gone(pids: list[int]) -> None:
+def wait_until_ended(pids: list[int]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while any(is_running(pid) for pid in pids):
         assert time.monotonic() < deadline, "the processes did not end"
@@ -90,7 +90,7 @@ def test_the_end_of_the_server_is_the_end_of_gateway_keepers_and_kernels(
         _, pids = start_kernel(server)
         gateway = int(json.loads((bridge.state_dir / "gateway.json").read_text())["pid"])
         server.end()
-        wait_until_gone([*pids, gateway])
+        wait_until_ended([*pids, gateway])
 
 
 def test_kept_kernels_and_those_of_a_killed_server_are_found_by_the_next_one(
@@ -104,7 +104,7 @@ def test_kept_kernels_and_those_of_a_killed_server_are_found_by_the_next_one(
         second.end(signal.SIGKILL)
     with serving(bridge, environ=environ) as third:
         assert [item["id"] for item in ask(third.bridge("ready"), "GET", "api/kernels")] == [kernel]
-    wait_until_gone(pids)
+    wait_until_ended(pids)
 
 
 # X3

@@ -218,12 +218,12 @@ class Stranger:
     """A program of somebody else on the port that a gateway had: answers all, and keeps what it was sent."""
 
     def __init__(self, answer: bytes = b'{"status": "ok", "proof": "00", "gatewayId": "fake"}') -> None:
-        self.heard: list[str] = []
+        self.received: list[str] = []
         stranger = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                stranger.heard.append(f"{self.requestline}\n{self.headers}")
+                stranger.received.append(f"{self.requestline}\n{self.headers}")
                 self.send_response(200)
                 self.send_header("Access-Control-Allow-Origin", self.headers.get("Origin", ORIGIN))
                 self.send_header("Content-Length", str(len(answer)))
@@ -270,8 +270,8 @@ async def test_a_stranger_on_the_old_port_gets_no_token_and_serves_no_page(
         assert supervisor.status.url == bridge.starts[0]["url"]
         assert supervisor.status.token != "old-token"
         await supervisor.stop(keep_kernels=False)
-    assert "old-token" not in "".join(stranger.heard)
-    assert all("Authorization" not in request for request in stranger.heard)
+    assert "old-token" not in "".join(stranger.received)
+    assert all("Authorization" not in request for request in stranger.received)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to run a process as another user")
@@ -284,7 +284,7 @@ async def test_a_process_of_another_user_is_no_gateway_of_ours(bridge: Bridge) -
             supervisor = await ready(bridge.supervisor())
             assert supervisor.status.url == bridge.starts[0]["url"]
             await supervisor.stop(keep_kernels=False)
-        assert stranger.heard == []
+        assert stranger.received == []
     finally:
         other.kill()
         other.communicate()

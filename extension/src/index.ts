@@ -1,7 +1,7 @@
 /** The plugins of this extension. */
-import { absentPlugin } from './absent/plugin.js';
+import { absentPlugin } from './unreachable/plugin.js';
 import { backendPlugins } from './backends/plugin.js';
-import { conflictPlugin } from './kernels/rivals-plugin.js';
+import { conflictPlugin } from './kernels/conflicting-plugins-plugin.js';
 import { currentKernelPlugin, kernelDetailsPlugin } from './panel/current-plugin.js';
 import { eventsPlugin } from './events/plugin.js';
 import { kernelPlugins } from './kernels/plugin.js';

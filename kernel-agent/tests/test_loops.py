@@ -297,9 +297,9 @@ def test_a_metric_that_is_nan_or_infinite_is_told_with_each_step_and_advised_on_
         ({"norm": 1.0}, {"loss": "NaN"}),
     ]
     found = keeper.wait(lambda: [m for m in keeper.of_type("advice") if len(m["run"])][1:], "both notes")
-    told = [m for m in keeper.of_type("advice") if m["kind"] == "non-finite-metric"]
+    reported = [m for m in keeper.of_type("advice") if m["kind"] == "non-finite-metric"]
     assert found
-    assert [(m["message"], m["run"]) for m in told] == [
+    assert [(m["message"], m["run"]) for m in reported] == [
         ("At step 1, `loss` became NaN.", run),
         ("At step 2, `norm` became -Infinity.", run),
     ]

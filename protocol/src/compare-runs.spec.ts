@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { compareRuns, meansOf, momentOf } from './compare-runs.js';
-import type { KeptRun, RunProgram } from './runs.js';
+import type { StoredRun, RunProgram } from './runs.js';
 
 interface Made {
   readonly name?: string;
@@ -8,7 +8,7 @@ interface Made {
   readonly spans?: Partial<Record<'inputMs' | 'hostMs' | 'deviceMs' | 'gapMs', number>>;
   readonly programs?: RunProgram[];
   readonly machine?: string;
-  readonly config?: KeptRun['config'];
+  readonly config?: StoredRun['config'];
   readonly jitter?: number;
 }
 
@@ -17,7 +17,7 @@ function program(name: string, fingerprint: string | null, step = 0): RunProgram
   return { function: name, step, ms: 10 + step, cacheHit: false, location: null, reason, fingerprint };
 }
 
-function made({ name = 'r', count = 100, spans = {}, programs = [], config = {}, ...rest }: Made): KeptRun {
+function made({ name = 'r', count = 100, spans = {}, programs = [], config = {}, ...rest }: Made): StoredRun {
   const each = { inputMs: 1, hostMs: 1, deviceMs: 8, gapMs: 0, ...spans };
   const wallMs = each.inputMs + each.hostMs + each.deviceMs + each.gapMs;
   const none = { wallMs: 0, inputMs: 0, hostMs: 0, deviceMs: 0, gapMs: 0 };

@@ -2,7 +2,7 @@
  * Why one run takes longer for a step than another: which span grew, which program is another one, which was compiled more often.
  * Pure, so that page and command line say the same. It names what the data names, and no cause beyond it.
  */
-import type { KeptRun, KeptRunSummary, RunPart, RunProgram } from './runs.js';
+import type { StoredRun, StoredRunSummary, RunPart, RunProgram } from './runs.js';
 
 export const RUN_SPANS = ['device', 'input', 'host', 'gap'] as const;
 export type RunSpan = (typeof RUN_SPANS)[number];
@@ -33,8 +33,8 @@ export interface RunComparison {
   /** `recompiles`: B compiles again in every few steps. `other-machine`: times are not compared. */
   readonly verdict: 'slower' | 'same' | 'recompiles' | 'too-early' | 'other-machine';
   /** The faster one where the verdict is `slower` or `recompiles`; else in the order in which they were given. */
-  readonly a: KeptRun;
-  readonly b: KeptRun;
+  readonly a: StoredRun;
+  readonly b: StoredRun;
   /** Steps that both runs made. */
   readonly from: number;
   readonly to: number;
@@ -50,11 +50,11 @@ export interface RunComparison {
   readonly differing: readonly string[];
 }
 
-export function compareRuns(one: KeptRun, other: KeptRun): RunComparison {
+export function compareRuns(one: StoredRun, other: StoredRun): RunComparison {
   const from = Math.max(firstStep(one), firstStep(other));
   const to = Math.min(one.steps, other.steps);
   const means = new Map([one, other].map(run => [run, meansOf(run, from, to)]));
-  const stepMs = (run: KeptRun): number =>
+  const stepMs = (run: StoredRun): number =>
     (means.get(run)?.stepMs ?? 0) + (recompiles(run) ? run.totals.compileMs / run.steps : 0);
   const [fast, slow] = stepMs(other) < stepMs(one) ? [other, one] : [one, other];
   const verdict = verdictOf(fast, slow, means.get(fast) ?? null, means.get(slow) ?? null);
@@ -82,14 +82,14 @@ export function compareRuns(one: KeptRun, other: KeptRun): RunComparison {
 }
 
 /** Names of the settings that are not the same in all of these runs, sorted. */
-export function differingNames(runs: readonly Pick<KeptRunSummary, 'config'>[]): string[] {
+export function differingNames(runs: readonly Pick<StoredRunSummary, 'config'>[]): string[] {
   const names = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].sort();
   return names.filter(name => new Set(runs.map(({ config }) => config[name])).size > 1);
 }
 
 function verdictOf(
-  a: KeptRun,
-  b: KeptRun,
+  a: StoredRun,
+  b: StoredRun,
   meansOfA: StepMeans | null,
   meansOfB: StepMeans | null
 ): RunComparison['verdict'] {
@@ -102,13 +102,13 @@ function verdictOf(
 }
 
 /** A program for every fourth step, and time that it costs. */
-function recompiles(run: KeptRun): boolean {
+function recompiles(run: StoredRun): boolean {
   const compiled = programsOf(run).filter(({ reused }) => reused !== true);
   return run.steps >= STEADY_STEPS && compiled.length >= Math.min(64, run.steps / 4);
 }
 
 /** Null where no step of this range was steady. */
-export function meansOf(run: KeptRun, from = 0, to = Infinity): StepMeans | null {
+export function meansOf(run: StoredRun, from = 0, to = Infinity): StepMeans | null {
   const parts = (run.parts?.list ?? []).filter(
     part => part.steps > 0 && part.step >= from - (run.parts?.size ?? 1) && part.step < to
   );
@@ -127,7 +127,7 @@ export function meansOf(run: KeptRun, from = 0, to = Infinity): StepMeans | null
 }
 
 /** When a step of a run began, in milliseconds since its first one; null where that is not known. */
-export function momentOf({ parts, lastAt, steps }: KeptRun, step: number): number | null {
+export function momentOf({ parts, lastAt, steps }: StoredRun, step: number): number | null {
   const list = parts?.list ?? [];
   const [first] = list;
   if (!first) return null;
@@ -139,11 +139,11 @@ export function momentOf({ parts, lastAt, steps }: KeptRun, step: number): numbe
   return here.time - first.time + Math.min(1, share) * (next.time - here.time);
 }
 
-const programsOf = (run: KeptRun): readonly RunProgram[] => run.programs ?? [];
-const ofName = (run: KeptRun, name: string): RunProgram[] =>
+const programsOf = (run: StoredRun): readonly RunProgram[] => run.programs ?? [];
+const ofName = (run: StoredRun, name: string): RunProgram[] =>
   programsOf(run).filter(program => program.function === name);
-const newest = (run: KeptRun, name: string): RunProgram | null => ofName(run, name).at(-1) ?? null;
-const firstStep = (run: KeptRun): number => run.parts?.list[0]?.step ?? 0;
+const newest = (run: StoredRun, name: string): RunProgram | null => ofName(run, name).at(-1) ?? null;
+const firstStep = (run: StoredRun): number => run.parts?.list[0]?.step ?? 0;
 
 function sum<T>(list: readonly T[], of: (one: T) => number): number {
   return list.reduce((total, one) => total + of(one), 0);

@@ -1,9 +1,9 @@
 /** Runs as files: curves and a table as CSV, all of it as JSON. */
 import { meansOf, RUN_SPANS } from './compare-runs.js';
-import type { KeptRun } from './runs.js';
+import type { StoredRun } from './runs.js';
 
 /** Every point of every metric that is held: run, metric, step, value. */
-export function curvesCsv(runs: readonly KeptRun[]): string {
+export function curvesCsv(runs: readonly StoredRun[]): string {
   const lines = runs.flatMap(run =>
     Object.entries(run.series).flatMap(([name, series]) =>
       wholeSeries(series).map(([step, value]) => [cell(run.name), run.key, cell(name), step, value].join(','))
@@ -13,7 +13,7 @@ export function curvesCsv(runs: readonly KeptRun[]): string {
 }
 
 /** One line for each run: settings, newest metrics, milliseconds of each span of a step. */
-export function tableCsv(runs: readonly KeptRun[]): string {
+export function tableCsv(runs: readonly StoredRun[]): string {
   const settings = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].sort();
   const metrics = [...new Set(runs.flatMap(run => Object.keys(run.metrics)))].sort();
   const head = ['run', 'key', 'state', 'started', 'notebook', 'machine', 'steps', 'tags', 'note', 'group'];
@@ -32,7 +32,7 @@ export function tableCsv(runs: readonly KeptRun[]): string {
   return `${[[...head, ...spans, ...[...settings, ...metrics].map(cell)].join(','), ...lines].join('\r\n')}\r\n`;
 }
 
-export function runsJson(runs: readonly KeptRun[]): string {
+export function runsJson(runs: readonly StoredRun[]): string {
   return `${JSON.stringify({ format: 1, runs }, null, 2)}\n`;
 }
 
@@ -41,7 +41,7 @@ export function wholeSeries({
   steps,
   values,
   waiting = []
-}: KeptRun['series'][string]): (readonly [step: number, value: number])[] {
+}: StoredRun['series'][string]): (readonly [step: number, value: number])[] {
   return [...steps.map((step, at) => [step, values[at] ?? Number.NaN] as const), ...waiting];
 }
 

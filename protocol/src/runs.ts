@@ -10,16 +10,16 @@ const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds
 const Ms = Type.Number({ minimum: 0, description: 'duration in milliseconds' });
 
 /** `interrupted`: the kernel ended before the run said that it had. */
-export const KeptRunState = Type.Union([
+export const StoredRunState = Type.Union([
   Type.Literal('running'),
   Type.Literal('finished'),
   Type.Literal('failed'),
   Type.Literal('interrupted')
 ]);
-export type KeptRunState = Static<typeof KeptRunState>;
+export type StoredRunState = Static<typeof StoredRunState>;
 
 /** A name that is safe in a path. */
-export const KeptRunKey = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$' });
+export const StoredRunKey = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$' });
 
 /** What people write at a run: `PATCH /bridge/v1/runs/:key` replaces what it names. */
 export const RunLabels = Type.Object(
@@ -34,12 +34,12 @@ export const RunLabels = Type.Object(
 );
 export type RunLabels = Static<typeof RunLabels>;
 
-export const KeptRunSummary = Type.Object({
-  key: KeptRunKey,
+export const StoredRunSummary = Type.Object({
+  key: StoredRunKey,
   kernelId: Type.String(),
   run: Type.String({ description: 'id of the run within its kernel' }),
   name: Type.String(),
-  state: KeptRunState,
+  state: StoredRunState,
   startedAt: UnixMs,
   lastAt: UnixMs,
   steps: Type.Integer({ minimum: 0 }),
@@ -54,7 +54,7 @@ export const KeptRunSummary = Type.Object({
     Type.Number({ minimum: 0, description: 'mean of the steps without a compilation or an evaluation' })
   )
 });
-export type KeptRunSummary = Static<typeof KeptRunSummary>;
+export type StoredRunSummary = Static<typeof StoredRunSummary>;
 
 const Sums = { wallMs: Ms, inputMs: Ms, hostMs: Ms, deviceMs: Ms, gapMs: Ms };
 
@@ -87,8 +87,8 @@ export const RunProgram = Type.Object({
 });
 export type RunProgram = Static<typeof RunProgram>;
 
-export const KeptRun = Type.Intersect([
-  KeptRunSummary,
+export const StoredRun = Type.Intersect([
+  StoredRunSummary,
   Type.Object({
     v: Type.Literal(1),
     hyperparameters: Type.Array(Hyperparameter),
@@ -132,11 +132,11 @@ export const KeptRun = Type.Intersect([
     commands: Type.Array(ControlMessage, { description: 'each with its newest word' })
   })
 ]);
-export type KeptRun = Static<typeof KeptRun>;
+export type StoredRun = Static<typeof StoredRun>;
 
 /** Newest first. */
-export const KeptRuns = Type.Object({ runs: Type.Array(KeptRunSummary) });
-export type KeptRuns = Static<typeof KeptRuns>;
+export const StoredRuns = Type.Object({ runs: Type.Array(StoredRunSummary) });
+export type StoredRuns = Static<typeof StoredRuns>;
 
 /** The advice that is an alert: people are told of it also where they have no page open. */
 export const ALERTS: ReadonlySet<AdviceMessage['kind']> = new Set(['non-finite-metric', 'alert', 'slower']);

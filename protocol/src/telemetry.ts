@@ -233,7 +233,7 @@ export type HostsMessage = Static<typeof HostsMessage>;
 const Rate = Type.Union([Type.Number({ minimum: 0 }), Type.Null()]);
 
 /** How a run goes on: rates of the last steps, what the whole run made of its time. Once a second at most. */
-export const PaceMessage = Type.Object({
+export const ThroughputMessage = Type.Object({
   type: Type.Literal('pace'),
   time: UnixMs,
   run: Type.String(),
@@ -276,7 +276,7 @@ export const PaceMessage = Type.Object({
     { description: 'productive and bad time add up to the total' }
   )
 });
-export type PaceMessage = Static<typeof PaceMessage>;
+export type ThroughputMessage = Static<typeof ThroughputMessage>;
 
 /** Something that costs time or will go wrong, said once, with its remedy. */
 export const AdviceMessage = Type.Object({
@@ -453,7 +453,7 @@ export const TelemetryMessage = Type.Union([
   StepsMessage,
   FiguresMessage,
   BandMessage,
-  PaceMessage,
+  ThroughputMessage,
   HostsMessage,
   CompileMessage,
   ControlMessage,

@@ -93,7 +93,7 @@ const EXTENSION_FLOORS = [
   ['kernels', 'remotes', 'devices'],
   ['events', 'launcher'],
   ['compilations', 'reattach'],
-  ['steps', 'absent'],
+  ['steps', 'unreachable'],
   ['runs', 'slices'],
   ['panel', 'widgets'],
   ['status'],
@@ -138,7 +138,7 @@ export const RULES = [
     files: path => bridgeRoom(path) !== null && !SPEC_FILE.test(path),
     forbids: (module, path) => {
       const to = bridgeRoom(resolveRelative(path, module));
-      return goesUp(BRIDGE_FLOORS, BRIDGE_ONLY, bridgeRoom(path), to);
+      return pointsUp(BRIDGE_FLOORS, BRIDGE_ONLY, bridgeRoom(path), to);
     }
   },
   {
@@ -174,7 +174,7 @@ export const RULES = [
     why: `inside the extension the order is ${EXTENSION_FLOORS.map(row => row.join(', ')).join(' ← ')}`,
     files: path => extensionRoom(path) !== null && !SPEC_FILE.test(path),
     forbids: (module, path) =>
-      goesUp(EXTENSION_FLOORS, {}, extensionRoom(path), extensionRoom(resolveRelative(path, module)))
+      pointsUp(EXTENSION_FLOORS, {}, extensionRoom(path), extensionRoom(resolveRelative(path, module)))
   },
   {
     why: 'a page may have other backends: only backends/plugin.ts and specs know the class',
@@ -204,7 +204,7 @@ export const RULES = [
   {
     why: `inside the agent the order is ${AGENT_FLOORS.map(row => row.join(', ')).join(' ← ')}`,
     files: path => agentRoom(path) !== null,
-    forbids: (module, path) => goesUp(AGENT_FLOORS, AGENT_ONLY, agentRoom(path), agentRoomOf(module))
+    forbids: (module, path) => pointsUp(AGENT_FLOORS, AGENT_ONLY, agentRoom(path), agentRoomOf(module))
   },
   {
     why: 'the agent names its own modules in full',
@@ -450,7 +450,7 @@ function agentRoomOf(module) {
  * @param {string | null} from
  * @param {string | null} to
  */
-function goesUp(floors, only, from, to) {
+function pointsUp(floors, only, from, to) {
   if (from === null || to === null || from === to) return false;
   if (only[from]?.includes(to) === false) return true;
   const row = (/** @type {string} */ room) => floors.findIndex(rooms => rooms.includes(room));

@@ -40,10 +40,10 @@ function list() {
  * @returns {Promise<number>} exit code
  */
 export async function conformance(signal, argv) {
-  const say = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
+  const print = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
   const { values, positionals } = parse(argv);
   if (values.help || values.list) {
-    say(values.help ? HELP : list());
+    print(values.help ? HELP : list());
     return 0;
   }
   const unknown = positionals.filter(name => !SUITES.some(suite => suite.name === name));
@@ -60,12 +60,12 @@ export async function conformance(signal, argv) {
   /** @type {Row[]} */
   const rows = [];
   for (const suite of chosen) {
-    say(`\n── ${suite.name}: ${suite.what}`);
-    const part = { ...suite, steps: async () => [await suite.step(signal, say)] };
-    const result = await runPart(part, signal, say);
+    print(`\n── ${suite.name}: ${suite.what}`);
+    const part = { ...suite, steps: async () => [await suite.step(signal, print)] };
+    const result = await runPart(part, signal, print);
     rows.push({ ...result, excluded: await suite.excluded().catch(() => null) });
   }
-  say(table(rows));
+  print(table(rows));
   return rows.every(isGood) ? 0 : 1;
 }
 

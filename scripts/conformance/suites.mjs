@@ -101,8 +101,8 @@ export const SUITES = [
     what: 'JupyterLab without our extension, through outages, in Chromium',
     limitMin: 15,
     short: false,
-    step: async (signal, say) => {
-      const chromium = await requireChromium(signal, say);
+    step: async (signal, print) => {
+      const chromium = await requireChromium(signal, print);
       const report = reportFile('conformance-stock-lab.playwright.json');
       const config = path.join(checkout.root, 'ui-tests', 'stock-lab', 'playwright.config.ts');
       return {

@@ -10,7 +10,7 @@ import { checkout } from '../setup/checkout.mjs';
 export async function settingsTables() {
   const folder = path.join(checkout.root, 'kernel-bridge/lib/config');
   const { SETTING_KEYS, SETTINGS } = await import(path.join(folder, 'settings.js'));
-  const { NOT_HERE } = await import(path.join(folder, 'config-file.js'));
+  const { NOT_IN_FILE } = await import(path.join(folder, 'config-file.js'));
   const settings = SETTING_KEYS.map((/** @type {string} */ key) => SETTINGS[key]);
   const code = (/** @type {string | undefined} */ text) => (text === undefined ? '' : `\`${text}\``);
   return {
@@ -30,7 +30,7 @@ export async function settingsTables() {
     ),
     'settings-of-jupyter': table(
       ['Jupyter setting', 'why it is not here, and what to do'],
-      Object.entries(/** @type {Record<string, { why: string }>} */ (NOT_HERE)).map(([name, { why }]) => [
+      Object.entries(/** @type {Record<string, { why: string }>} */ (NOT_IN_FILE)).map(([name, { why }]) => [
         code(name),
         why
       ])

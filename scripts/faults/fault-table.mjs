@@ -53,10 +53,10 @@ function cellsOf(row) {
 }
 
 /** @param {Row} row */
-function remarks({ lost, gap, told, cutOff, replyFaults, note }) {
+function remarks({ lost, gap, told: reported, cutOff, replyFaults, note }) {
   return [
-    told.length > 0 ? `${gap === null ? 'unknown number' : gap} reported missing` : '',
-    told.length === 0 && lost > 0 ? 'lost silently' : '',
+    reported.length > 0 ? `${gap === null ? 'unknown number' : gap} reported missing` : '',
+    reported.length === 0 && lost > 0 ? 'lost silently' : '',
     cutOff > 0 ? `${cutOff} lost with the killed process` : '',
     replyFaults > 0 ? `${replyFaults} replies missing or duplicated` : '',
     note

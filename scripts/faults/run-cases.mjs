@@ -38,7 +38,7 @@ export async function runToTheLast(command, args, options) {
   const folder = await mkdtemp(path.join(tmpdir(), 'tp-'));
   const ending = new AbortController();
   // A keeper without a kernel is known by its gateway alone: they are looked for while that still runs.
-  const onAbort = () => void descendants.look().finally(() => ending.abort());
+  const onAbort = () => void descendants.refresh().finally(() => ending.abort());
   if (signal?.aborted) ending.abort();
   signal?.addEventListener('abort', onAbort, { once: true });
   try {

@@ -55,20 +55,20 @@ describe('what a run of the fault cases has started', () => {
   it('is ended when the run is interrupted, though it left the group and knows nothing of the run', async () => {
     const controller = new AbortController();
     /** @type {{ pid: number, file: string } | undefined} */
-    let told;
+    let reported;
     let wasThere = false;
     const running = runToTheLast(process.execPath, ['-e', program('')], {
       signal: controller.signal,
       onLine: line => {
-        told = JSON.parse(line);
-        wasThere = isAlive(told?.pid ?? 0) && existsSync(told?.file ?? '');
+        reported = JSON.parse(line);
+        wasThere = isAlive(reported?.pid ?? 0) && existsSync(reported?.file ?? '');
         controller.abort();
       }
     });
     await expect(running).rejects.toThrow(Interrupted);
     expect(wasThere).toBe(true);
-    await vi.waitFor(() => expect(isAlive(told?.pid ?? 0)).toBe(false), { timeout: 30_000 });
-    expect(existsSync(told?.file ?? '')).toBe(false);
+    await vi.waitFor(() => expect(isAlive(reported?.pid ?? 0)).toBe(false), { timeout: 30_000 });
+    expect(existsSync(reported?.file ?? '')).toBe(false);
   });
 
   it('is nothing more to wait for when the run ended everything itself', async () => {

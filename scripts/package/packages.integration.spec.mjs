@@ -128,8 +128,8 @@ describe.runIf(SET_UP)('the packages', () => {
       const headers = { Authorization: `token ${bridge.token}`, 'Content-Type': 'application/json' };
       // As the launcher does it: with the uv that was installed with the wheel.
       const creation = new URL('bridge/v1/environments/jax/creation', bridge.url);
-      const asked = await fetch(creation, { method: 'POST', headers });
-      expect(asked.status, await asked.text()).toBe(202);
+      const response = await fetch(creation, { method: 'POST', headers });
+      expect(response.status, await response.text()).toBe(202);
       const made = await vi.waitFor(async () => {
         const now = await (await fetch(creation, { headers })).json();
         expect(now.state, JSON.stringify(now)).not.toBe('running');
@@ -209,9 +209,9 @@ describe.runIf(SET_UP)('the packages', () => {
       const names = /** @type {{ name: string }[]} */ (await answer.json()).map(({ name }) => name);
       expect(names).toContain('jax');
     } finally {
-      const gone = ended(child);
+      const hasExited = ended(child);
       process.kill(-(child.pid ?? 0), 'SIGTERM');
-      await gone;
+      await hasExited;
     }
   });
 });
@@ -267,9 +267,9 @@ async function startLab(jupyter, env, home) {
         return body;
       }, WAIT),
     end: async () => {
-      const gone = ended(child);
+      const hasExited = ended(child);
       child.kill('SIGTERM');
-      await gone;
+      await hasExited;
     }
   };
 }

@@ -11,7 +11,7 @@ const SOURCES = path.join(checkout.root, 'kernel-bridge');
 /** As deep as the programs, so that what is found by a relative path is found from here too. */
 const CHUNKS = 'lib/chunks';
 /** So long may a gateway run after a build and still load the parts that it was built with. */
-const KEPT_MS = 24 * 3_600_000;
+const MAX_AGE_MS = 24 * 3_600_000;
 
 /**
  * @param {string} folder of the package: the programs are put into `lib/`
@@ -54,7 +54,7 @@ async function removeOldChunks(chunks, made) {
   const names = new Set(made.map(file => path.basename(file)));
   for (const name of await readdir(chunks)) {
     const file = path.join(chunks, name);
-    if (!names.has(name) && Date.now() - (await stat(file)).mtimeMs > KEPT_MS) await rm(file);
+    if (!names.has(name) && Date.now() - (await stat(file)).mtimeMs > MAX_AGE_MS) await rm(file);
   }
 }
 

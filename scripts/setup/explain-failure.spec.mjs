@@ -4,7 +4,7 @@ import { explainError, explainFailure, reasonOf, SENTENCES } from './explain-fai
 import { SetupProblem } from './setup-problem.mjs';
 
 /** Words of npm, pip and uv. */
-const SAID = /** @type {const} */ ([
+const MESSAGES = /** @type {const} */ ([
   ['no-network', 'npm error code ENOTFOUND\nnpm error network request to https://registry.example/x failed'],
   ['no-network', 'npm error code ECONNREFUSED\nnpm error errno ECONNREFUSED'],
   [
@@ -28,7 +28,7 @@ const SAID = /** @type {const} */ ([
 ]);
 
 describe('what a package manager says when it fails', () => {
-  it.each(SAID)('is %s for its words', async (reason, words) => {
+  it.each(MESSAGES)('is %s for its words', async (reason, words) => {
     expect(reasonOf(words)).toBe(reason);
     const ended = { exitCode: 1, signal: null, timedOut: false, stdout: [], stderr: words.split('\n') };
     const problem = await explainFailure('installing', ended, []);

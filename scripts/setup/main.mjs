@@ -41,22 +41,22 @@ export async function main(work) {
   process.stdout.write('', () => process.exit());
 }
 
-const PARENT_LOOK_MS = 500;
+const PARENT_POLL_MS = 500;
 
 /**
  * npm passes signals on, but cannot when it is killed itself: then we are nobody's child any more, and nobody could
  * end us by ending npm. Without npm a parent may end on purpose (nohup).
  *
- * @param {() => void} onGone
+ * @param {() => void} onParentEnd
  * @returns {NodeJS.Timeout | undefined}
  */
-function watchParent(onGone) {
+function watchParent(onParentEnd) {
   if (process.env['npm_lifecycle_event'] === undefined) return undefined;
   const parent = process.ppid;
   const timer = setInterval(() => {
     if (process.ppid === parent) return;
     clearInterval(timer);
-    onGone();
-  }, PARENT_LOOK_MS);
+    onParentEnd();
+  }, PARENT_POLL_MS);
   return timer.unref();
 }

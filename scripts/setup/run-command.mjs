@@ -33,7 +33,7 @@ const END_WAIT_MS = 5000;
  * @returns {Promise<Ended>}
  */
 export async function run(command, args, options = {}) {
-  const { cwd, env, signal, timeoutMs, onLine, keptLines = 2000 } = options;
+  const { cwd, env, signal, timeoutMs, onLine, keptLines: maxLines = 2000 } = options;
   if (signal?.aborted) throw new Interrupted();
   const child = spawn(command, args, {
     cwd,
@@ -41,8 +41,8 @@ export async function run(command, args, options = {}) {
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true
   });
-  const stdout = collect(child.stdout, keptLines, onLine);
-  const stderr = collect(child.stderr, keptLines, onLine);
+  const stdout = collect(child.stdout, maxLines, onLine);
+  const stderr = collect(child.stderr, maxLines, onLine);
   let timedOut = false;
   /** @type {NodeJS.Timeout | undefined} */
   let killTimer;
@@ -125,16 +125,16 @@ export function signalGroup(pid, name) {
 
 /**
  * @param {import('node:stream').Readable} stream
- * @param {number} keptLines
+ * @param {number} maxLines
  * @param {((line: string) => void) | undefined} onLine
  * @returns {string[]}
  */
-function collect(stream, keptLines, onLine) {
+function collect(stream, maxLines, onLine) {
   /** @type {string[]} */
   const lines = [];
   createInterface({ input: stream }).on('line', line => {
     lines.push(line);
-    if (lines.length > keptLines) lines.shift();
+    if (lines.length > maxLines) lines.shift();
     onLine?.(line);
   });
   return lines;

@@ -7,7 +7,7 @@ import { checkout } from './checkout.mjs';
 import { errnoOf, Interrupted } from './setup-problem.mjs';
 
 const FILE = path.join(checkout.made, 'set-up.lock');
-const LOOK_AGAIN_MS = 300;
+const POLL_MS = 300;
 
 /**
  * @template T
@@ -18,16 +18,16 @@ const LOOK_AGAIN_MS = 300;
  */
 export async function withSetUpLock(work, signal, onWait) {
   await mkdir(checkout.made, { recursive: true });
-  let said = false;
+  let wasReported = false;
   while (!(await take())) {
     const holder = await livingHolder();
     if (holder === null) {
       if (await removeStale()) continue;
     } else {
-      if (!said) onWait(holder);
-      said = true;
+      if (!wasReported) onWait(holder);
+      wasReported = true;
     }
-    await delay(LOOK_AGAIN_MS, undefined, { signal }).catch(() => {
+    await delay(POLL_MS, undefined, { signal }).catch(() => {
       throw new Interrupted();
     });
   }

@@ -10,7 +10,7 @@ import { listProcesses } from './process-list.mjs';
 export const MARK = 'TPULAB_START_MARK';
 
 const KEEPER = /\bkeeper\/main\.js\b/;
-const LOOK_AGAIN_MS = 100;
+const POLL_MS = 100;
 /** Until killed processes are gone: a machine that is busy comes to it late, and what is left then is not left for good. */
 const KILLED_WAIT_MS = 30_000;
 
@@ -29,7 +29,7 @@ export class Descendants {
    *
    * @returns {Promise<number[]>} pids
    */
-  async look() {
+  async refresh() {
     const all = await listProcesses(`${MARK}=${this.#mark}`);
     const marked = all.filter(one => one.marked);
     const ours = new Set(marked.map(one => one.pid));
@@ -48,11 +48,11 @@ export class Descendants {
    * @returns {Promise<number>} how many there were
    */
   async end(waitMs) {
-    const found = await this.look();
+    const found = await this.refresh();
     if (found.length === 0) return 0;
     signalAll(found, 'SIGTERM');
     if (!(await this.allEnded(waitMs))) {
-      signalAll(await this.look(), 'SIGKILL');
+      signalAll(await this.refresh(), 'SIGKILL');
       await this.allEnded(KILLED_WAIT_MS);
     }
     return found.length;
@@ -64,9 +64,9 @@ export class Descendants {
    */
   async allEnded(waitMs) {
     const end = performance.now() + waitMs;
-    while ((await this.look()).length > 0) {
+    while ((await this.refresh()).length > 0) {
       if (performance.now() > end) return false;
-      await delay(LOOK_AGAIN_MS);
+      await delay(POLL_MS);
     }
     return true;
   }

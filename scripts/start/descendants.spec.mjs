@@ -53,9 +53,9 @@ describe('what a start has started', () => {
   it('is found and ended though it left the process tree and ignores SIGTERM', async () => {
     await runMarked(leaving(['-e', STUBBORN], 'process.env'));
     const descendants = new Descendants(mark);
-    expect(await descendants.look()).toHaveLength(1);
+    expect(await descendants.refresh()).toHaveLength(1);
     expect(await descendants.end(300)).toBe(1);
-    expect(await descendants.look()).toEqual([]);
+    expect(await descendants.refresh()).toEqual([]);
   });
 
   it('includes a keeper without the mark, by its kernel, and still when the kernel is gone', async () => {
@@ -71,7 +71,7 @@ describe('what a start has started', () => {
     );
     await runMarked(leaving([keeper, mark], '{}'));
     const descendants = new Descendants(mark);
-    const found = await descendants.look();
+    const found = await descendants.refresh();
     expect(found).toHaveLength(2);
     // Known by its mark: the greater pid need not be the younger process's.
     const kernel = (await listProcesses(`${MARK}=${mark}`)).find(one => one.marked);
@@ -79,9 +79,9 @@ describe('what a start has started', () => {
     process.kill(kernel.pid, 'SIGKILL');
     const left = found.filter(pid => pid !== kernel.pid);
     expect(left).toHaveLength(1);
-    await expect.poll(() => descendants.look(), { timeout: 30_000 }).toEqual(left);
+    await expect.poll(() => descendants.refresh(), { timeout: 30_000 }).toEqual(left);
     await descendants.end(300);
-    expect(await descendants.look()).toEqual([]);
+    expect(await descendants.refresh()).toEqual([]);
   });
 
   it('is nothing for a mark that nobody has', async () => {

@@ -17,7 +17,7 @@ const READY_WAIT_MS = 120_000;
 /** Shutting kernels down by the book takes its time; what is left afterwards is ended. */
 const STOP_WAIT_MS = 25_000;
 const LEFTOVER_WAIT_MS = 5000;
-const LOOK_AGAIN_MS = 100;
+const POLL_MS = 100;
 
 const jupyterState = path.join(checkout.state, 'jupyter');
 const runtime = path.join(jupyterState, 'runtime');
@@ -93,7 +93,7 @@ export class Jupyter {
       const server = await readServerFile(file);
       if (server && (await answers(server.url, signal))) return addressOf(server, this.#notebookDir);
       if (performance.now() > end) throw await this.#failure('JupyterLab does not answer');
-      await delay(LOOK_AGAIN_MS);
+      await delay(POLL_MS);
     }
   }
 
@@ -120,7 +120,7 @@ export class Jupyter {
     this.#stopping = true;
     const descendants = new Descendants(this.#mark);
     // While all are there: a keeper is known by its relatives.
-    await descendants.look();
+    await descendants.refresh();
     if (!this.hasEnded) {
       this.#child.kill('SIGTERM');
       await Promise.race([this.#ended, delay(STOP_WAIT_MS, undefined, { ref: false })]);

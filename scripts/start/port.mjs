@@ -7,22 +7,22 @@ const FIRST = 8888;
 const TRIED = 100;
 
 /**
- * @param {number | null} asked
+ * @param {number | null} wanted
  * @returns {Promise<number>}
  */
-export async function choosePort(asked) {
-  if (asked !== null) {
-    const refused = await refusal(asked);
-    if (refused === null) return asked;
+export async function choosePort(wanted) {
+  if (wanted !== null) {
+    const refused = await refusal(wanted);
+    if (refused === null) return wanted;
     if (refused === 'EACCES') {
       throw new SetupProblem(
         'port-refused',
-        `Port ${asked} needs more rights than you have; choose one above 1023.`
+        `Port ${wanted} needs more rights than you have; choose one above 1023.`
       );
     }
     throw new SetupProblem(
       'port-taken',
-      `Port ${asked} is taken by another program; choose another with --port, or leave --port out.`
+      `Port ${wanted} is taken by another program; choose another with --port, or leave --port out.`
     );
   }
   for (let port = FIRST; port < FIRST + TRIED; port++) if ((await refusal(port)) === null) return port;

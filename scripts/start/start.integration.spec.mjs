@@ -61,7 +61,7 @@ async function startWithKernel() {
   if (mark === undefined) throw new Error('The start is not remembered');
   // Jupyter, gateway, keeper and kernel.
   const descendants = new Descendants(mark);
-  await vi.waitFor(async () => expect((await descendants.look()).length).toBeGreaterThanOrEqual(4), WAIT);
+  await vi.waitFor(async () => expect((await descendants.refresh()).length).toBeGreaterThanOrEqual(4), WAIT);
   return { started, ended, address, descendants };
 }
 
@@ -75,7 +75,7 @@ describe.runIf(SET_UP)('npm start', () => {
     expect(address.pathname).toBe('/lab/tree/00-getting-started.ipynb');
     started.kill(/** @type {NodeJS.Signals} */ (signal));
     expect(await ended).toMatchObject({ code });
-    expect(await descendants.look()).toEqual([]);
+    expect(await descendants.refresh()).toEqual([]);
     expect(await marks()).toEqual([]);
   });
 
@@ -83,9 +83,9 @@ describe.runIf(SET_UP)('npm start', () => {
     const { started, ended, descendants } = await startWithKernel();
     started.kill('SIGKILL');
     await ended;
-    expect((await descendants.look()).length).toBeGreaterThanOrEqual(4);
+    expect((await descendants.refresh()).length).toBeGreaterThanOrEqual(4);
     const next = await startWithKernel();
-    expect(await descendants.look()).toEqual([]);
+    expect(await descendants.refresh()).toEqual([]);
     next.started.kill('SIGINT');
     expect(await next.ended).toMatchObject({ code: 130, output: expect.stringContaining('was killed') });
   });
@@ -99,6 +99,6 @@ describe.runIf(SET_UP)('npm start', () => {
     expect(list).not.toContain(token);
     started.kill('SIGINT');
     await ended;
-    expect(await descendants.look()).toEqual([]);
+    expect(await descendants.refresh()).toEqual([]);
   });
 });

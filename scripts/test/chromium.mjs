@@ -30,14 +30,14 @@ export function findChromium(env = process.env) {
 
 /**
  * @param {AbortSignal} signal
- * @param {(text: string) => void} say
+ * @param {(text: string) => void} print
  * @returns {Promise<string>}
  */
-export async function requireChromium(signal, say) {
+export async function requireChromium(signal, print) {
   const found = findChromium();
   if (found) return found;
   if (process.getuid?.() === 0 && isOnPath('apt-get')) {
-    say(`installing ${PACKAGES.join(' and ')}`);
+    print(`installing ${PACKAGES.join(' and ')}`);
     const env = { DEBIAN_FRONTEND: 'noninteractive' };
     const options = { signal, env, timeoutMs: 10 * 60_000 };
     await run('apt-get', ['update', '-q'], options);

@@ -7,13 +7,13 @@ import os from 'node:os';
 /**
  * Starts to measure.
  *
- * @param {() => Spent} [look]
+ * @param {() => Spent} [measure]
  * @returns {() => number} percent since then; 0 where no time has passed
  */
-export function coreUse(look = spentSinceBoot) {
-  const before = look();
+export function coreUse(measure = spentSinceBoot) {
+  const before = measure();
   return () => {
-    const now = look();
+    const now = measure();
     const all = now.all - before.all;
     return all > 0 ? Math.round((100 * (now.busy - before.busy)) / all) : 0;
   };

@@ -4,11 +4,11 @@ import { coreUse } from './core-use.mjs';
 
 describe('the use of the cores', () => {
   it('is the busy share of what has passed since it was begun', () => {
-    const looks = [
+    const measurements = [
       { busy: 1000, all: 5000 },
       { busy: 1300, all: 5400 }
     ];
-    const use = coreUse(() => looks.shift() ?? { busy: 0, all: 0 });
+    const use = coreUse(() => measurements.shift() ?? { busy: 0, all: 0 });
     expect(use()).toBe(75);
   });
 

@@ -45,21 +45,21 @@ let offered;
  * Once for all parts that ask: two of them may run at the same time.
  *
  * @param {AbortSignal} signal
- * @param {(text: string) => void} say
+ * @param {(text: string) => void} print
  */
-export function offerSsh(signal, say) {
-  return (offered ??= offer(signal, say));
+export function offerSsh(signal, print) {
+  return (offered ??= offer(signal, print));
 }
 
 /**
  * @param {AbortSignal} signal
- * @param {(text: string) => void} say
+ * @param {(text: string) => void} print
  */
-async function offer(signal, say) {
+async function offer(signal, print) {
   if (process.platform !== 'linux') return;
   const missing = missingPrograms();
-  if (missing.length > 0 && canInstall(missing)) await install(missing, signal, say);
-  for (const line of explainSkipped(missingPrograms())) say(line);
+  if (missing.length > 0 && canInstall(missing)) await install(missing, signal, print);
+  for (const line of explainSkipped(missingPrograms())) print(line);
 }
 
 /** @param {readonly string[]} missing */
@@ -72,11 +72,11 @@ function canInstall(missing) {
 /**
  * @param {readonly string[]} missing
  * @param {AbortSignal} signal
- * @param {(text: string) => void} say
+ * @param {(text: string) => void} print
  */
-async function install(missing, signal, say) {
+async function install(missing, signal, print) {
   const packages = missing.map(name => PROGRAMS[name]?.packageName ?? name);
-  say(`installing ${packages.join(', ')}`);
+  print(`installing ${packages.join(', ')}`);
   const env = { DEBIAN_FRONTEND: 'noninteractive' };
   const options = { signal, env, timeoutMs: 10 * 60_000 };
   try {

@@ -33,8 +33,8 @@ import { inRoot, inTwo, playwright, pytest, reportFile, vitest } from './steps.m
  * @typedef {import('./steps.mjs').Step} Step
  */
 
-/** @param {(text: string) => void} say */
-const printerOf = say => new StagePrinter({ write: text => say(text.trimEnd()) });
+/** @param {(text: string) => void} print */
+const printerOf = print => new StagePrinter({ write: text => print(text.trimEnd()) });
 
 /**
  * @param {readonly string[]} files test files, relative to the checkout; none: all
@@ -74,7 +74,7 @@ export const PARTS = [
     limitMin: 15,
     share: 9,
     load: 1.2,
-    steps: async (_signal, _say, { since }) => [
+    steps: async (_signal, _print, { since }) => [
       vitest('unit', ['protocol', 'kernel-bridge', 'extension', 'scripts', 'mocked'], since)
     ]
   },
@@ -84,7 +84,7 @@ export const PARTS = [
     limitMin: 15,
     share: 5,
     load: 1,
-    steps: async (_signal, _say, { files }) => [
+    steps: async (_signal, _print, { files }) => [
       pytest('agent', testPythons.agent, [
         '-c',
         inRoot('kernel-agent/pyproject.toml'),
@@ -98,7 +98,7 @@ export const PARTS = [
     limitMin: 15,
     share: 3,
     load: 0.2,
-    steps: async (_signal, _say, { files }) => [
+    steps: async (_signal, _print, { files }) => [
       pytest('server', testPythons.server, [
         ...['-c', inRoot('extension/pyproject.toml')],
         ...those(files, 'extension/jupyterlab_tpulab')
@@ -111,7 +111,7 @@ export const PARTS = [
     limitMin: 15,
     share: 4,
     load: 0.3,
-    steps: async (_signal, _say, { files }) => [
+    steps: async (_signal, _print, { files }) => [
       pytest('clients', testPythons.clients, those(files, 'tests/clients'))
     ]
   },
@@ -122,9 +122,9 @@ export const PARTS = [
     share: 6,
     load: 0.3,
     setsUp: true,
-    steps: async (signal, say) => {
-      await setUp({ stages: [conformanceEnvironment], signal, printer: printerOf(say) });
-      return Promise.all(SUITES.filter(suite => suite.short).map(suite => suite.step(signal, say)));
+    steps: async (signal, print) => {
+      await setUp({ stages: [conformanceEnvironment], signal, printer: printerOf(print) });
+      return Promise.all(SUITES.filter(suite => suite.short).map(suite => suite.step(signal, print)));
     }
   },
   {
@@ -133,7 +133,7 @@ export const PARTS = [
     limitMin: 35,
     share: 11,
     load: 1.2,
-    steps: async (_signal, _say, { files }) => [
+    steps: async (_signal, _print, { files }) => [
       pytest('recipes', testPythons.agent, [
         '-c',
         inRoot('recipes/pyproject.toml'),
@@ -149,8 +149,8 @@ export const PARTS = [
     share: 17,
     load: 0.8,
     setsUp: true,
-    steps: async (signal, say, { since }) => {
-      await offerSsh(signal, say);
+    steps: async (signal, print, { since }) => {
+      await offerSsh(signal, print);
       return [vitest('integration', ['integration'], since)];
     }
   },
@@ -160,7 +160,7 @@ export const PARTS = [
     limitMin: 15,
     share: 4,
     load: 0.8,
-    steps: async (_signal, _say, { files }) => [
+    steps: async (_signal, _print, { files }) => [
       pytest('notebooks', testPythons.clients, [...inTwo('loadfile'), ...those(files, 'tests/notebooks')])
     ]
   },
@@ -171,9 +171,9 @@ export const PARTS = [
     share: 19,
     load: 1.7,
     setsUp: true,
-    steps: async (signal, say, { files }) => {
-      await offerSsh(signal, say);
-      return [playwright('browser', await requireChromium(signal, say), files)];
+    steps: async (signal, print, { files }) => {
+      await offerSsh(signal, print);
+      return [playwright('browser', await requireChromium(signal, print), files)];
     }
   },
   {
@@ -184,10 +184,10 @@ export const PARTS = [
     load: 1.7,
     leftOut: () =>
       process.env['TPULAB_SKIP_TORCH'] === '1' ? 'TPULAB_SKIP_TORCH=1; `npm test -- torch` runs it' : null,
-    prepare: (signal, say) => setUp({ stages: TORCH_XLA_STAGES, signal, printer: printerOf(say) }),
-    steps: async (signal, say) => {
+    prepare: (signal, print) => setUp({ stages: TORCH_XLA_STAGES, signal, printer: printerOf(print) }),
+    steps: async (signal, print) => {
       await setUp({ stages: TORCH_XLA_STAGES, signal });
-      const chromium = await requireChromium(signal, say);
+      const chromium = await requireChromium(signal, print);
       const recipes = ['-c', inRoot('recipes/pyproject.toml')];
       const folders = [
         'runtime',

@@ -19,11 +19,11 @@ import { failedTests } from './reported-tests.mjs';
 /**
  * @param {Pick<import('./parts.mjs').Part, 'name' | 'limitMin' | 'steps'>} part
  * @param {AbortSignal} signal
- * @param {(line: string) => void} say
+ * @param {(line: string) => void} print
  * @param {import('./parts.mjs').Selection} [selection] all of its tests, unless given
  * @returns {Promise<PartResult>}
  */
-export async function runPart(part, signal, say, selection = { since: null, files: [] }) {
+export async function runPart(part, signal, print, selection = { since: null, files: [] }) {
   const since = performance.now();
   let counts = NONE;
   /** @type {string[]} */
@@ -32,9 +32,9 @@ export async function runPart(part, signal, say, selection = { since: null, file
   const failures = [];
   await mkdir(checkout.reports, { recursive: true });
   try {
-    for (const step of await part.steps(signal, say, selection)) {
+    for (const step of await part.steps(signal, print, selection)) {
       const remainingMs = part.limitMin * 60_000 - (performance.now() - since);
-      const outcome = await runStep(step, Math.max(1000, remainingMs), signal, say);
+      const outcome = await runStep(step, Math.max(1000, remainingMs), signal, print);
       counts = add(counts, outcome.counts);
       problems.push(...outcome.problems);
       failures.push(...outcome.failures);
@@ -43,7 +43,7 @@ export async function runPart(part, signal, say, selection = { since: null, file
     if (error instanceof Interrupted) throw error;
     if (!(error instanceof SetupProblem)) throw error;
     problems.push(error.message);
-    say(error.message);
+    print(error.message);
     counts = add(counts, { ...NONE, failed: 1 });
   }
   return { name: part.name, counts, ms: performance.now() - since, problems, failures };
@@ -53,9 +53,9 @@ export async function runPart(part, signal, say, selection = { since: null, file
  * @param {import('./steps.mjs').Step} step
  * @param {number} timeoutMs
  * @param {AbortSignal} signal
- * @param {(line: string) => void} say
+ * @param {(line: string) => void} print
  */
-async function runStep(step, timeoutMs, signal, say) {
+async function runStep(step, timeoutMs, signal, print) {
   await rm(step.report, { force: true });
   const ended = await run(step.command, step.args, {
     cwd: step.cwd ?? checkout.root,
@@ -75,7 +75,7 @@ async function runStep(step, timeoutMs, signal, say) {
       TPULAB_COMPILATION_CACHE: 'off',
       ...step.env
     },
-    onLine: say,
+    onLine: print,
     keptLines: 50
   });
   const read = await readCounts(step.report, step.count);

@@ -18,18 +18,18 @@ const CORES = 2;
 /**
  * @param {readonly Part[]} parts
  * @param {AbortSignal} signal
- * @param {Say} say
+ * @param {Say} print
  * @param {(part: Part, signal: AbortSignal, say: Say) => Promise<PartResult>} [run]
  * @returns {Promise<PartResult[]>} in the order of the parts
  */
-export async function runParts(parts, signal, say, run = runPart) {
+export async function runParts(parts, signal, print, run = runPart) {
   /** @type {Map<Part, PartResult>} */
   const results = new Map();
   /** @type {Map<Part, Promise<unknown>>} */
   const preparing = new Map();
   for (const part of parts) {
     // What went wrong is reported by the part itself, whose steps try it again.
-    const prepared = part.prepare?.(signal, named(part, say)).catch(() => undefined);
+    const prepared = part.prepare?.(signal, named(part, print)).catch(() => undefined);
     if (prepared)
       preparing.set(
         part,
@@ -45,12 +45,12 @@ export async function runParts(parts, signal, say, run = runPart) {
 
   /** @param {Part} part */
   const begin = async part => {
-    say(`\n── ${part.name}: ${part.what}`);
+    print(`\n── ${part.name}: ${part.what}`);
     const busy = coreUse();
-    const result = await run(part, signal, named(part, say));
+    const result = await run(part, signal, named(part, print));
     const { passed, failed, skipped } = result.counts;
     const time = formatSeconds(result.ms);
-    say(
+    print(
       `── ${part.name}: ${passed} passed, ${failed} failed, ${skipped} skipped, ${time}, cores ${busy()} % busy`
     );
     results.set(part, result);
@@ -92,9 +92,9 @@ export function nextPart(waiting, running) {
  * Says of whom a line is.
  *
  * @param {Part} part
- * @param {Say} say
+ * @param {Say} print
  * @returns {Say}
  */
-function named({ name }, say) {
-  return text => text.split('\n').forEach(line => say(`${name.padEnd(12)} │ ${line}`));
+function named({ name }, print) {
+  return text => text.split('\n').forEach(line => print(`${name.padEnd(12)} │ ${line}`));
 }

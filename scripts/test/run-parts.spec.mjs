@@ -35,9 +35,9 @@ function running() {
   /** @type {Map<string, () => void>} */
   const ends = new Map();
   /** @type {NonNullable<Parameters<typeof runParts>[3]>} */
-  const run = ({ name }, _signal, say) => {
+  const run = ({ name }, _signal, print) => {
     events.push(`${name} begins`);
-    say(`${name} speaks`);
+    print(`${name} speaks`);
     return new Promise(resolve => ends.set(name, () => resolve(resultOf(name))));
   };
   return {

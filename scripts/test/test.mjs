@@ -40,13 +40,13 @@ function list() {
  * @returns {Promise<number>} exit code
  */
 export async function test(signal, argv) {
-  const say = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
+  const print = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
   const { values, positionals } = parse(argv);
   if (values.help || values.list) {
-    say(values.help ? HELP : list());
+    print(values.help ? HELP : list());
     return 0;
   }
-  if (values.slowest) return saySlowest(say);
+  if (values.slowest) return printSlowest(print);
   const unknown = positionals.filter(name => !PARTS.some(part => part.name === name));
   if (unknown.length > 0) {
     throw new SetupProblem(
@@ -54,59 +54,59 @@ export async function test(signal, argv) {
       `There is no part named ${unknown.join(', ')}; \`npm test -- --list\` names them.`
     );
   }
-  const selected = values.changed ? selectionSinceMain(say) : null;
+  const selected = values.changed ? selectionSinceMain(print) : null;
   const chosen = PARTS.filter(part =>
     positionals.length === 0 ? !part.leftOut?.() : positionals.includes(part.name)
   ).filter(({ name }) => selected?.has(name) ?? true);
   await setUp({ stages: TEST_STAGES, signal });
 
-  const results = await runParts(chosen, signal, say, (part, partSignal, partSay) =>
-    runPart(part, partSignal, partSay, selected?.get(part.name))
+  const results = await runParts(chosen, signal, print, (part, partSignal, printOfPart) =>
+    runPart(part, partSignal, printOfPart, selected?.get(part.name))
   );
   const isWhole = positionals.length === 0 && selected === null;
   for (const part of isWhole ? PARTS : []) {
     const why = part.leftOut?.();
-    if (why) say(`\n── ${part.name} was left out: ${why}`);
+    if (why) print(`\n── ${part.name} was left out: ${why}`);
   }
-  return sumUp(results, say, isWhole ? chosen : []);
+  return sumUp(results, print, isWhole ? chosen : []);
 }
 
-/** @param {(line: string) => void} say */
-function selectionSinceMain(say) {
+/** @param {(line: string) => void} print */
+function selectionSinceMain(print) {
   const { since, files } = changesSinceMain(checkout.root);
   const selected = selectByChanges(files, since);
-  say(`${files.length} ${files.length === 1 ? 'file has' : 'files have'} changed since main`);
+  print(`${files.length} ${files.length === 1 ? 'file has' : 'files have'} changed since main`);
   for (const [part, { files: tests }] of selected) {
-    say(`  ${part.padEnd(12)}  ${tests.length === 0 ? 'all that may be touched' : tests.join(', ')}`);
+    print(`  ${part.padEnd(12)}  ${tests.length === 0 ? 'all that may be touched' : tests.join(', ')}`);
   }
   return selected;
 }
 
-/** @param {(line: string) => void} say */
-async function saySlowest(say) {
+/** @param {(line: string) => void} print */
+async function printSlowest(print) {
   const tests = await slowestTests(checkout.reports, SLOWEST);
-  if (tests.length === 0) say('Nothing has run here yet; `npm test` writes the reports that this reads.');
+  if (tests.length === 0) print('Nothing has run here yet; `npm test` writes the reports that this reads.');
   for (const { name, ms, report } of tests) {
-    say(`${formatSeconds(ms).padStart(12)}  ${report.padEnd(16)}  ${name}`);
+    print(`${formatSeconds(ms).padStart(12)}  ${report.padEnd(16)}  ${name}`);
   }
   return tests.length === 0 ? 1 : 0;
 }
 
 /**
  * @param {readonly import('./run-part.mjs').PartResult[]} results
- * @param {(line: string) => void} say
+ * @param {(line: string) => void} print
  * @param {readonly Pick<import('./parts.mjs').Part, 'name' | 'share'>[]} budgeted all parts; none: only some have run, and
  *   budgets, which are shares of the whole, say nothing
  */
-export function sumUp(results, say, budgeted) {
-  say('\nSummary');
+export function sumUp(results, print, budgeted) {
+  print('\nSummary');
   const spent = spentOf(results, budgeted);
   // Where tests have failed, what a part took says nothing about the others.
-  const areHeld = results.every(({ counts }) => counts.failed === 0);
+  const havePassed = results.every(({ counts }) => counts.failed === 0);
   let tooLong = 0;
   for (const { name, counts, ms, problems, failures } of results) {
     const own = budgeted.length === 0 ? undefined : spent.get(name);
-    const isTooLong = areHeld && own?.verdict === 'far above';
+    const isTooLong = havePassed && own?.verdict === 'far above';
     if (isTooLong) tooLong += 1;
     const mark = counts.failed === 0 && !isTooLong ? '✓' : '✗';
     const numbers = [counts.passed, counts.failed, counts.skipped]
@@ -115,15 +115,15 @@ export function sumUp(results, say, budgeted) {
     const budget = own
       ? `   ${Math.round(own.share)} % of the whole, budget ${Math.round(own.budget)} %`
       : '';
-    say(`  ${mark} ${name.padEnd(14)}${formatSeconds(ms).padStart(12)}${numbers}${budget}`);
+    print(`  ${mark} ${name.padEnd(14)}${formatSeconds(ms).padStart(12)}${numbers}${budget}`);
     const over = own ? explainSpent(own) : null;
-    if (over !== null) say(`      ${over}`);
-    for (const line of [...problems, ...failures]) say(`      ${line}`);
+    if (over !== null) print(`      ${over}`);
+    for (const line of [...problems, ...failures]) print(`      ${line}`);
   }
   // A part far above its budget is a failure too, and is counted as one.
   const all = results.map(result => result.counts).reduce(add, { ...NONE, failed: tooLong });
   // The very last line, alone: programs read it.
-  say(`\n${all.passed} passed, ${all.failed} failed${all.skipped === 0 ? '' : `, ${all.skipped} skipped`}`);
+  print(`\n${all.passed} passed, ${all.failed} failed${all.skipped === 0 ? '' : `, ${all.skipped} skipped`}`);
   return all.failed === 0 && all.passed > 0 ? 0 : 1;
 }
 

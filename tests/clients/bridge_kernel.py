@@ -47,8 +47,8 @@ class BridgeKernelClient:
     async def wait_for_ready(self, timeout: float | None = None) -> None:
         """The bridge answers a request once the kernel can: nothing else has to be polled."""
         async with asyncio.timeout(timeout):
-            asked = await self.kernel_info()
-            while (await self.shell_channel.get_msg())["parent_header"].get("msg_id") != asked:
+            requested = await self.kernel_info()
+            while (await self.shell_channel.get_msg())["parent_header"].get("msg_id") != requested:
                 pass
 
     async def is_alive(self) -> bool:

@@ -83,8 +83,8 @@ class BridgeProcess:
         stopping = await asyncio.create_subprocess_exec(
             *self._command("stop", "--kernels"), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
         )
-        _, said = await asyncio.wait_for(stopping.communicate(), STOP_DEADLINE_S)
-        assert stopping.returncode == 0, f"`tpulab stop --kernels`: {said.decode()}"
+        _, output = await asyncio.wait_for(stopping.communicate(), STOP_DEADLINE_S)
+        assert stopping.returncode == 0, f"`tpulab stop --kernels`: {output.decode()}"
         await asyncio.wait_for(self.process.wait(), STOP_DEADLINE_S)
         self._held.close()
 

@@ -112,13 +112,13 @@ class KernelConnection:
     async def wait_for(self, wanted: Callable[[Message], bool]) -> Message:
         """The first message, already here or still to come, that `wanted` accepts."""
 
-        looked_at = 0
+        inspected = 0
 
         def found() -> Message | None:
             # Each message once: of a flood there are too many to begin anew with each.
-            nonlocal looked_at
-            for message in self.messages[looked_at:]:
-                looked_at += 1
+            nonlocal inspected
+            for message in self.messages[inspected:]:
+                inspected += 1
                 if wanted(message):
                     return message
             return None

@@ -49,12 +49,12 @@ async def test_two_clients_share_iopub_but_not_replies(
     async with KernelConnection(bridge, client.kernel_id) as other:
         # The other client listens once it has had an answer of its own.
         await other.execute("pass")
-        asked = await client.request_execute("print('to both')")
-        await client.wait_for(lambda m: m.parent_id == asked and m.msg_type == "execute_reply")
-        await client.wait_idle(asked)
-        await other.wait_idle(asked)
-        assert printed(other.answers(asked)) == printed(client.answers(asked)) == "to both\n"
-        assert [m for m in other.answers(asked) if m.channel != "iopub"] == []
+        requested = await client.request_execute("print('to both')")
+        await client.wait_for(lambda m: m.parent_id == requested and m.msg_type == "execute_reply")
+        await client.wait_idle(requested)
+        await other.wait_idle(requested)
+        assert printed(other.answers(requested)) == printed(client.answers(requested)) == "to both\n"
+        assert [m for m in other.answers(requested) if m.channel != "iopub"] == []
 
 
 async def test_input_is_asked_of_the_client_that_ran_the_cell(
@@ -62,13 +62,13 @@ async def test_input_is_asked_of_the_client_that_ran_the_cell(
 ) -> None:
     async with KernelConnection(bridge, client.kernel_id) as other:
         await other.execute("pass")
-        asked = await client.request_execute("print('Hello', input('name? '))", allow_stdin=True)
+        requested = await client.request_execute("print('Hello', input('name? '))", allow_stdin=True)
         question = await client.wait_for(lambda m: m.msg_type == "input_request")
         assert (question.channel, question.content["prompt"]) == ("stdin", "name? ")
         await client.send("stdin", "input_reply", {"value": "Ada", "status": "ok"})
-        await client.wait_idle(asked)
-        assert printed(client.answers(asked)) == "Hello Ada\n"
-        await other.wait_idle(asked)
+        await client.wait_idle(requested)
+        assert printed(client.answers(requested)) == "Hello Ada\n"
+        await other.wait_idle(requested)
         assert [m for m in other.messages if m.channel == "stdin"] == []
 
 
@@ -93,12 +93,12 @@ get_comm_manager().register_target("echo", echo)
 
 
 async def test_an_interrupt_stops_a_running_cell(client: KernelConnection, bridge: BridgeProcess) -> None:
-    asked = await client.request_execute(
+    requested = await client.request_execute(
         "import time\nprint('started', flush=True)\nwhile True: time.sleep(0.01)"
     )
-    await client.wait_for(lambda m: m.parent_id == asked and m.msg_type == "stream")
+    await client.wait_for(lambda m: m.parent_id == requested and m.msg_type == "stream")
     assert (await bridge.rest("POST", f"/api/kernels/{client.kernel_id}/interrupt")).status == 204
-    reply = await client.wait_for(lambda m: m.parent_id == asked and m.msg_type == "execute_reply")
+    reply = await client.wait_for(lambda m: m.parent_id == requested and m.msg_type == "execute_reply")
     assert reply.content["ename"] == "KeyboardInterrupt"
 
 

@@ -61,8 +61,8 @@ async def test_a_reader_written_from_the_page_reads_what_the_command_exports(
     await client.execute(TALK)
     # A comm with a buffer, from the client: binary parts lie in the journal as they came.
     content = {"comm_id": "none", "data": {"state": 1}}
-    asked = await client.send("shell", "comm_msg", content, (bytes(range(256)), b""))
-    await client.wait_idle(asked)
+    requested = await client.send("shell", "comm_msg", content, (bytes(range(256)), b""))
+    await client.wait_idle(requested)
     kernel_id = client.kernel_id
 
     for is_running in (True, False):

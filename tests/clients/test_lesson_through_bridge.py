@@ -82,9 +82,9 @@ async def test_the_slider_works_both_ways(client: KernelConnection) -> None:
 
     # Python sets the value: the front end is told.
     answers = await client.execute(cells["slider-set"])
-    told = [
+    reported = [
         m.content["data"]["state"]["value"]
         for m in answers
         if m.msg_type == "comm_msg" and m.content["comm_id"] == slider
     ]
-    assert told == [0.05]
+    assert reported == [0.05]

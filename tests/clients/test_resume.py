@@ -22,40 +22,40 @@ def counting_cell(gate: str) -> str:
 
 
 async def start_counting(client: KernelConnection, gate: str) -> str:
-    asked = await client.request_execute(counting_cell(gate))
-    await client.wait_for(lambda m: m.parent_id == asked and m.msg_type == "stream")
-    return asked
+    requested = await client.request_execute(counting_cell(gate))
+    await client.wait_for(lambda m: m.parent_id == requested and m.msg_type == "stream")
+    return requested
 
 
 async def test_a_client_that_reconnects_gets_the_rest_of_the_output(
     client: KernelConnection, bridge: BridgeProcess
 ) -> None:
     gate = bridge.state_dir.parent / "gate"
-    asked = await start_counting(client, str(gate))
+    requested = await start_counting(client, str(gate))
     client.abort()
     await client.closed()
     gate.touch()
 
     async with KernelConnection(bridge, client.kernel_id, client.session_id) as again:
-        await again.wait_idle(asked)
-        await again.wait_for(lambda m: m.parent_id == asked and m.msg_type == "execute_reply")
-        assert printed(client.answers(asked) + again.answers(asked)) == EXPECTED
+        await again.wait_idle(requested)
+        await again.wait_for(lambda m: m.parent_id == requested and m.msg_type == "execute_reply")
+        assert printed(client.answers(requested) + again.answers(requested)) == EXPECTED
 
 
 async def test_a_killed_gateway_loses_no_line_of_a_running_cell(
     client: KernelConnection, bridge: BridgeProcess
 ) -> None:
     gate = bridge.state_dir.parent / "gate"
-    asked = await start_counting(client, str(gate))
+    requested = await start_counting(client, str(gate))
     await bridge.kill()
     await client.closed()
     gate.touch()
     await bridge.start()
 
     async with KernelConnection(bridge, client.kernel_id, client.session_id) as again:
-        await again.wait_idle(asked)
-        await again.wait_for(lambda m: m.parent_id == asked and m.msg_type == "execute_reply")
-        assert printed(client.answers(asked) + again.answers(asked)) == EXPECTED
+        await again.wait_idle(requested)
+        await again.wait_for(lambda m: m.parent_id == requested and m.msg_type == "execute_reply")
+        assert printed(client.answers(requested) + again.answers(requested)) == EXPECTED
         assert printed(await again.execute("print('alive')")) == "alive\n"
 
 

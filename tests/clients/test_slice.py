@@ -41,16 +41,16 @@ async def test_the_bridge_serves_a_slice_as_any_kernel(bridge: BridgeProcess, tm
     gate = tmp_path / "gate"
 
     async with KernelConnection(bridge, kernel_id) as client:
-        asked = await client.request_execute(CELL.format(gate=str(gate)))
-        await client.wait_for(lambda m: m.parent_id == asked and m.msg_type == "stream")
+        requested = await client.request_execute(CELL.format(gate=str(gate)))
+        await client.wait_for(lambda m: m.parent_id == requested and m.msg_type == "stream")
         await bridge.kill()
         await client.closed()
         gate.touch()
         await bridge.start()
 
     async with KernelConnection(bridge, kernel_id, client.session_id) as again:
-        await again.wait_idle(asked)
-        answers = client.answers(asked) + again.answers(asked)
+        await again.wait_idle(requested)
+        answers = client.answers(requested) + again.answers(requested)
         assert printed(answers) == EXPECTED
         folds = [m.content["data"]["text/plain"] for m in answers if m.msg_type.endswith("display_data")]
         assert folds[-1] == "host 1: same as host 0"

@@ -41,10 +41,10 @@ async def test_an_interrupt_ends_the_programs_of_its_cell(
 ) -> None:
     for cell in CELLS:
         number = next(NUMBERS)
-        asked = await client.request_execute(cell.format(n=number))
+        requested = await client.request_execute(cell.format(n=number))
         await until_runs(number, True)
         await bridge.rest("POST", f"/api/kernels/{client.kernel_id}/interrupt")
-        await client.wait_idle(asked)
+        await client.wait_idle(requested)
         await until_runs(number, False)
     assert printed(await client.execute("print('alive')")) == "alive\n"
 

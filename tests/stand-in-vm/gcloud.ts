@@ -255,6 +255,6 @@ googlecloudsdk.api_lib.compute.iap_tunnel_websocket.ConnectionCreationError: Err
 export const IAP_NO_LOGIN = `ERROR: (gcloud.compute.start-iap-tunnel) You do not currently have an active account selected.\n${LOG_IN}`;
 
 /** What ssh writes after its proxy has gone. */
-export const PROXY_GONE = `kex_exchange_identification: Connection closed by remote host
+export const PROXY_CLOSED = `kex_exchange_identification: Connection closed by remote host
 Connection closed by UNKNOWN port 65535
 `;

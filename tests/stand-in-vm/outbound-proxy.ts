@@ -17,16 +17,20 @@ export class OutboundProxy implements AsyncDisposable {
   }
 
   static async listen(address: string): Promise<OutboundProxy> {
-    const server = createServer((asked, answer) => {
-      const far = request(asked.url ?? '', { method: asked.method, headers: asked.headers }, found => {
-        answer.writeHead(found.statusCode ?? 502, found.headers);
-        found.pipe(answer);
-      });
+    const server = createServer((incoming, answer) => {
+      const far = request(
+        incoming.url ?? '',
+        { method: incoming.method, headers: incoming.headers },
+        found => {
+          answer.writeHead(found.statusCode ?? 502, found.headers);
+          found.pipe(answer);
+        }
+      );
       far.on('error', () => answer.writeHead(502).end());
-      asked.pipe(far);
+      incoming.pipe(far);
     });
-    server.on('connect', (asked, client, head) => {
-      const { hostname, port } = new URL(`http://${asked.url ?? ''}`);
+    server.on('connect', (incoming, client, head) => {
+      const { hostname, port } = new URL(`http://${incoming.url ?? ''}`);
       const far = connect(Number(port || 443), hostname, () => {
         client.write('HTTP/1.1 200 Connection established\r\n\r\n');
         far.write(head);

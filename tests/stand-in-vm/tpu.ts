@@ -34,9 +34,9 @@ export async function standInTpu(generation: Generation): Promise<StandInTpu> {
     },
     services: [`/opt/node '${await metricProgram()}' /opt/metrics/metrics.json`],
     serve: async step => {
-      const told = { metrics: new Map<string, readonly WireMetric[]>() };
-      serve(told, generation, { step });
-      const text = JSON.stringify(Object.fromEntries(told.metrics));
+      const reported = { metrics: new Map<string, readonly WireMetric[]>() };
+      serve(reported, generation, { step });
+      const text = JSON.stringify(Object.fromEntries(reported.metrics));
       await writeFile(path.join(metrics, 'metrics.json'), text);
     },
     [Symbol.asyncDispose]: () => machine[Symbol.asyncDispose]()

@@ -65,8 +65,8 @@ def execute(tmp_path_factory: pytest.TempPathFactory) -> Execute:
     require_environment("torch-xla")
 
     def run(file: str, ask: dict[str, str], before: str = "", **parameters: object) -> Executed:
-        asked = {**ask, "compilations_after": "compilations_after"}
-        expressions = ", ".join(f"{name!r}: {expression}" for name, expression in asked.items())
+        requested = {**ask, "compilations_after": "compilations_after"}
+        expressions = ", ".join(f"{name!r}: {expression}" for name, expression in requested.items())
         return run_notebook(
             file,
             tmp_path_factory.mktemp(Path(file).stem),

@@ -14,7 +14,7 @@ from .conftest import STOP_IN_THE_FIRST_STEP, VOICES_BEFORE, WHOLE, Execute, com
 #: Of the loops of notebook 03 those of which the agent has said that each step waits for a value.
 ADVISED = (
     "[name for name in found if __import__('tpulab.agent.process_agent', fromlist=['current_agent'])"
-    ".current_agent().adviser.has_said('sync-each-step', f'a mistake: {name}')]"
+    ".current_agent().adviser.has_reported('sync-each-step', f'a mistake: {name}')]"
 )
 
 

@@ -27,10 +27,10 @@ def _offered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     envs = Path(os.environ.get("TPULAB_ENV_DIR") or CHECKOUT / ".tpulab" / "envs")
     data = str(tmp_path_factory.mktemp("jupyter"))
     add = [str(envs / "torch-xla" / "bin" / "python"), "-m", "tpulab.slice", "add", "pair", "--local", "2"]
-    said = subprocess.run(
+    printed = subprocess.run(
         add, env={**os.environ, "JUPYTER_DATA_DIR": data}, check=True, capture_output=True, text=True
     )
-    assert "“PyTorch · pair (2 hosts)”" in said.stdout
+    assert "“PyTorch · pair (2 hosts)”" in printed.stdout
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", data)
         yield
@@ -97,4 +97,4 @@ def test_the_english_voice_learns_on_a_slice(tmp_path: Path) -> None:
     assert losses[-1] < 0.6 * losses[0]
     assert lesson.values["both"]["float32"]["total"] == pytest.approx(lesson.values["held_out"])
     # Times, and the name of the folder, are those of each host.
-    assert {cell for cell, said in folds(lesson).items() if said != SAME} <= {"profile", "export"}
+    assert {cell for cell, printed in folds(lesson).items() if printed != SAME} <= {"profile", "export"}

@@ -18,7 +18,7 @@ const OF_THE_NETWORK =
 /** Where systems keep their programs; Node and Python may lie elsewhere. */
 const SYSTEM = ['/usr/bin', '/bin', '/usr/sbin', '/sbin'];
 const OF_THE_README = ['node', 'npm', 'npx', 'python3'];
-const NOT_ASKED_FOR = /^(uvx?|tpulab|jupyter.*)$/;
+const NOT_REQUIRED = /^(uvx?|tpulab|jupyter.*)$/;
 
 export class Newcomer {
   readonly #folder: string;
@@ -69,12 +69,12 @@ export class Newcomer {
   /** Runs the checkout's command in another terminal; what it printed. Rejects with what it complained about. */
   async tpulab(...args: string[]): Promise<string> {
     const child = spawn('npx', ['tpulab', ...args], { cwd: CHECKOUT, env: this.#env });
-    let [said, complaint] = ['', ''];
-    child.stdout.on('data', chunk => (said += String(chunk)));
+    let [output, complaint] = ['', ''];
+    child.stdout.on('data', chunk => (output += String(chunk)));
     child.stderr.on('data', chunk => (complaint += String(chunk)));
     const code = await new Promise(resolve => child.once('close', resolve));
     if (code !== 0) throw new Error(`tpulab ${args.join(' ')} ended with ${String(code)}: ${complaint}`);
-    return said;
+    return output;
   }
 
   async stop(): Promise<void> {
@@ -125,7 +125,7 @@ async function linkPrograms(folder: string): Promise<void> {
   }
   for (const place of SYSTEM) {
     for (const name of await readdir(place).catch(() => [])) {
-      if (!programs.has(name) && !NOT_ASKED_FOR.test(name)) programs.set(name, join(place, name));
+      if (!programs.has(name) && !NOT_REQUIRED.test(name)) programs.set(name, join(place, name));
     }
   }
   await Promise.all([...programs].map(([name, file]) => symlink(file, join(folder, name))));

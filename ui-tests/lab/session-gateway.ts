@@ -69,15 +69,15 @@ export class SessionGateway {
     return (await stat(join(this.folder, 'notebooks', notebook))).mtimeMs;
   }
 
-  ask(path: string, init: RequestInit = {}): Promise<Response> {
+  request(path: string, init: RequestInit = {}): Promise<Response> {
     return fetch(new URL(path, this.url), { ...init, headers: { authorization: `token ${this.token}` } });
   }
 
   async stop(): Promise<void> {
     // A test that failed may have left it killed: then its kernels would stay.
     if (this.#child === null || hasEnded(this.#child)) await this.restart();
-    const kernels = (await (await this.ask('api/kernels')).json()) as { id: string }[];
-    await Promise.all(kernels.map(({ id }) => this.ask(`api/kernels/${id}`, { method: 'DELETE' })));
+    const kernels = (await (await this.request('api/kernels')).json()) as { id: string }[];
+    await Promise.all(kernels.map(({ id }) => this.request(`api/kernels/${id}`, { method: 'DELETE' })));
     this.#child?.kill('SIGTERM');
     if (this.#child && !hasEnded(this.#child)) await once(this.#child, 'exit');
     await rm(this.folder, { recursive: true, force: true, maxRetries: 10 });

@@ -58,7 +58,7 @@ test('the dialog in its states', async ({ page }) => {
   await shoot('typed');
   await close();
   for (const [name, remote] of Object.entries(STATES)) {
-    answers.tell(remote);
+    answers.report(remote);
     await open({ name: 'train-v6e' });
     if (name === 'done') await expect(dialog.getByText('14 files to copy')).toBeVisible();
     await expect(dialog.locator('.jp-TPULabDialog-foot')).toBeVisible();
@@ -72,7 +72,7 @@ test('the dialog in its states', async ({ page }) => {
   await close();
 
   answers.candidates = NO_GCLOUD;
-  [...RECENT, STATES.done].forEach(remote => answers.tell(remote, true));
+  [...RECENT, STATES.done].forEach(remote => answers.report(remote, true));
   await open({});
   await expect(dialog.getByText('Create a TPU VM.')).toBeVisible();
   await shoot('first-use');

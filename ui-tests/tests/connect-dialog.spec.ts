@@ -29,7 +29,7 @@ test('nothing of it is cut in any state, from 360 to 1,600 px, and axe finds not
     await expect(dialog).toBeHidden();
   };
   const themes = [...THEMES];
-  const look = async (what: string): Promise<void> => {
+  const check = async (what: string): Promise<void> => {
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 640 });
       await nothingIsCut(page, `${what}, ${width} px`);
@@ -47,34 +47,34 @@ test('nothing of it is cut in any state, from 360 to 1,600 px, and axe finds not
   await open();
   await expect(dialog.getByRole('option', { name: /train-v6e/ })).toBeVisible();
   await dialog.getByRole('button', { name: 'Options' }).click();
-  await look('choose');
+  await check('choose');
   await dialog.getByRole('combobox', { name: 'Search' }).fill('gcloud:queued-resource/us-east5-b/queue-7');
   await expect(dialog.getByRole('option', { name: /Connect to queue-7/ })).toBeVisible();
-  await look('typed');
+  await check('typed');
   await close();
 
   answers.candidates = NO_GCLOUD;
-  RECENT.forEach(remote => answers.tell(remote, true));
+  RECENT.forEach(remote => answers.report(remote, true));
   await open();
   await expect(dialog.getByText('gcloud auth login')).toBeVisible();
   await expect(dialog.getByRole('option', { name: /my-tpu/ })).toHaveCount(0);
   await expect(dialog.getByText('Create a TPU VM.')).toBeVisible();
-  await look('first use');
+  await check('first use');
   await close();
 
   for (const [name, remote] of Object.entries(STATES)) {
-    answers.tell(remote);
+    answers.report(remote);
     await open('train-v6e');
     await expect(dialog.getByText('train-v6e').first()).toBeVisible();
     if (name === 'done') await expect(dialog.getByText('14 files to copy')).toBeVisible();
-    await look(name);
+    await check(name);
     await close();
   }
 
   answers.holders = HELD;
   await open('train-v6e');
   await expect(dialog.getByText('the TPU is in use')).toBeVisible();
-  await look('held');
+  await check('held');
   await close();
 
   answers.environments = BARE;
@@ -83,7 +83,7 @@ test('nothing of it is cut in any state, from 360 to 1,600 px, and axe finds not
     await page.evaluate(() => void window.jupyterapp.commands.execute('tpulab:set-up-environment'));
     await expect(dialog.getByRole('heading', { name: /^Set up JAX/ })).toBeVisible();
     if (name !== 'idle') await expect(dialog.getByRole('list', { name: 'Stages' })).toBeVisible();
-    await look(`setup ${name}`);
+    await check(`setup ${name}`);
     await close();
   }
 });

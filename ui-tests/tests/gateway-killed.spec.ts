@@ -33,10 +33,10 @@ test('the output of a running cell is complete and in order after the gateway wa
   // Each change is looked at, because the next gateway may be there at once.
   const shown = await status.evaluateHandle(bar => {
     const seen = { reconnecting: false };
-    const look = (): void => {
+    const check = (): void => {
       seen.reconnecting ||= bar.textContent.includes('reconnecting');
     };
-    new MutationObserver(look).observe(bar, { childList: true, characterData: true, subtree: true });
+    new MutationObserver(check).observe(bar, { childList: true, characterData: true, subtree: true });
     return seen;
   });
   const { before, after } = await lab.killGateway();

@@ -54,14 +54,14 @@ test('a cell whose kernel ended while no page was open is filled, and the notice
   await expect.poll(async () => (await readCells(page))[0]?.text).toBe('begun\n');
   await page.goto('about:blank');
   const { url, token } = await lab.reach();
-  const ask = async (path: string): Promise<string> => {
+  const get = async (path: string): Promise<string> => {
     const headers = { authorization: `token ${token}` };
     return (await fetch(new URL(path, url), { headers })).text();
   };
   await writeFile(join(lab.rootDir, 'gone'), '');
-  await expect.poll(() => ask(`bridge/v1/kernels/${id}/outputs`)).toContain('last words');
+  await expect.poll(() => get(`bridge/v1/kernels/${id}/outputs`)).toContain('last words');
   await writeFile(join(lab.rootDir, 'over'), '');
-  await expect.poll(() => ask(`api/kernels/${id}`)).toContain('exited with code 3');
+  await expect.poll(() => get(`api/kernels/${id}`)).toContain('exited with code 3');
   await openNotebook(page, 'alone.ipynb');
   await expect.poll(async () => (await readCells(page))[0]?.text).toBe('begun\nlast words\n');
   await expect(page.getByText('The kernel ended: exited with code 3.')).toBeVisible();

@@ -30,7 +30,7 @@ const COUNT_COMPILATIONS = new URL('../../tests/probes/compilations_of_steps.py'
 const COMPILE_QUICKLY = ['import os', 'os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"'];
 
 /** What Python makes of these expressions, as JSON. */
-async function ask(page: Parameters<typeof runInKernel>[0], expressions: string): Promise<unknown> {
+async function request(page: Parameters<typeof runInKernel>[0], expressions: string): Promise<unknown> {
   return JSON.parse(await runInKernel(page, `import json\nprint(json.dumps([${expressions}]))`));
 }
 
@@ -77,7 +77,7 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   await controls.getByRole('button', { name: 'Stop after this step' }).click();
   await expect(run).toContainText('stopped');
 
-  const [losses, peak, compilations] = (await ask(
+  const [losses, peak, compilations] = (await request(
     page,
     '[float(loss) for loss in losses], trainer.peak, compilations_after[run.name]'
   )) as [number[], number, number[]];
@@ -90,7 +90,7 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   // Nothing is learned after the stop: the score is that of the evaluation at the end of the last epoch.
   await startCell(page, 'after');
   await expect.poll(() => printedBy(page, 'after')).toMatch(/^accuracy .*, weighted F1 /);
-  const [score, scores] = (await ask(page, 'after.weighted_f1, scores')) as [number, number[]];
+  const [score, scores] = (await request(page, 'after.weighted_f1, scores')) as [number, number[]];
   expect(score).toBe(scores.at(-1));
   expect((await readCells(page)).flatMap(({ errors }) => errors)).toEqual([]);
 });
@@ -127,7 +127,7 @@ test('notebook 06 is steered while it trains, and every checkpoint can be heard 
   await controls.getByRole('button', { name: 'Stop after this step' }).click();
   await expect(run).toContainText('stopped');
 
-  const [losses, peak, dropout, compilations, sampled, seconds] = (await ask(
+  const [losses, peak, dropout, compilations, sampled, seconds] = (await request(
     page,
     '[float(loss) for loss in losses], trainer.peak, run.hyper["text_dropout"], compilations_after[run.name], sorted(samples),' +
       ' [len(sound_of(codes[place])) / codec.sample_rate for place in (0, 1) for codes in samples.values() if len(codes[place])]'
@@ -150,8 +150,8 @@ test('notebook 06 is steered while it trains, and every checkpoint can be heard 
   const durations = (): Promise<number[]> =>
     players.evaluateAll(each => each.map(player => (player as HTMLAudioElement).duration));
   await expect.poll(async () => (await durations()).filter(Number.isFinite).length).toBe(seconds.length);
-  const heard = await durations();
-  seconds.forEach((length, place) => expect(heard[place]).toBeCloseTo(length, 2));
+  const lengths = await durations();
+  seconds.forEach((length, place) => expect(lengths[place]).toBeCloseTo(length, 2));
 });
 
 test('notebook 07 is steered while two networks learn, and a converted sample can be heard in the page', async ({
@@ -191,7 +191,7 @@ test('notebook 07 is steered while two networks learn, and a converted sample ca
   await controls.getByRole('button', { name: 'Stop after this step' }).click();
   await expect(run).toContainText('stopped');
 
-  const [losses, rate, weight, compilations, seconds] = (await ask(
+  const [losses, rate, weight, compilations, seconds] = (await request(
     page,
     '[float(each["generator"]) for each in losses], trainer.learning_rate, trainer.c_mel, compilations_after[run.name],' +
       ' [len(wave) / config.sampling_rate for wave in samples.values()]'
@@ -206,8 +206,8 @@ test('notebook 07 is steered while two networks learn, and a converted sample ca
   const durations = (): Promise<number[]> =>
     players.evaluateAll(each => each.map(player => (player as HTMLAudioElement).duration));
   await expect.poll(async () => (await durations()).filter(Number.isFinite).length).toBe(seconds.length);
-  const heard = await durations();
-  seconds.forEach((length, place) => expect(heard[place]).toBeCloseTo(length, 2));
+  const lengths = await durations();
+  seconds.forEach((length, place) => expect(lengths[place]).toBeCloseTo(length, 2));
 });
 
 test('notebook 08 is steered while it trains, and its samples are seen and heard in the page', async ({
@@ -241,7 +241,7 @@ test('notebook 08 is steered while it trains, and its samples are seen and heard
   await controls.getByRole('button', { name: 'Stop after this step' }).click();
   await expect(run).toContainText('stopped');
 
-  const [losses, peak, compilations, sampled] = (await ask(
+  const [losses, peak, compilations, sampled] = (await request(
     page,
     '[float(loss) for loss in losses], trainer.peak, compilations_after[run.name], sorted(samples)'
   )) as [number[], number, number[], number[]];

@@ -39,7 +39,7 @@ thread = threading.Thread(target=update)
 thread.start()
 thread.join()
 print("\\x1b[38;5;208m256\\x1b[0m \\x1b[38;2;0;200;100mtrue\\x1b[0m")`;
-const ASKS = `from getpass import getpass
+const INPUTS = `from getpass import getpass
 name = input("name? ")
 print(name.upper(), len(getpass("secret? ")))`;
 const MOVES = `from ipywidgets import interact
@@ -49,7 +49,7 @@ def show(x=2):
     plt.figure(figsize=(1, 1))
     plt.plot(range(x))
     plt.show()`;
-const GOES_ON = `import ipywidgets
+const CONTINUES = `import ipywidgets
 from tqdm.auto import tqdm
 number = ipywidgets.IntText(0)
 display(number)
@@ -58,7 +58,7 @@ for i in tqdm(range(30)):
     time.sleep(0.5)`;
 
 const SOUND = 'Audio(np.sin(np.arange(8000) / 9), rate=8000)';
-const CELLS = [FIGURES, FRAMES, BY_ID, SOUND, MOVES, ASKS, GOES_ON];
+const CELLS = [FIGURES, FRAMES, BY_ID, SOUND, MOVES, INPUTS, CONTINUES];
 
 export const ordinaryNotebook = (kernel: string): string => notebookText(CELLS, kernel);
 
@@ -67,7 +67,7 @@ const output = (page: Page, at: number): Locator =>
 const isDrawn = (image: HTMLImageElement): boolean => image.complete && image.naturalWidth > 0;
 
 /** Case W19. The notebook runs as a whole; the page is loaded again meanwhile. */
-export async function lookAtOrdinary(page: Page): Promise<void> {
+export async function checkOrdinary(page: Page): Promise<void> {
   const figures = output(page, 0).locator('.jp-OutputArea-output').locator('img, svg');
   await expect(figures).toHaveCount(6);
   for (const image of await figures.locator('xpath=self::img').all())
@@ -130,7 +130,7 @@ export async function haveFarPicture(page: Page): Promise<void> {
 }
 
 /** @param inFrame where the page shows an output with a script */
-export async function lookAtFarPictures(page: Page, inFrame: Locator | FrameLocator): Promise<void> {
+export async function checkFarPictures(page: Page, inFrame: Locator | FrameLocator): Promise<void> {
   for (const image of [
     page.getByAltText('badge'),
     output(page, 0).locator('img'),

@@ -14,8 +14,8 @@ import { notebookText } from './notebook-file.js';
 import {
   farPictures,
   haveFarPicture,
-  lookAtFarPictures,
-  lookAtOrdinary,
+  checkFarPictures,
+  checkOrdinary,
   ordinaryNotebook
 } from './ordinary-outputs.js';
 import { isReadable, isShown, PACKAGES } from './other-packages.js';
@@ -28,10 +28,10 @@ const PAGE = join(CHECKOUT, 'docs', 'outputs-shown.md');
 const FILE = 'packages.ipynb';
 const NOTEBOOK = notebookText([...PACKAGES.map(({ code }) => code), 'print("all", "was run")'], 'python3');
 
-async function look(
+async function check(
   page: Page,
   shell: Shell,
-  isThere: (...looked: Parameters<typeof isShown>) => Promise<Found> = isShown
+  isThere: (...args: Parameters<typeof isShown>) => Promise<Found> = isShown
 ): Promise<void> {
   await expect(page.getByText('all was run')).toBeVisible({ timeout: 240_000 });
   for (const [at, shown] of PACKAGES.entries()) {
@@ -87,7 +87,7 @@ test.describe('what is shown', () => {
         await page.goto(gateway.link(FILE));
         await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
         await page.getByRole('button', { name: 'Run all' }).click();
-        await look(page, theme === 'light' ? 'session page' : 'session page, dark theme', isReadable);
+        await check(page, theme === 'light' ? 'session page' : 'session page, dark theme', isReadable);
         await page.context().close();
       } finally {
         await gateway.stop();
@@ -102,7 +102,7 @@ test.describe('what is shown', () => {
       const page = await newPage(browser);
       await page.goto(lab.loginUrl.replace('/lab', `/lab/tree/${FILE}`));
       await runAllInLab(page);
-      await look(page, 'JupyterLab with TPULab');
+      await check(page, 'JupyterLab with TPULab');
       await page.context().close();
     } finally {
       await lab.stop();
@@ -115,13 +115,13 @@ test.describe('what is shown', () => {
     const page = await newPage(browser);
     await page.goto(lab.notebookUrl(FILE));
     await runAllInLab(page);
-    await look(page, 'JupyterLab');
+    await check(page, 'JupyterLab');
     await page.context().close();
   });
 
   test('the session page shows all, and JupyterLab with the extension what JupyterLab shows', async () => {
     const versions = await readFile(join(LAB_ENV, 'versions.txt'), 'utf8').catch(() => '');
-    const said = (shown: Found | undefined): string =>
+    const resultText = (shown: Found | undefined): string =>
       shown === undefined
         ? 'not tried'
         : shown === 'faint'
@@ -140,7 +140,7 @@ test.describe('what is shown', () => {
         '',
         ...table([
           ['output', ...SHELLS],
-          ...[...results].map(([name, shown]) => [name, ...SHELLS.map(shell => said(shown.get(shell)))])
+          ...[...results].map(([name, shown]) => [name, ...SHELLS.map(shell => resultText(shown.get(shell)))])
         ]),
         '',
         'Charts that need a library of the network (Bokeh and Altair by default, folium) name its address in a line instead;',
@@ -249,10 +249,10 @@ test('JupyterLab with the extension shows ordinary outputs and far pictures', as
     await haveFarPicture(page);
     await page.goto(lab.loginUrl.replace('/lab', '/lab/tree/far.ipynb'));
     await runAllInLab(page);
-    await lookAtFarPictures(page, page.locator('.jp-CodeCell').nth(1));
+    await checkFarPictures(page, page.locator('.jp-CodeCell').nth(1));
     await page.goto(`${lab.loginUrl.replace('/lab', '/lab/tree/ordinary.ipynb')}&reset`);
     await runAllInLab(page);
-    await lookAtOrdinary(page);
+    await checkOrdinary(page);
     await page.context().close();
   } finally {
     await lab.stop();

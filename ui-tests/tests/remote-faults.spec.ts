@@ -11,7 +11,7 @@ import { checkAccessibility } from './accessibility.js';
 import { expect } from './fixtures.js';
 import { currentKernel, openNotebook, readCells, setTheme } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
-import { ask, test, why } from './remote-fixtures.js';
+import { request, test, why } from './remote-fixtures.js';
 import { openElsewhere } from './session-steps.js';
 
 const reason = why ?? whyNoSmallDisk();
@@ -31,11 +31,11 @@ test.beforeAll(async ({ lab, vm }) => {
 });
 
 function remote(lab: LabServer): Promise<Remote> {
-  return ask(lab, 'GET', 'bridge/v1/machines/vm') as Promise<Remote>;
+  return request(lab, 'GET', 'bridge/v1/machines/vm') as Promise<Remote>;
 }
 
 async function connect(lab: LabServer): Promise<void> {
-  await ask(lab, 'POST', 'bridge/v1/machines/vm/connect');
+  await request(lab, 'POST', 'bridge/v1/machines/vm/connect');
   // The whole of it, so that a failure says why.
   await expect.poll(() => remote(lab), LONG).toMatchObject({ state: 'connected' });
 }
@@ -144,7 +144,7 @@ test('it is rebooted: the notebook says what became of its kernel, and offers an
 });
 
 test('its disk is full: that is said, and with space again it connects', async ({ lab, page, vm }) => {
-  await ask(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
+  await request(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   await vm.machine.powerOff();
   vm.fillDisk();
   await vm.boot();
@@ -167,7 +167,7 @@ test('its host key is another one: nothing is sent, and the dialog says what tha
   page,
   vm
 }) => {
-  await ask(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
+  await request(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   await vm.changeHostKey();
   await writeFile(join(lab.rootDir, 'key.ipynb'), notebookText([''], SPEC));
   await page.goto('tree/key.ipynb?reset');
@@ -191,7 +191,7 @@ test('it does not take the key: the dialog says so and which command to try, and
   page,
   vm
 }) => {
-  await ask(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
+  await request(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   await vm.authorize(await vm.laptop.makeKey('another', ''));
   await page.goto('?reset');
   await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU…').click();
@@ -240,7 +240,7 @@ test('it is taken back: there is time for a checkpoint, and what was printed can
   await expect.poll(saved).toBe(2);
   await expect(page.getByText('Checkpoint taken: far')).toBeVisible();
   await isAccessible(page, banner);
-  await expect.poll(async () => JSON.stringify(await kept(lab)).split('saved at ').length - 1).toBe(2);
+  await expect.poll(async () => JSON.stringify(await mirrored(lab)).split('saved at ').length - 1).toBe(2);
 
   await vm.machine.powerOff();
   await expect(page.locator('.jp-TPULabStatus-remote')).toContainText('preempted', LONG);
@@ -320,8 +320,8 @@ test('it is created again with a new disk: both pages say so, and one click star
 });
 
 /** The outputs of the kernels of the remote as they are on this machine. */
-async function kept(lab: LabServer): Promise<unknown[]> {
+async function mirrored(lab: LabServer): Promise<unknown[]> {
   const at = 'bridge/v1/machines/vm/mirror';
-  const { kernels } = (await ask(lab, 'GET', at)) as { kernels: { kernelId: string }[] };
-  return Promise.all(kernels.map(({ kernelId }) => ask(lab, 'GET', `${at}/${kernelId}/outputs`)));
+  const { kernels } = (await request(lab, 'GET', at)) as { kernels: { kernelId: string }[] };
+  return Promise.all(kernels.map(({ kernelId }) => request(lab, 'GET', `${at}/${kernelId}/outputs`)));
 }

@@ -33,7 +33,7 @@ export const test = base.extend<object, Far>({
             install: false,
             connect: false
           };
-          await ask(lab, 'POST', 'bridge/v1/machines', body);
+          await request(lab, 'POST', 'bridge/v1/machines', body);
         }
         await use(lab);
       }),
@@ -42,7 +42,7 @@ export const test = base.extend<object, Far>({
 });
 
 /** The bridge's REST API. */
-export async function ask(lab: LabServer, method: string, path: string, body?: object): Promise<unknown> {
+export async function request(lab: LabServer, method: string, path: string, body?: object): Promise<unknown> {
   const { url, token } = await lab.reach();
   const response = await fetch(new URL(path, url), {
     method,

@@ -6,7 +6,7 @@ import { IMAGES } from '../lab/paths.js';
 import { expect } from './fixtures.js';
 import { openNotebook } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
-import { ask, test, why } from './remote-fixtures.js';
+import { request, test, why } from './remote-fixtures.js';
 import { markSimulated, requireFonts, useFonts } from './screenshot-page.js';
 
 test.skip(why !== null, why ?? '');
@@ -33,7 +33,7 @@ async function shoot(part: Locator, name: string): Promise<void> {
 }
 
 test('the launcher with a remote that is connected', async ({ lab, page }) => {
-  await ask(lab, 'POST', 'bridge/v1/machines/vm/connect');
+  await request(lab, 'POST', 'bridge/v1/machines/vm/connect');
   await page.goto('?reset');
   await expect(page.locator('[data-category="TPULab"]').getByText('JAX · vm')).toBeVisible();
   await useFonts(page);

@@ -7,7 +7,7 @@ import { checkAccessibility } from './accessibility.js';
 import { expect } from './fixtures.js';
 import { currentKernel, openNotebook, readCells, setTheme } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
-import { ask, test, why } from './remote-fixtures.js';
+import { request, test, why } from './remote-fixtures.js';
 import { chooseVm, openElsewhere, run } from './session-steps.js';
 
 test.skip(why !== null, why ?? '');
@@ -63,7 +63,7 @@ test('the session page of the same gateway connects to the VM, knows the time an
   lab,
   browser
 }) => {
-  await ask(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
+  await request(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   const picture = `open('far.svg', 'w').write('<svg xmlns="http://www.w3.org/2000/svg" width="50" height="30"></svg>')
 from IPython.display import HTML
 HTML("<img src='far.svg' alt='of the VM'>")`;
@@ -99,7 +99,10 @@ HTML("<img src='far.svg' alt='of the VM'>")`;
   await expect(details).toContainText(/Cost since connected\s*about [1-9]\d*\.\d\d/);
   await checkAccessibility(page, details);
 
-  const share = (await ask(lab, 'POST', 'bridge/v1/links', { path: 'paged.ipynb', expiresInHours: 1 })) as {
+  const share = (await request(lab, 'POST', 'bridge/v1/links', {
+    path: 'paged.ipynb',
+    expiresInHours: 1
+  })) as {
     token: string;
   };
   const reader = await openElsewhere(browser, `${url}session/paged.ipynb#token=${share.token}`);
@@ -225,7 +228,7 @@ test('output that somebody else asked for there is shown without scripts until i
 });
 
 test('a notebook whose remote is not connected or not known offers what to do', async ({ lab, page }) => {
-  await ask(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
+  await request(lab, 'POST', 'bridge/v1/machines/vm/disconnect');
   await writeNotebook(lab, 'unknown.ipynb', 'remote/gone/tpulab-jax');
   await page.goto('tree/unknown.ipynb?reset');
   const dialog = page.getByRole('dialog');

@@ -11,14 +11,14 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
 }) => {
   const complaints = complaintsOf(page);
   const sessions = async (): Promise<string[]> => {
-    const all = (await (await gateway.ask('api/sessions')).json()) as { path: string }[];
+    const all = (await (await gateway.request('api/sessions')).json()) as { path: string }[];
     return all.map(({ path }) => path);
   };
   await gateway.write('one.ipynb', notebookText(['1']));
   await gateway.write('two.ipynb', notebookText(['2']));
   // A gateway that has just started answers 503 at first.
   await expect
-    .poll(async () => (await gateway.ask('bridge/v1/folders/kept', { method: 'POST' })).status)
+    .poll(async () => (await gateway.request('bridge/v1/folders/kept', { method: 'POST' })).status)
     .toBe(201);
   // Of other specs of this worker.
   const before = await sessions();

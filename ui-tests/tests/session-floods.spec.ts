@@ -47,8 +47,8 @@ test('a display of an earlier process is not updated by the next one', async ({ 
   await expect(shown(0)).toHaveText(/one/);
   await run(page, 1);
   await expect(shown(0)).toHaveText(/two/);
-  const [kernel] = (await (await gateway.ask('api/kernels')).json()) as { id: string }[];
-  const kernels = (await (await gateway.ask('api/sessions')).json()) as {
+  const [kernel] = (await (await gateway.request('api/kernels')).json()) as { id: string }[];
+  const kernels = (await (await gateway.request('api/sessions')).json()) as {
     path: string;
     kernel: { id: string };
   }[];
@@ -192,12 +192,12 @@ test('a page that is behind saves what it shows, and the rest comes back after a
   await run(page, 1);
   await run(page, 2);
   const outputs = async (): Promise<string> => {
-    const sessions = (await (await gateway.ask('api/sessions')).json()) as {
+    const sessions = (await (await gateway.request('api/sessions')).json()) as {
       path: string;
       kernel: { id: string };
     }[];
     const id = sessions.find(({ path }) => path === 'behind.ipynb')?.kernel.id;
-    return (await gateway.ask(`bridge/v1/kernels/${id}/outputs`)).text();
+    return (await gateway.request(`bridge/v1/kernels/${id}/outputs`)).text();
   };
   await expect.poll(async () => (await outputs()).match(/"state":"ok"/g)?.length).toBe(3);
   await cell(page, 0).locator('.cm-content').click();

@@ -9,8 +9,8 @@ import { notebookText } from './notebook-file.js';
 import {
   farPictures,
   haveFarPicture,
-  lookAtFarPictures,
-  lookAtOrdinary,
+  checkFarPictures,
+  checkOrdinary,
   ordinaryNotebook
 } from './ordinary-outputs.js';
 import { isShown, PACKAGES } from './other-packages.js';
@@ -343,7 +343,7 @@ test('ordinary outputs are shown, and a running cell continues after a reload', 
     await gateway.write('ordinary.ipynb', ordinaryNotebook('others'));
     await open(page, gateway, 'ordinary.ipynb');
     await page.getByRole('button', { name: 'Run all' }).click();
-    await lookAtOrdinary(page);
+    await checkOrdinary(page);
   });
 });
 
@@ -352,5 +352,5 @@ test('pictures from https are shown alike in Markdown, outputs and frames', asyn
   await gateway.write('far.ipynb', farPictures('tpulab-jax'));
   await open(page, gateway, 'far.ipynb');
   await page.getByRole('button', { name: 'Run all' }).click();
-  await lookAtFarPictures(page, frame(page, 1));
+  await checkFarPictures(page, frame(page, 1));
 });

@@ -77,7 +77,7 @@ test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ 
 // N3: what a browser's history keeps of such a link is worthless.
 test('a link with a code lets one page in, and a reload of it', async ({ page, browser, gateway }) => {
   await gateway.write('linked.ipynb', notebookText(['print("in")']));
-  const answer = await gateway.ask('bridge/v1/page-code', { method: 'POST' });
+  const answer = await gateway.request('bridge/v1/page-code', { method: 'POST' });
   const { code } = (await answer.json()) as { code: string };
   const link = `${gateway.url}session/linked.ipynb#code=${code}`;
   await page.goto(link);
@@ -217,10 +217,10 @@ test('shows widgets, also after a reload while the kernel is busy, and asks for 
     "slider.observe(lambda change: print('now', change['new']), 'value')",
     'slider'
   ].join('\n');
-  const asks = "name = input('who? ')\nprint('hello', name)";
+  const inputs = "name = input('who? ')\nprint('hello', name)";
   await gateway.write(
     'e.ipynb',
-    notebookText([widgets, asks, ANYWIDGET, 'print(counter.count)\ncounter.count = 40'])
+    notebookText([widgets, inputs, ANYWIDGET, 'print(counter.count)\ncounter.count = 40'])
   );
   await open(page, gateway, 'e.ipynb');
   await run(page, 0);

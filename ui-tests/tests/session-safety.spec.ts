@@ -76,7 +76,7 @@ test('a notebook of another language is shown as it is, and never run by another
   await run(page, 0);
   await expect(cell(page, 0)).toContainText('as it was');
   expect(await gateway.read('r.ipynb')).toBe(text);
-  expect(await (await gateway.ask('api/sessions')).text()).not.toContain('"r.ipynb"');
+  expect(await (await gateway.request('api/sessions')).text()).not.toContain('"r.ipynb"');
 });
 
 test('a kernel that takes the place of python3 leaves the name in the file, also when a cell is run', async ({
@@ -235,18 +235,18 @@ test('a cell whose kernel was killed while no page was open is filled, and the n
   await run(page, 0);
   await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/begun/);
   await page.goto('about:blank');
-  const sessions = (await (await gateway.ask('api/sessions')).json()) as {
+  const sessions = (await (await gateway.request('api/sessions')).json()) as {
     path: string;
     kernel: { id: string };
   }[];
   const { kernel } = sessions.find(({ path }) => path === 'alone.ipynb')!;
   await gateway.write('gone', '');
   await expect
-    .poll(async () => (await gateway.ask(`bridge/v1/kernels/${kernel.id}/outputs`)).text())
+    .poll(async () => (await gateway.request(`bridge/v1/kernels/${kernel.id}/outputs`)).text())
     .toContain('last words');
   await gateway.write('over', '');
   await expect
-    .poll(async () => (await gateway.ask(`api/kernels/${kernel.id}`)).text())
+    .poll(async () => (await gateway.request(`api/kernels/${kernel.id}`)).text())
     .toContain('exited with code 3');
   await open(page, gateway, 'alone.ipynb');
   await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText(/begun\s+last words/);

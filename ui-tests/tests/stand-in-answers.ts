@@ -83,7 +83,7 @@ export class StandInAnswers {
   }
 
   /** As the gateway tells a change. A page that connects anew and asks for the list has it too. */
-  tell(remote: Remote, removed = false): void {
+  report(remote: Remote, removed = false): void {
     const others = this.remotes.filter(({ name }) => name !== remote.name);
     this.remotes = removed ? others : [...others, remote];
     const event: RemoteEvent = { topic: 'remotes', remote, removed };

@@ -100,9 +100,9 @@ for (const host of ['tpulab', 'anywidget']) {
     // Each has told the kernel that it depends on what comes over its comm.
     const feeds = sent.filter(({ type }) => type === 'feed');
     expect(feeds).toMatchObject(Array.from({ length: 3 }, () => ({ by: 'comm' })));
-    const asked = sent.filter(({ type }) => type !== 'feed');
-    expect(asked).toMatchObject([{ type: 'command', command: { action: 'pause' } }]);
-    const { command } = asked[0] as unknown as { command: { id: string; run: string } };
+    const requested = sent.filter(({ type }) => type !== 'feed');
+    expect(requested).toMatchObject([{ type: 'command', command: { action: 'pause' } }]);
+    const { command } = requested[0] as unknown as { command: { id: string; run: string } };
     await page.evaluate(answer => window.shown.answer(2, { type: 'answer', answer }), {
       type: 'control',
       time: 1,

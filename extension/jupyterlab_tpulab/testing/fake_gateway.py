@@ -71,9 +71,9 @@ def handler(token: str, proof_key: str, origins: list[str], state_dir: Path) -> 
             self.answer(204, None)
 
         def do_GET(self) -> None:
-            asked = urlsplit(self.path)
-            if asked.path == "/bridge/v1/identity":
-                challenge = parse_qs(asked.query)["challenge"][0]
+            requested = urlsplit(self.path)
+            if requested.path == "/bridge/v1/identity":
+                challenge = parse_qs(requested.query)["challenge"][0]
                 self.answer(
                     200, {"proof": hmac.new(proof_key.encode(), challenge.encode(), "sha256").hexdigest()}
                 )

@@ -15,7 +15,7 @@ export interface BrowserFile {
 const DATABASE = 'tpulab-session';
 const STORE = 'files';
 /** Beyond this many the oldest are forgotten; the files themselves stay. */
-const KEPT = 20;
+const MAX_FILES = 20;
 
 /** The path of such a file in the page. */
 export const pathOf = ({ id, handle }: BrowserFile): string => `browser:${id}/${handle.name}`;
@@ -35,41 +35,41 @@ export async function chooseFile(): Promise<BrowserFile | null> {
 }
 
 /** Newest first. */
-export async function keptFiles(): Promise<readonly BrowserFile[]> {
+export async function storedFiles(): Promise<readonly BrowserFile[]> {
   const all = (await inStore('readonly', store => store.getAll())) as BrowserFile[];
   return all.sort((a, b) => b.openedAt - a.openedAt);
 }
 
-export async function keptFile(id: string): Promise<BrowserFile | null> {
+export async function storedFile(id: string): Promise<BrowserFile | null> {
   return ((await inStore('readonly', store => store.get(id))) as BrowserFile | undefined) ?? null;
 }
 
-/** @param asks whether the browser may ask the person, which it does after a click only */
-export async function mayWrite(handle: FileSystemFileHandle, asks: boolean): Promise<boolean> {
+/** @param mayAsk whether the browser may ask the person, which it does after a click only */
+export async function mayWrite(handle: FileSystemFileHandle, mayAsk: boolean): Promise<boolean> {
   const mode = { mode: 'readwrite' } as const;
-  const state = await (asks ? handle.requestPermission?.(mode) : handle.queryPermission?.(mode));
+  const state = await (mayAsk ? handle.requestPermission?.(mode) : handle.queryPermission?.(mode));
   return state === undefined || state === 'granted';
 }
 
 async function keep(handle: FileSystemFileHandle): Promise<BrowserFile> {
-  const before = await keptFiles();
+  const before = await storedFiles();
   const same = await Promise.all(before.map(file => file.handle.isSameEntry(handle)));
   const known = before[same.indexOf(true)];
   const file = { id: known?.id ?? crypto.randomUUID(), handle, openedAt: Date.now() };
   await inStore('readwrite', store => store.put(file));
-  for (const { id } of before.slice(KEPT)) await inStore('readwrite', store => store.delete(id));
+  for (const { id } of before.slice(MAX_FILES)) await inStore('readwrite', store => store.delete(id));
   return file;
 }
 
 async function inStore(
   mode: IDBTransactionMode,
-  ask: (store: IDBObjectStore) => IDBRequest
+  send: (store: IDBObjectStore) => IDBRequest
 ): Promise<unknown> {
   const opening = indexedDB.open(DATABASE, 1);
   opening.onupgradeneeded = () => opening.result.createObjectStore(STORE, { keyPath: 'id' });
   const database = (await answered(opening)) as IDBDatabase;
   try {
-    return await answered(ask(database.transaction(STORE, mode).objectStore(STORE)));
+    return await answered(send(database.transaction(STORE, mode).objectStore(STORE)));
   } finally {
     database.close();
   }

@@ -47,7 +47,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
       };
     }
     if (options.content === false) {
-      return this.inTurn(async () => modelOf(path, this.seen(path, await this.look(path))));
+      return this.inTurn(async () => modelOf(path, this.seen(path, await this.readVersion(path))));
     }
     const { blob, model } = await this.load(path);
     const text = await utf8(blob);
@@ -146,7 +146,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
 
   /** An `<img>` can send no token: it gets what it shows. A link gets the address of this page, which opens it. */
   async getDownloadUrl(path: string): Promise<string> {
-    const shown = await shownAddress(path, asked => this.bytes(asked));
+    const shown = await shownAddress(path, address => this.bytes(address));
     return shown ?? new URL(path.split('/').map(encodeURIComponent).join('/'), document.baseURI).href;
   }
 
@@ -167,13 +167,13 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
   kernelSettings: () => ServerConnection.ISettings | null = () => null;
 
   /** A file that is missing is looked for in its folder: a browser reports each request for one that is not there as an error. */
-  private async look(path: string): Promise<FileVersion> {
+  private async readVersion(path: string): Promise<FileVersion> {
     if (this._missing.has(path)) {
       const { entries, isCut } = await this.files.list(PathExt.dirname(path));
       if (!isCut && !entries.some(entry => entry.path === path)) throw new FileMissingError(path);
     }
     try {
-      return await this.files.look(path);
+      return await this.files.readVersion(path);
     } catch (error) {
       if ((error as { code?: string }).code === 'file_not_found') this._missing.add(path);
       throw error;

@@ -36,7 +36,7 @@ export class FileClient {
     return { blob: await response.blob(), version: versionOf(response) };
   }
 
-  async look(path: string): Promise<FileVersion> {
+  async readVersion(path: string): Promise<FileVersion> {
     return versionOf(await this.send('HEAD', 'files', path));
   }
 

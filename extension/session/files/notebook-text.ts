@@ -2,7 +2,7 @@
 import { newText, type NotebookContent, NotebookFormatError, NotebookText, sorted } from '@tpulab/protocol';
 import type { Part } from './saving.js';
 import { trans } from '../text.js';
-import { knownOutputs } from './known-outputs.js';
+import { seenOutputs } from './seen-outputs.js';
 
 export class NotebookTexts {
   /** An empty file is an empty notebook. */
@@ -10,7 +10,7 @@ export class NotebookTexts {
     try {
       const notebook = new NotebookText(text.trim() === '' ? EMPTY : text, { upgrades: true });
       const content = notebook.content();
-      knownOutputs.mark(content);
+      seenOutputs.mark(content);
       this._texts.set(keyOf(path), notebook);
       return content;
     } catch (cause) {
@@ -21,7 +21,7 @@ export class NotebookTexts {
 
   /** What the file would be with this content. Changes `content`: it is without the marks of trust then. */
   text(path: string, content: unknown): string {
-    knownOutputs.learn(content);
+    seenOutputs.learn(content);
     return this.notebook(path)?.withContent(content as NotebookContent) ?? newText(content);
   }
 

@@ -110,7 +110,7 @@ export abstract class Saving implements IDisposable {
 
   /** The file cannot be shown. */
   fail(why?: string): void {
-    this.say({ kind: 'unreadable', ...(why !== undefined && { why }) });
+    this.showState({ kind: 'unreadable', ...(why !== undefined && { why }) });
   }
 
   /** What the file has now. */
@@ -163,7 +163,7 @@ export abstract class Saving implements IDisposable {
 
   protected async load(): Promise<void> {
     await this.revert();
-    this.say(this.loaded());
+    this.showState(this.loaded());
   }
 
   protected loaded(): SaveState {
@@ -171,10 +171,10 @@ export abstract class Saving implements IDisposable {
   }
 
   /** Tells the document, and the page, of a save. */
-  protected tell(state: DocumentRegistry.SaveState): void {
+  protected emitState(state: DocumentRegistry.SaveState): void {
     if (state === 'completed') {
       this._savedAt = Date.now();
-      this.say({ kind: 'saved', at: this._savedAt });
+      this.showState({ kind: 'saved', at: this._savedAt });
     }
   }
 
@@ -199,20 +199,20 @@ export abstract class Saving implements IDisposable {
     this._isSaving = true;
     this._dirtySince = null;
     const begin = performance.now();
-    this.say({ kind: 'saving' });
+    this.showState({ kind: 'saving' });
     // Without what else belongs into it the notebook is saved all the same.
     await this.prepare().catch(() => undefined);
-    this.tell('started');
+    this.emitState('started');
     const content = this.content();
     // What changes from here on is not in it, and has to be saved again.
     this.isDirty = false;
     try {
       this.adopt(await this.store.save(this.path, content));
-      this.tell('completed');
+      this.emitState('completed');
     } catch (error) {
       this.isDirty = true;
-      this.tell('failed');
-      this.sayFailed(error);
+      this.emitState('failed');
+      this.showFailed(error);
     } finally {
       this._isSaving = false;
       this._writeMs = Math.min(performance.now() - begin, LONGEST_MS / 2);
@@ -223,14 +223,14 @@ export abstract class Saving implements IDisposable {
     }
   }
 
-  private sayFailed(error: unknown): void {
+  private showFailed(error: unknown): void {
     const { code } = error as { code?: string };
     if (code === 'file_not_found') {
-      this.say({ kind: 'deleted', at: Date.now() });
+      this.showState({ kind: 'deleted', at: Date.now() });
     } else if (code === 'file_changed' || code === 'file_exists') {
-      this.say({ kind: 'conflict' });
+      this.showState({ kind: 'conflict' });
     } else {
-      this.say({ kind: 'failed', why: messageOf(error) });
+      this.showState({ kind: 'failed', why: messageOf(error) });
       this.schedule(RETRY_MS);
     }
   }
@@ -250,9 +250,9 @@ export abstract class Saving implements IDisposable {
         this.adopt(theirs);
         return false;
       }
-      this.say({ kind: 'conflict' });
+      this.showState({ kind: 'conflict' });
     } catch (error) {
-      this.sayFailed(error);
+      this.showFailed(error);
     }
     return true;
   }
@@ -275,13 +275,13 @@ export abstract class Saving implements IDisposable {
       if (now.hash !== this.version) {
         this.take(await this.fetch());
       } else if (this._state.kind === 'deleted') {
-        this.say(this.loaded());
+        this.showState(this.loaded());
       }
     } catch (error) {
       // Else it is being written, or the gateway is away, which the page says elsewhere.
       const isMissing = (error as { code?: string }).code === 'file_not_found' && path === this.path;
       if (isMissing && !this.isReadOnly) {
-        this.sayFailed(error);
+        this.showFailed(error);
       }
     } finally {
       this._isWatching = false;
@@ -295,7 +295,7 @@ export abstract class Saving implements IDisposable {
     this.show(file);
     this.isDirty = false;
     this.adopt({ ...file, content: null });
-    this.say(this.loaded());
+    this.showState(this.loaded());
     this._reloaded.emit();
   }
 
@@ -313,12 +313,12 @@ export abstract class Saving implements IDisposable {
       if (this._state.kind === 'dirty') {
         clearTimeout(this._timer);
         this._dirtySince = null;
-        this.say({ kind: 'saved', at: this._savedAt });
+        this.showState({ kind: 'saved', at: this._savedAt });
       }
       return;
     }
     if (this._state.kind !== 'failed') {
-      this.say({ kind: 'dirty' });
+      this.showState({ kind: 'dirty' });
     }
     const now = performance.now();
     this._dirtySince ??= now;
@@ -332,7 +332,7 @@ export abstract class Saving implements IDisposable {
     if (this.isAutomatic) this._timer = setTimeout(() => void this.save(), waitMs);
   }
 
-  protected say(state: SaveState): void {
+  protected showState(state: SaveState): void {
     if (!this._isDisposed && JSON.stringify(state) !== JSON.stringify(this._state)) {
       this._state = state;
       this._changed.emit();

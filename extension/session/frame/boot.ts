@@ -18,9 +18,9 @@ if (received !== undefined && received.content.data === undefined) delete scope.
 if (received !== undefined) void start(received);
 
 async function start({ content, port }: Received): Promise<void> {
-  const tell = (message: FromFrame): void => port.postMessage(message);
+  const send = (message: FromFrame): void => port.postMessage(message);
   const { documentElement: root, body, head } = document;
-  watch(tell, root);
+  watch(send, root);
   const style = document.createElement('style');
   style.textContent = content.css;
   head.append(style);
@@ -66,11 +66,11 @@ function run(old: HTMLScriptElement, script: HTMLScriptElement): Promise<void> {
   return done;
 }
 
-function watch(tell: (message: FromFrame) => void, root: HTMLElement): void {
-  const tellHeight = (): void =>
-    tell({ kind: 'height', height: Math.ceil(root.getBoundingClientRect().height) });
-  new ResizeObserver(tellHeight).observe(root);
-  tellHeight();
+function watch(send: (message: FromFrame) => void, root: HTMLElement): void {
+  const sendHeight = (): void =>
+    send({ kind: 'height', height: Math.ceil(root.getBoundingClientRect().height) });
+  new ResizeObserver(sendHeight).observe(root);
+  sendHeight();
   addEventListener(
     'error',
     event => {
@@ -81,16 +81,16 @@ function watch(tell: (message: FromFrame) => void, root: HTMLElement): void {
           : target instanceof HTMLLinkElement
             ? target.href
             : '';
-      if (address !== '') tell({ kind: 'missing', address });
-      else if (event instanceof ErrorEvent) tell({ kind: 'error', message: event.message });
+      if (address !== '') send({ kind: 'missing', address });
+      else if (event instanceof ErrorEvent) send({ kind: 'error', message: event.message });
     },
     true
   );
-  addEventListener('unhandledrejection', ({ reason }) => tell({ kind: 'error', message: String(reason) }));
+  addEventListener('unhandledrejection', ({ reason }) => send({ kind: 'error', message: String(reason) }));
   addEventListener('securitypolicyviolation', ({ blockedURI, effectiveDirective }) => {
     // A font has a substitute.
     const isMissed = /^https?:/.test(blockedURI) && !effectiveDirective.startsWith('font');
-    if (isMissed) tell({ kind: 'refused', address: blockedURI, directive: effectiveDirective });
+    if (isMissed) send({ kind: 'refused', address: blockedURI, directive: effectiveDirective });
   });
   // In the frame itself a link would lead to a dead page.
   addEventListener(
@@ -107,7 +107,7 @@ function watch(tell: (message: FromFrame) => void, root: HTMLElement): void {
         return;
       }
       event.preventDefault();
-      tell({ kind: 'link', href, download: link.getAttribute('download') });
+      send({ kind: 'link', href, download: link.getAttribute('download') });
     },
     true
   );

@@ -6,7 +6,7 @@ vi.hoisted(() => Object.assign(globalThis, { DragEvent: class extends Event {} }
 
 const { loadPackage } = await import('./packages.js');
 
-const asked: string[] = [];
+const requested: string[] = [];
 const files: Record<string, string> = {
   'labextensions/chunked/package.json': JSON.stringify({
     jupyterlab: { _build: { load: 'static/remoteEntry.js', extension: './extension' } }
@@ -16,7 +16,7 @@ const files: Record<string, string> = {
 };
 const source = {
   file: async (name: string) => {
-    asked.push(name);
+    requested.push(name);
     return files[name] ?? null;
   },
   moduleOf: (name: string) => ({ name })
@@ -51,7 +51,7 @@ it("takes a labextension and its chunks, which webpack asks for with a version, 
     }
   });
   expect(await loadPackage('chunked', source)).toEqual({ Model: 'model' });
-  expect(asked).toEqual([
+  expect(requested).toEqual([
     'nbextensions/chunked/index.js',
     'labextensions/chunked/package.json',
     'labextensions/chunked/static/remoteEntry.js',

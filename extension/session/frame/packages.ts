@@ -93,7 +93,7 @@ async function federatedModule(name: string, description: string, source: Source
   };
   const { load: entry = '', extension = './extension' } = jupyterlab?._build ?? {};
   const folder = `${INSTALLED}labextensions/${name}/`;
-  takeChunks(source);
+  receiveChunks(source);
   await new Promise<void>((resolve, reject) => {
     const script = document.createElement('script');
     script.src = `${folder}${entry}`;
@@ -125,12 +125,12 @@ function sharedModules(): object {
   };
 }
 
-let takesChunks = false;
+let receivesChunks = false;
 
 /** webpack loads a chunk as a script with an address below that of the first one. */
-function takeChunks(source: Source): void {
-  if (takesChunks) return;
-  takesChunks = true;
+function receiveChunks(source: Source): void {
+  if (receivesChunks) return;
+  receivesChunks = true;
   const { src } = Object.getOwnPropertyDescriptors(HTMLScriptElement.prototype);
   Object.defineProperty(HTMLScriptElement.prototype, 'src', {
     ...src,

@@ -23,12 +23,12 @@ const scope = globalThis as typeof globalThis & {
 
 class PageComm {
   readonly target_name = 'jupyter.widget';
-  take: (message: never) => unknown = () => undefined;
-  taken: () => void = () => undefined;
+  onMessage: (message: never) => unknown = () => undefined;
+  onSettled: () => void = () => undefined;
 
   constructor(
     readonly comm_id: string,
-    private readonly tell: (message: FromFrame) => void
+    private readonly post: (message: FromFrame) => void
   ) {}
 
   get jsonIdentifier(): string {
@@ -57,9 +57,9 @@ class PageComm {
     };
     if (method === 'update') {
       base.put_buffers(state as never, buffer_paths ?? [], buffers);
-      this.tell({ kind: 'update', id: this.comm_id, state });
+      this.post({ kind: 'update', id: this.comm_id, state });
     } else if (method === 'custom') {
-      this.tell({ kind: 'custom', id: this.comm_id, content, buffers });
+      this.post({ kind: 'custom', id: this.comm_id, content, buffers });
     }
     // The model holds the next message back until this one was processed; the page is what holds them back here.
     const status = callbacks?.iopub?.['status'] as ((message: unknown) => void) | undefined;
@@ -67,22 +67,22 @@ class PageComm {
     return base.uuid();
   }
 
-  on_msg(take: PageComm['take']): void {
-    this.take = take;
+  on_msg(onMessage: PageComm['onMessage']): void {
+    this.onMessage = onMessage;
   }
 
-  on_close(taken: () => void): void {
-    this.taken = taken;
+  on_close(onSettled: () => void): void {
+    this.onSettled = onSettled;
   }
 
   receive(data: unknown, buffers: Buffers = []): unknown {
-    return this.take({ content: { data }, buffers: buffers.map(asView) } as never);
+    return this.onMessage({ content: { data }, buffers: buffers.map(asView) } as never);
   }
 }
 
 class FrameManager extends ManagerBase {
   private readonly comms = new Map<string, PageComm>();
-  private readonly asked = new Map<string, Promise<base.WidgetModel>>();
+  private readonly requests = new Map<string, Promise<base.WidgetModel>>();
   private readonly answers = new Map<number, PromiseDelegate<SentModel | string | null>>();
 
   constructor(private readonly port: MessagePort) {
@@ -91,19 +91,19 @@ class FrameManager extends ManagerBase {
     port.start();
   }
 
-  readonly tell = (message: FromFrame): void => this.port.postMessage(message);
+  readonly post = (message: FromFrame): void => this.port.postMessage(message);
 
   override get_model(id: string): Promise<base.WidgetModel> {
-    let model = this.asked.get(id);
+    let model = this.requests.get(id);
     if (model === undefined) {
-      model = this.ask('model', id).then(sent => this.make(id, sent));
-      this.asked.set(id, model);
+      model = this.request('model', id).then(sent => this.make(id, sent));
+      this.requests.set(id, model);
     }
     return model;
   }
 
   override has_model(id: string): boolean {
-    return this.asked.has(id);
+    return this.requests.has(id);
   }
 
   protected override async loadClass(className: string, module: string): Promise<never> {
@@ -122,7 +122,7 @@ class FrameManager extends ManagerBase {
   }
 
   file(name: string): Promise<string | null> {
-    return this.ask('file', name) as Promise<string | null>;
+    return this.request('file', name) as Promise<string | null>;
   }
 
   /** The address from which the code of a widget loads more. */
@@ -143,9 +143,9 @@ class FrameManager extends ManagerBase {
     }
   }
 
-  private ask(what: 'model' | 'file', name: string): Promise<SentModel | string | null> {
+  private request(what: 'model' | 'file', name: string): Promise<SentModel | string | null> {
     const question = (this.question += 1);
-    this.tell({ kind: 'ask', what, name, question });
+    this.post({ kind: 'ask', what, name, question });
     const answer = new PromiseDelegate<SentModel | string | null>();
     this.answers.set(question, answer);
     return answer.promise;
@@ -155,7 +155,7 @@ class FrameManager extends ManagerBase {
     if (sent === null || typeof sent === 'string') throw new Error(`no model ${id}`);
     const { _esm } = sent.state;
     if (typeof _esm === 'string') this.code.push(/^https?:/.test(_esm) ? `import "${_esm}"` : _esm);
-    const comm = new PageComm(id, this.tell);
+    const comm = new PageComm(id, this.post);
     this.comms.set(id, comm);
     const options = {
       model_name: sent.name,
@@ -185,14 +185,14 @@ class FrameManager extends ManagerBase {
       case 'custom': {
         const { id, content, buffers } = message;
         // The state that was sent before it is set first.
-        void this.asked
+        void this.requests
           .get(id)
           ?.then(model => model.state_change)
           .then(() => this.comms.get(id)?.receive({ method: 'custom', content }, [...buffers]));
         break;
       }
       case 'closed':
-        this.comms.get(message.id)?.taken();
+        this.comms.get(message.id)?.onSettled();
     }
   }
 
@@ -226,7 +226,7 @@ if (received !== undefined) {
   const fail = (error: unknown): void => {
     const message = error instanceof Error ? error.message : String(error);
     const address = manager.needed();
-    manager.tell({
+    manager.post({
       kind: 'failed',
       message:
         /dynamically imported|initialize/.test(message) && address ? `needs the network: ${address}` : message

@@ -60,7 +60,7 @@ const change = (
   ...{ id, label, keys, execute, isChange: true }
 });
 // Some actions have a second parameter of another kind.
-const look = (id: string, label: string, keys: Keys, execute: Act): NotebookCommand => ({
+const viewCommand = (id: string, label: string, keys: Keys, execute: Act): NotebookCommand => ({
   ...{ id, label, keys, execute: notebook => execute(notebook), isChange: false }
 });
 const run = (
@@ -73,10 +73,13 @@ const run = (
   group: RUN
 });
 const edit = (id: string, label: string, keys: Keys, execute: Act, icon?: LabIcon): NotebookCommand => ({
-  ...look(id, label, keys, execute),
+  ...viewCommand(id, label, keys, execute),
   ...{ isChange: true, group: EDIT, ...(icon && { icon }) }
 });
-const view = (...of: Parameters<typeof look>): NotebookCommand => ({ ...look(...of), group: VIEW });
+const view = (...of: Parameters<typeof viewCommand>): NotebookCommand => ({
+  ...viewCommand(...of),
+  group: VIEW
+});
 
 const Actions = NotebookActions;
 
@@ -112,7 +115,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
     anywhere('Accel F10'),
     Actions.runAllBelow
   ),
-  look(
+  viewCommand(
     'notebook:enter-command-mode',
     trans.__('Enter command mode'),
     inEditor('Escape', 'Ctrl M'),
@@ -120,7 +123,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
       notebook.mode = 'command';
     }
   ),
-  look(
+  viewCommand(
     'notebook:enter-edit-mode',
     trans.__('Enter edit mode'),
     [['.jp-Notebook.jp-mod-commandMode .jp-Cell:focus', 'Enter']],
@@ -128,31 +131,31 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
       notebook.mode = 'edit';
     }
   ),
-  look(
+  viewCommand(
     'notebook:move-cursor-down',
     trans.__('Select the cell below'),
     pressed('ArrowDown', 'J'),
     Actions.selectBelow
   ),
-  look(
+  viewCommand(
     'notebook:move-cursor-up',
     trans.__('Select the cell above'),
     pressed('ArrowUp', 'K'),
     Actions.selectAbove
   ),
-  look(
+  viewCommand(
     'notebook:extend-marked-cells-below',
     trans.__('Extend the selection below'),
     pressed('Shift ArrowDown', 'Shift J'),
     notebook => Actions.extendSelectionBelow(notebook)
   ),
-  look(
+  viewCommand(
     'notebook:extend-marked-cells-above',
     trans.__('Extend the selection above'),
     pressed('Shift ArrowUp', 'Shift K'),
     notebook => Actions.extendSelectionAbove(notebook)
   ),
-  look('notebook:select-all', trans.__('Select all cells'), pressed('Accel A'), Actions.selectAll),
+  viewCommand('notebook:select-all', trans.__('Select all cells'), pressed('Accel A'), Actions.selectAll),
   edit(
     'notebook:insert-cell-above',
     trans.__('Insert cell above'),
@@ -190,7 +193,7 @@ export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
   ),
   edit('notebook:delete-cell', trans.__('Delete cells'), pressed('D, D'), Actions.deleteCells, deleteIcon),
   edit('notebook:cut-cell', trans.__('Cut cells'), pressed('X'), Actions.cut),
-  { ...look('notebook:copy-cell', trans.__('Copy cells'), pressed('C'), Actions.copy), group: EDIT },
+  { ...viewCommand('notebook:copy-cell', trans.__('Copy cells'), pressed('C'), Actions.copy), group: EDIT },
   edit('notebook:paste-cell-below', trans.__('Paste cells below'), pressed('V'), notebook =>
     Actions.paste(notebook)
   ),

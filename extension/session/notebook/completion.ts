@@ -39,11 +39,11 @@ function aside(context: ICompletionContext): ICompletionContext {
   const kernel = context.session?.kernel;
   if (!kernel) return context;
   const side = sideShellOf(kernel);
-  const asked = {
+  const requested = {
     requestComplete: side.complete.bind(side),
     requestInspect: side.inspect.bind(side)
   };
-  return { ...context, session: { kernel: asked } as unknown as Session.ISessionConnection };
+  return { ...context, session: { kernel: requested } as unknown as Session.ISessionConnection };
 }
 
 export function addCompletion(panel: NotebookPanel, commands: CommandRegistry): void {

@@ -55,7 +55,7 @@ FramedModel.serializers = {};
 export class FramedView extends base.DOMWidgetView {
   override render(): void {
     const parts = (this.model.widget_manager as unknown as { framed: FramedParts }).framed;
-    this.frame = new WidgetFrame(parts, this.model, message => this.frame?.say(message));
+    this.frame = new WidgetFrame(parts, this.model, message => this.frame?.showMessage(message));
     this.el.append(this.frame.node);
   }
 
@@ -121,8 +121,8 @@ class WidgetFrame {
     return this.frame.node;
   }
 
-  say(message: string): void {
-    this.frame.say(message);
+  showMessage(message: string): void {
+    this.frame.showText(message);
   }
 
   dispose(): void {
@@ -145,10 +145,10 @@ class WidgetFrame {
     switch (message.kind) {
       case 'ask': {
         const { what, name, question } = message;
-        const asked = what === 'model' ? this.model(String(name)) : this.parts.packageFile(String(name));
-        return asked.then(
-          answer => this.tell({ kind: 'answer', question, answer }),
-          (error: unknown) => this.tell({ kind: 'unanswered', question, message: messageOf(error) })
+        const found = what === 'model' ? this.model(String(name)) : this.parts.packageFile(String(name));
+        return found.then(
+          answer => this.post({ kind: 'answer', question, answer }),
+          (error: unknown) => this.post({ kind: 'unanswered', question, message: messageOf(error) })
         );
       }
       case 'update':
@@ -157,7 +157,7 @@ class WidgetFrame {
         if (this.known.has(message.id)) {
           const model = await this.parts.manager.get_model(message.id);
           model.send(message.content as never, model.callbacks(), message.buffers as never);
-          if (!model.comm_live) setTimeout(() => this.lookForAnswer(), ANSWER_MS);
+          if (!model.comm_live) setTimeout(() => this.watchForAnswer(), ANSWER_MS);
         }
         return;
       case 'failed': {
@@ -165,7 +165,7 @@ class WidgetFrame {
         return;
       }
       case 'error':
-        this.say(trans.__('JavaScript error: %1', String(message.message)));
+        this.showMessage(trans.__('JavaScript error: %1', String(message.message)));
         return;
       default:
       // The frame itself has read the others.
@@ -173,14 +173,14 @@ class WidgetFrame {
   }
 
   /** A widget that gets all it draws from its kernel shows nothing once that has ended. */
-  private lookForAnswer(): void {
+  private watchForAnswer(): void {
     if (this.known.size > 0 && this.frame.isEmpty)
       this.onFailed(
         trans.__('This widget asks its kernel, which has ended, for what it shows: run its cell.')
       );
   }
 
-  private tell(message: ToFrame): void {
+  private post(message: ToFrame): void {
     this.frame.answer(message);
   }
 
@@ -205,11 +205,11 @@ class WidgetFrame {
       if (this.changing === id || changed === false) return;
       const state = model.serialize({ ...changed }) as State;
       this.learn(state);
-      this.tell({ kind: 'update', id, state });
+      this.post({ kind: 'update', id, state });
     };
     const onCustom = (content: unknown, buffers: Buffers = []): void =>
-      this.tell({ kind: 'custom', id, content, buffers });
-    const onClose = (): void => this.tell({ kind: 'closed', id });
+      this.post({ kind: 'custom', id, content, buffers });
+    const onClose = (): void => this.post({ kind: 'closed', id });
     model.on('change', onChange);
     model.on('msg:custom', onCustom);
     model.on('destroy', onClose);
@@ -247,7 +247,9 @@ class WidgetFrame {
         }
         model.save_changes(model.callbacks());
       };
-      model.state_change = model.state_change.then(set).catch((error: unknown) => this.say(messageOf(error)));
+      model.state_change = model.state_change
+        .then(set)
+        .catch((error: unknown) => this.showMessage(messageOf(error)));
       return model.state_change as Promise<void>;
     });
   }

@@ -18,7 +18,7 @@ const TRIES = 4;
 const RETRY_MS = 1_500;
 
 /** The part of Lab's session context that takes a session which is there; its public calls start one or ask for one. */
-interface TakesSession {
+interface SessionReceiver {
   _handleNewSession(session: Session.ISessionConnection): void;
 }
 
@@ -63,7 +63,7 @@ export class KernelStart {
     for (let tried = 1; tried <= TRIES && !panel.isDisposed; tried += 1) {
       const choice = await this.choice();
       if (choice.kind === 'missing') {
-        await this.sayMissing(choice.wanted);
+        await this.showMissing(choice.wanted);
         return false;
       }
       sessionContext.kernelPreference = { ...sessionContext.kernelPreference, name: choice.name };
@@ -72,7 +72,7 @@ export class KernelStart {
       await managers.sessions.refreshRunning().catch(() => undefined);
       if (this.follow()) return false;
     }
-    this.say(
+    this.show(
       trans.__('No kernel could be started. You can read and edit; cells cannot run.'),
       trans.__('Try again')
     );
@@ -107,8 +107,8 @@ export class KernelStart {
       return names.includes(wanted.name) ? { kind: 'found', name: wanted.name } : { kind: 'missing', wanted };
     }
     // The page's names of what the gateway lists begin with its place; a notebook has the gateway's own.
-    const here = names.filter(name => remoteOfPlace(splitSpecName(name).place) === null);
-    const plain = new Map(here.map(name => [splitSpecName(name).name, name]));
+    const local = names.filter(name => remoteOfPlace(splitSpecName(name).place) === null);
+    const plain = new Map(local.map(name => [splitSpecName(name).name, name]));
     const languages = new Map(
       [...plain].map(([name, page]) => [name, specs?.kernelspecs[page]?.language ?? ''])
     );
@@ -129,27 +129,33 @@ export class KernelStart {
     return !this.isListed && (await this.options.canSetUp());
   }
 
-  private async sayMissing({ name, displayName, language }: NotebookKernel): Promise<void> {
+  private async showMissing({ name, displayName, language }: NotebookKernel): Promise<void> {
     const remote = remoteOfPlace(splitSpecName(name).place);
     if (remote !== null) {
       const connect = {
         label: trans.__('Connect to %1', remote),
         onClick: () => this.options.onConnect(remote)
       };
-      this.say(trans.__('This notebook runs on %1, which is not connected. %2', remote, KEPT), null, connect);
+      this.show(
+        trans.__('This notebook runs on %1, which is not connected. %2', remote, UNCHANGED),
+        null,
+        connect
+      );
     } else if (await this.needsSetUp()) {
       const setUp = { label: trans.__('Set up JAX'), onClick: this.options.onSetUp };
-      this.say(trans.__('No kernel is installed on this computer yet. %1', KEPT), null, setUp);
+      this.show(trans.__('No kernel is installed on this computer yet. %1', UNCHANGED), null, setUp);
     } else if (!this.isListed) {
-      this.say(trans.__('The server lists no kernels; "tpulab env create jax" makes one. %1', KEPT));
+      this.show(trans.__('The server lists no kernels; "tpulab env create jax" makes one. %1', UNCHANGED));
     } else {
       const what = displayName === '' ? language : displayName;
       const kernel = what === '' ? `"${name}"` : `${what} ("${name}")`;
-      this.say(trans.__('This notebook needs the kernel %1, which is not installed here. %2', kernel, KEPT));
+      this.show(
+        trans.__('This notebook needs the kernel %1, which is not installed here. %2', kernel, UNCHANGED)
+      );
     }
   }
 
-  private say(
+  private show(
     text: string,
     again: string | null = trans.__('Check again'),
     first?: Notice['actions'][number]
@@ -159,7 +165,7 @@ export class KernelStart {
       await managers.kernelspecs.refreshSpecs().catch(() => undefined);
       await panel.sessionContext.startKernel();
     };
-    notices.say({
+    notices.show({
       id: NOTICE,
       tone: 'warning',
       text,
@@ -210,7 +216,7 @@ export class KernelStart {
       return sessionContext.session !== null;
     }
     const session = managers.sessions.connectTo({ model });
-    (sessionContext as unknown as TakesSession)._handleNewSession(session);
+    (sessionContext as unknown as SessionReceiver)._handleNewSession(session);
     return true;
   }
 
@@ -218,6 +224,6 @@ export class KernelStart {
 }
 
 const NOTICE = 'kernel-start';
-const KEPT = trans.__('You can read and edit; cells cannot run. Nothing was changed in the file.');
+const UNCHANGED = trans.__('You can read and edit; cells cannot run. Nothing was changed in the file.');
 
 const wait = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));

@@ -89,7 +89,7 @@ export class OutputFrame {
   readonly answer = (message: ToFrame): void => this.port?.postMessage(message);
 
   /** A line below the output, once. */
-  say(text: string): void {
+  showText(text: string): void {
     if (this.lines.has(text) || this.lines.size >= MAX_LINES) return;
     this.lines.add(text);
     this.node.append(outputLine(text));
@@ -124,7 +124,7 @@ export class OutputFrame {
         [port2]
       );
     } catch (error) {
-      this.say(error instanceof Error ? error.message : String(error));
+      this.showText(error instanceof Error ? error.message : String(error));
     }
   }
 
@@ -137,9 +137,11 @@ export class OutputFrame {
       this.begun = this.loads;
       if (this.ready === this.frame.contentWindow) {
         this.isStill = true;
-        this.say(trans.__('This output tried to open another page in its place, which outputs cannot do.'));
+        this.showText(
+          trans.__('This output tried to open another page in its place, which outputs cannot do.')
+        );
       } else if ((this.failed += 1) === MAX_LOADS) {
-        this.say(trans.__('The server did not answer, so this output is not shown. Reload the page.'));
+        this.showText(trans.__('The server did not answer, so this output is not shown. Reload the page.'));
         return;
       }
       this.frame.src = new URL('_frame', document.baseURI).href;
@@ -160,10 +162,12 @@ export class OutputFrame {
           );
         return;
       case 'missing':
-        this.say(trans.__('This output needs the network: %1 did not come.', shortened(message.address)));
+        this.showText(
+          trans.__('This output needs the network: %1 did not come.', shortened(message.address))
+        );
         return;
       case 'refused':
-        this.say(refusal(String(message.address), String(message.directive)));
+        this.showText(refusal(String(message.address), String(message.directive)));
         return;
       default:
         this.host.onMessage?.(message, this.answer);

@@ -7,7 +7,7 @@ import type { Contents } from '@jupyterlab/services';
 import type { Signal } from '@lumino/signaling';
 import type { BridgeDrive } from '../files/drive.js';
 import { type FileStore, type Part, type SaveState, Saving } from '../files/saving.js';
-import { takeCells } from './take-cells.js';
+import { takeCells } from './apply-cells.js';
 
 export type NotebookStore = FileStore &
   Pick<BridgeDrive, 'notebooks'> &
@@ -22,12 +22,12 @@ export class NotebookSaving extends Saving {
     super(drive, isReadOnly);
     const context = panel.context as Context<INotebookModel>;
     this.context = context;
-    context.saveState.connect((_, state) => super.tell(state));
+    context.saveState.connect((_, state) => super.emitState(state));
     context.model.stateChanged.connect(this.onModel, this);
     context.model.contentChanged.connect(this.onModel, this);
     context.fileChanged.connect(() => this._changed.emit());
     panel.disposed.connect(() => this.dispose());
-    void context.ready.then(() => this.say(this.loaded()));
+    void context.ready.then(() => this.showState(this.loaded()));
   }
 
   get path(): string {
@@ -94,7 +94,7 @@ export class NotebookSaving extends Saving {
   }
 
   /** As the document does when it is saved by hand. */
-  protected override tell(state: DocumentRegistry.SaveState): void {
+  protected override emitState(state: DocumentRegistry.SaveState): void {
     const { _saveState } = this.context as unknown as {
       readonly _saveState: Signal<unknown, DocumentRegistry.SaveState>;
     };

@@ -13,14 +13,14 @@ export class SideShell {
   }
 
   complete(content: KernelMessage.ICompleteRequestMsg['content']): Promise<KernelMessage.ICompleteReplyMsg> {
-    return this.ask(() => this.kernel.requestComplete(content));
+    return this.inTurn(() => this.kernel.requestComplete(content));
   }
 
   inspect(content: KernelMessage.IInspectRequestMsg['content']): Promise<KernelMessage.IInspectReplyMsg> {
-    return this.ask(() => this.kernel.requestInspect(content));
+    return this.inTurn(() => this.kernel.requestInspect(content));
   }
 
-  private async ask<T>(request: () => Promise<T>): Promise<T> {
+  private async inTurn<T>(request: () => Promise<T>): Promise<T> {
     const { kernel } = this;
     // Whether it is busy cannot be told: the idle of a subshell is shown as that of the kernel.
     const id = kernel.supportsSubshells ? await this.shell() : null;

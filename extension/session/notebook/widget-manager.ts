@@ -102,12 +102,12 @@ export class PageWidgetManager extends WidgetManager {
     return this.questions < MAX_QUESTIONS ? {} : ((await super._get_comm_info()) as object);
   }
 
-  protected override async loadModelClass(...asked: Parameters<WidgetManager['loadClass']>): Promise<never> {
-    return (IN_PAGE.has(asked[1]) ? await super.loadModelClass(...asked) : FramedModel) as never;
+  protected override async loadModelClass(...call: Parameters<WidgetManager['loadClass']>): Promise<never> {
+    return (IN_PAGE.has(call[1]) ? await super.loadModelClass(...call) : FramedModel) as never;
   }
 
-  protected override async loadViewClass(...asked: Parameters<WidgetManager['loadClass']>): Promise<never> {
-    return (IN_PAGE.has(asked[1]) ? await super.loadViewClass(...asked) : FramedView) as never;
+  protected override async loadViewClass(...call: Parameters<WidgetManager['loadClass']>): Promise<never> {
+    return (IN_PAGE.has(call[1]) ? await super.loadViewClass(...call) : FramedView) as never;
   }
 
   /** Takes a comm that the kernel has opened. */

@@ -121,8 +121,8 @@ it('shows the state of the file when a kernel never says what its widgets are', 
   await vi.runAllTimersAsync();
   expect(await shown).not.toBeNull();
   expect((await manager.get_model('kept')).get('value')).toBe(7);
-  const asked = kernel.sent.map(({ data }) => (data as { method: string }).method);
-  expect(asked).toEqual([...Array.from({ length: 5 }, () => 'request_states'), 'request_state']);
+  const requested = kernel.sent.map(({ data }) => (data as { method: string }).method);
+  expect(requested).toEqual([...Array.from({ length: 5 }, () => 'request_states'), 'request_state']);
 });
 
 it('asks a busy kernel again only once it is not busy', async () => {
@@ -151,8 +151,8 @@ it('names a server that does not answer for a package, and waits no longer than 
   const { options } = notebookOn(new SilentKernel());
   const kernelSettings = (): object => ServerConnection.makeSettings({ fetch: fetch as never });
   const manager = await new LazyWidgets({ ...options, kernelSettings } as Options).load();
-  const asked = manager.framed.packageFile('nbextensions/slow/index.js');
-  const said = expect(asked).rejects.toThrow('no answer in time');
+  const requested = manager.framed.packageFile('nbextensions/slow/index.js');
+  const refused = expect(requested).rejects.toThrow('no answer in time');
   await vi.runAllTimersAsync();
-  await said;
+  await refused;
 });

@@ -37,13 +37,13 @@ export async function enter(
 ): Promise<{ readonly access: Access; readonly key: string }> {
   if (isCode(token)) {
     const key = await keyFor(gateway, token, LINK_SPENT);
-    return { key, access: await askAccess(gateway, key, NO_COOKIES) };
+    return { key, access: await requestAccess(gateway, key, NO_COOKIES) };
   }
-  const access = await askAccess(gateway, token);
+  const access = await requestAccess(gateway, token);
   if (isStorable(token)) return { access, key: token };
   try {
     const key = await keyFor(gateway, token);
-    await askAccess(gateway, key);
+    await requestAccess(gateway, key);
     return { access, key };
   } catch {
     return { access, key: token };
@@ -51,12 +51,12 @@ export async function enter(
 }
 
 async function keyFor(gateway: string, token: string, refusal?: string): Promise<string> {
-  const answer = await ask(gateway, 'bridge/v1/page-key', token, refusal);
+  const answer = await request(gateway, 'bridge/v1/page-key', token, refusal);
   return ((await answer.json()) as { key: string }).key;
 }
 
-async function askAccess(gateway: string, token: string, refusal?: string): Promise<Access> {
-  const response = await ask(gateway, 'bridge/v1/health', token, refusal);
+async function requestAccess(gateway: string, token: string, refusal?: string): Promise<Access> {
+  const response = await request(gateway, 'bridge/v1/health', token, refusal);
   const health = (await response.json().catch(() => ({}))) as { access?: string };
   return { isReadOnly: health.access === 'read' };
 }
@@ -70,7 +70,7 @@ const NO_COOKIES = trans.__(
 );
 
 /** @throws AccessError */
-async function ask(
+async function request(
   gateway: string,
   route: string,
   token: string,

@@ -20,7 +20,7 @@ export class Notices {
     return this._changed;
   }
 
-  say(notice: Notice): void {
+  show(notice: Notice): void {
     this._all.set(notice.id, notice);
     this._changed.emit();
   }

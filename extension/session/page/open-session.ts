@@ -5,10 +5,10 @@ import { Notification } from '@jupyterlab/apputils';
 import { MarkdownCell } from '@jupyterlab/cells';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
-import { GoneWatch } from '../../src/absent/gone-watch.js';
-import { startThere } from '../../src/absent/start-there.js';
+import { LostKernelWatch } from '../../src/unreachable/lost-kernel-watch.js';
+import { startOnMachine } from '../../src/unreachable/start-on-machine.js';
 import { offeredEnvironment } from '../../src/launcher/setup-model.js';
-import { KeptApi } from '../../src/reattach/kept-api.js';
+import { StoredOutputsApi } from '../../src/reattach/stored-outputs-api.js';
 import { floodFactory } from '../../src/reattach/flood-output.js';
 import { followNotebook } from '../../src/reattach/follow-notebook.js';
 import { GroupWatch } from '../../src/slices/group-watch.js';
@@ -32,7 +32,7 @@ export interface OpenSession extends OpenNotebook {
   readonly timing: Timing;
   readonly notices: Notices;
   /** Null for a reader. */
-  readonly gone: GoneWatch | null;
+  readonly lostKernelWatch: LostKernelWatch | null;
 }
 
 export type Keyboard = 'jupyterlab' | 'colab';
@@ -46,8 +46,8 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   };
   const files = new Files({
     path: () => context.path,
-    bytes: asked => page.drive.bytes(asked),
-    openNotebook: asked => void commands.execute(CommandIDs.open, { path: asked })
+    bytes: address => page.drive.bytes(address),
+    openNotebook: address => void commands.execute(CommandIDs.open, { path: address })
   });
   const { context, panel } = openNotebook({ path, managers, isReadOnly, links: files });
   page.drive.kernelSettings = kernelSettings;
@@ -68,7 +68,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
       ),
     onSetUp: () => void import('./connect.js').then(({ setUp }) => setUp(page))
   });
-  if (!isReadOnly) saving.reloaded.connect(() => notices.say(reloadedNotice(context.path)));
+  if (!isReadOnly) saving.reloaded.connect(() => notices.show(reloadedNotice(context.path)));
   page.current.follow(context.sessionContext);
   addNotebookCommands(commands, { panel, isReadOnly, keyboard });
   addPageCommands(page, { context, panel, saving });
@@ -84,7 +84,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
       ...framed,
       kernelSettings,
       onDead: () =>
-        notices.say({
+        notices.show({
           id: 'widgets',
           tone: 'info',
           text: trans.__('Widgets are not live: run their cells.'),
@@ -106,11 +106,11 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   followNotebook(panel, {
     backends,
     events,
-    ...(isReadOnly && { looksOn: saving.reloaded }),
-    tellUnplaced: (_, message, { command }) => {
+    ...(isReadOnly && { cellsReloaded: saving.reloaded }),
+    showUnplaced: (_, message, { command }) => {
       // A reader can do nothing about it, and has no command line there.
       if (!isReadOnly) {
-        notices.say({
+        notices.show({
           id: 'unplaced',
           tone: 'warning',
           text: trans.__('%1 "%2" prints it.', message, command),
@@ -123,21 +123,21 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
     trust: ({ content }) => NotebookActions.trust(content),
     trans
   });
-  const gone = isReadOnly ? null : watchKernel(page, { context, panel, notices });
+  const lostKernelWatch = isReadOnly ? null : watchKernel(page, { context, panel, notices });
   // JupyterLab's packages say some things through notifications, which have no place of their own here.
   Notification.manager.changed.connect((_, { type, notification }) => {
     if (type === 'added' && notification.type !== 'in-progress') {
       const tone =
         notification.type === 'error' ? 'error' : notification.type === 'warning' ? 'warning' : 'info';
-      notices.say({ id: notification.id, tone, text: notification.message, actions: [] });
+      notices.show({ id: notification.id, tone, text: notification.message, actions: [] });
     }
   });
   void import('./run-notices.js').then(({ followRuns }) => followRuns(page));
   void context.initialize(false).catch((error: unknown) => {
     saving.fail();
-    notices.say({ id: 'load', tone: 'error', text: messageOf(error), actions: [] });
+    notices.show({ id: 'load', tone: 'error', text: messageOf(error), actions: [] });
   });
-  return { context, panel, saving, notices, gone, timing: new Timing(panel) };
+  return { context, panel, saving, notices, lostKernelWatch, timing: new Timing(panel) };
 }
 
 function reloadedNotice(path: string): Notice {
@@ -155,10 +155,10 @@ function reloadedNotice(path: string): Notice {
 function watchKernel(
   { backends, managers, commands }: SessionPage,
   { context, panel, notices }: Pick<OpenSession, 'context' | 'panel' | 'notices'>
-): GoneWatch {
+): LostKernelWatch {
   const { sessions } = managers;
-  const placeOf = (id: string): Pick<NoticePlace, 'say' | 'clear'> => ({
-    say: ({ text, actions }) => notices.say({ id, tone: 'error', text, actions }),
+  const placeOf = (id: string): Pick<NoticePlace, 'show' | 'clear'> => ({
+    show: ({ text, actions }) => notices.show({ id, tone: 'error', text, actions }),
     clear: () => notices.clear(id)
   });
   const options = {
@@ -169,19 +169,20 @@ function watchKernel(
     trans
   };
   const group = new GroupWatch({ ...options, notice: placeOf('slice') });
-  const gone = new GoneWatch({
+  const lostKernelWatch = new LostKernelWatch({
     ...options,
     notice: placeOf('gone'),
     remotes: backends.remotes,
-    kept: (remote, signal) => new KeptApi(() => backends.bridge.serverSettings, remote).kernels(signal),
-    onStart: name => startThere({ backends, sessions, context }, name),
+    mirrored: (remote, signal) =>
+      new StoredOutputsApi(() => backends.bridge.serverSettings, remote).kernels(signal),
+    onStart: name => startOnMachine({ backends, sessions, context }, name),
     onShow: name => void commands.execute(CommandIDs.connect, { name })
   });
   panel.disposed.connect(() => {
     group.dispose();
-    gone.dispose();
+    lostKernelWatch.dispose();
   });
-  return gone;
+  return lostKernelWatch;
 }
 
 /** Gives our widgets the live figures of the page, as the plugin of the extension does in JupyterLab. */

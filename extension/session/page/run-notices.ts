@@ -9,16 +9,16 @@ import type { SessionPage } from './session-page.js';
 export function followRuns({ current, events }: SessionPage): void {
   const notices = new RunNotices({ since: Date.now(), isWatched: () => !document.hidden, trans });
   let followed: KernelTelemetry | null = null;
-  const tell = (kernel: KernelTelemetry): void => {
-    showNotices(notices.look(kernel), Notification);
+  const onChanged = (kernel: KernelTelemetry): void => {
+    showNotices(notices.check(kernel), Notification);
   };
   const follow = (): void => {
     const kernel = current.current.kind === 'bridge' ? events.telemetryOf(current.current.kernelId) : null;
     if (kernel === followed) return;
-    followed?.changed.disconnect(tell);
+    followed?.changed.disconnect(onChanged);
     followed = kernel;
-    kernel?.changed.connect(tell);
-    if (kernel) tell(kernel);
+    kernel?.changed.connect(onChanged);
+    if (kernel) onChanged(kernel);
   };
   current.changed.connect(follow);
   follow();

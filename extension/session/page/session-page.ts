@@ -57,11 +57,11 @@ export class SessionPage {
     this.current = new CurrentKernelModel(this.backends);
     this.status = new StatusModel(this.current, this.events);
     this.panelState = new PanelState(this.current, this.events);
-    const look = (): void => {
+    const check = (): void => {
       this.events.isHidden = document.visibilityState === 'hidden';
     };
-    look();
-    document.addEventListener('visibilitychange', look);
+    check();
+    document.addEventListener('visibilitychange', check);
     window.addEventListener('online', () => this.reconnectNow());
     window.addEventListener('pagehide', event => {
       if (!event.persisted) this.events.dispose();

@@ -5,12 +5,12 @@ import { messageOf, trans } from '../text.js';
 import { sure } from './file-actions.js';
 import type { SessionPage } from './session-page.js';
 
-/** What exists is replaced only when the person wants that, and goes to the trash. Never rejects. @param say is told how it goes */
+/** What exists is replaced only when the person wants that, and goes to the trash. Never rejects. @param showProgress is told how it goes */
 export async function upload(
   { drive: { files } }: SessionPage,
   folder: string,
   chosen: readonly File[],
-  say: (text: string) => void
+  showProgress: (text: string) => void
 ): Promise<void> {
   const problems: string[] = [];
   let done = 0;
@@ -18,7 +18,7 @@ export async function upload(
     const existing: File[] = [];
     for (const [at, file] of list.entries()) {
       const path = folder === '' ? file.name : `${folder}/${file.name}`;
-      say(trans.__('Uploading %1 of %2: %3', at + 1, list.length, file.name));
+      showProgress(trans.__('Uploading %1 of %2: %3', at + 1, list.length, file.name));
       try {
         if (file.size > MAX_FILE_BYTES) {
           const limit = sizeText(MAX_FILE_BYTES);
@@ -42,5 +42,5 @@ export async function upload(
   const title = trans._n('Replace %1 file?', 'Replace %1 files?', existing.length);
   const body = trans.__('%1: what is there now is moved to the trash.', names);
   if (existing.length > 0 && (await sure(title, body, trans.__('Replace')))) await put(existing, true);
-  say([trans._n('%1 file was uploaded.', '%1 files were uploaded.', done), ...problems].join(' '));
+  showProgress([trans._n('%1 file was uploaded.', '%1 files were uploaded.', done), ...problems].join(' '));
 }

@@ -19,7 +19,7 @@ class ReaderActions extends PageActions {
   override controlOf(): null {
     return null;
   }
-  override keptRuns(): null {
+  override storedRuns(): null {
     return null;
   }
   override canInsert(): boolean {
@@ -48,7 +48,7 @@ export function actionsOf(page: SessionPage): PanelActions {
         const buttons = [Dialog.cancelButton(), Dialog.warnButton({ label: action })];
         return (await showDialog({ title, body, buttons })).button.accept;
       },
-      tellFailure: (title, why) => void showErrorMessage(title, why),
+      showFailure: (title, why) => void showErrorMessage(title, why),
       trans
     });
     actions.set(page, made);

@@ -2,26 +2,26 @@ import { describe, expect, it } from 'vitest';
 import { connectedSince, costText, priceOf, Prices } from './usage.js';
 
 function storage(): Storage {
-  const kept = new Map<string, string>();
+  const stored = new Map<string, string>();
   return {
-    getItem: (key: string) => kept.get(key) ?? null,
-    setItem: (key: string, value: string) => void kept.set(key, value)
+    getItem: (key: string) => stored.get(key) ?? null,
+    setItem: (key: string, value: string) => void stored.set(key, value)
   } as unknown as Storage;
 }
 
 describe('the cost of a machine', () => {
   it('is its price times the time since the kernel was first seen, also after a reload', () => {
-    const kept = storage();
-    expect(connectedSince(kept, 'k1', 1_000)).toBe(1_000);
-    expect(connectedSince(kept, 'k1', 9_000)).toBe(1_000);
+    const stored = storage();
+    expect(connectedSince(stored, 'k1', 1_000)).toBe(1_000);
+    expect(connectedSince(stored, 'k1', 9_000)).toBe(1_000);
     expect(costText(4.8, 7_380_000)).toBe('about 9.84');
   });
 
   it('remembers the kernels that were seen last', () => {
-    const kept = storage();
-    for (let at = 0; at < 60; at += 1) connectedSince(kept, `k${at}`, at);
-    expect(connectedSince(kept, 'k59', 1e9)).toBe(59);
-    expect(connectedSince(kept, 'k0', 1e9)).toBe(1e9);
+    const stored = storage();
+    for (let at = 0; at < 60; at += 1) connectedSince(stored, `k${at}`, at);
+    expect(connectedSince(stored, 'k59', 1e9)).toBe(59);
+    expect(connectedSince(stored, 'k0', 1e9)).toBe(1e9);
   });
 
   it('is unknown until a price was given, and again when it was taken back', () => {

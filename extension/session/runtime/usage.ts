@@ -4,7 +4,7 @@ import { trans } from '../text.js';
 const PRICES_KEY = 'tpulab:prices';
 const SINCE_KEY = 'tpulab:connected-since';
 /** Kernels whose beginning is remembered. */
-const KEPT = 50;
+const MAX_ENTRIES = 50;
 const HOUR_MS = 3_600_000;
 
 /**
@@ -34,7 +34,7 @@ export function connectedSince(storage: Storage | null, kernelId: string, now: n
   if (typeof since === 'number') return since;
   const newest = Object.entries({ ...known, [kernelId]: now })
     .sort(([, a], [, b]) => Number(b) - Number(a))
-    .slice(0, KEPT);
+    .slice(0, MAX_ENTRIES);
   storeJson(storage, SINCE_KEY, Object.fromEntries(newest));
   return now;
 }

@@ -170,10 +170,10 @@ function NotebookHost({ panel }: { readonly panel: NotebookPanel }): JSX.Element
       MessageLoop.sendMessage(panel, Widget.ResizeMessage.UnknownSize)
     );
     observer.observe(node);
-    const gone = new AbortController();
-    followLongOutput(panel.node, gone.signal);
+    const closed = new AbortController();
+    followLongOutput(panel.node, closed.signal);
     return () => {
-      gone.abort();
+      closed.abort();
       observer.disconnect();
       if (panel.isAttached) Widget.detach(panel);
     };

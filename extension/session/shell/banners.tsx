@@ -35,7 +35,7 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
     ...connectionNotices(page),
     ...viewNotices(page, session),
     ...formatNotices(page, session),
-    ...cloudNotices(page, session.gone?.remote ?? null),
+    ...cloudNotices(page, session.lostKernelWatch?.remote ?? null),
     ...notices.all
   ];
   return (
@@ -43,7 +43,7 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
       <FileBanners
         saving={saving}
         notices={notices}
-        kept={trans.__('All cells and outputs are still in this page. The kernel keeps running.')}
+        unchanged={trans.__('All cells and outputs are still in this page. The kernel keeps running.')}
         onDownload={() => void page.commands.execute('docmanager:download')}
       />
       {all.map(notice => (

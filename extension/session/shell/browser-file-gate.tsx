@@ -1,7 +1,7 @@
 /** Before a file of the person's own computer is shown: the browser has to allow it, after a click when the page was loaded anew. */
 import { type JSX, type ReactNode, useEffect, useState } from 'react';
 import { BrowserDrive } from '../files/browser-drive.js';
-import { type BrowserFile, keptFile, mayWrite } from '../files/browser-files.js';
+import { type BrowserFile, storedFile, mayWrite } from '../files/browser-files.js';
 import type { SessionPage } from '../page/session-page.js';
 import { Plain } from './plain.js';
 import { trans } from '../text.js';
@@ -19,8 +19,8 @@ type State =
 
 export default function BrowserFileGate({ path, page, children }: BrowserFileGateProps): JSX.Element {
   const [state, setState] = useState<State>({ kind: 'looking' });
-  const open = async (file: BrowserFile, asks: boolean): Promise<void> => {
-    if (!(await mayWrite(file.handle, asks))) {
+  const open = async (file: BrowserFile, mayAsk: boolean): Promise<void> => {
+    if (!(await mayWrite(file.handle, mayAsk))) {
       setState({ kind: 'asks', file });
       return;
     }
@@ -31,7 +31,7 @@ export default function BrowserFileGate({ path, page, children }: BrowserFileGat
   };
   useEffect(() => {
     const id = /^browser:([^/]+)\//.exec(path)?.[1] ?? '';
-    void keptFile(id)
+    void storedFile(id)
       .catch(() => null)
       .then(file => (file ? open(file, false) : setState({ kind: 'gone' })));
     // eslint-disable-next-line react-hooks/exhaustive-deps -- the file of this address, once

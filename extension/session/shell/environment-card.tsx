@@ -1,7 +1,7 @@
 /** In the opened chip: what a person has installed into the environment of the kernel, and which other notebooks use it. */
 import type { EnvironmentInfo } from '@tpulab/protocol';
 import { type JSX, useEffect, useState } from 'react';
-import { askBridge } from '../../src/backends/bridge-request.js';
+import { requestBridge } from '../../src/backends/bridge-request.js';
 import { splitSpecName } from '../../src/backends/spec-names.js';
 import type { SessionPage } from '../page/session-page.js';
 import { trans } from '../text.js';
@@ -28,14 +28,14 @@ export function EnvironmentCard({ page, path, kernelName }: CardProps): JSX.Elem
     setAdded(null);
     setCopied(false);
     const end = new AbortController();
-    const asked = askBridge({
+    const request = requestBridge({
       settings,
       route: 'bridge/v1/environments',
       timeoutMs: TIMEOUT_MS,
       signals: [end.signal]
     });
     const sessions = page.managers.sessions.refreshRunning().catch(() => undefined);
-    Promise.all([asked, sessions])
+    Promise.all([request, sessions])
       .then(([{ body }]) => {
         const environments = Array.isArray(body) ? (body as EnvironmentInfo[]) : [];
         setAdded(environments.find(({ kernelspec }) => kernelspec === specName)?.added ?? null);

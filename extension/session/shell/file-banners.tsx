@@ -17,7 +17,7 @@ export interface FileBannersProps {
   readonly saving: Saving;
   readonly notices: Notices;
   /** What is not lost, as sentences. */
-  readonly kept: string;
+  readonly unchanged: string;
   readonly onDownload: () => void;
 }
 
@@ -41,7 +41,7 @@ function ConflictCard(props: FileBannersProps): JSX.Element {
   const act = actions(props);
   const keepBoth = async (): Promise<void> => {
     const path = await saving.keepBoth();
-    sayCopy(notices, trans.__('This page now shows the file. Your version is %1.', path), path);
+    showCopy(notices, trans.__('This page now shows the file. Your version is %1.', path), path);
   };
   return (
     <section className="tpl-Conflict" aria-label={trans.__('Two versions of %1', name)}>
@@ -79,12 +79,12 @@ export function actions({
   const download = { label: trans.__('Download'), onClick: onDownload };
   return work => () =>
     void work().catch((error: unknown) =>
-      notices.say({ id: 'failed', tone: 'error', text: messageOf(error), actions: [download] })
+      notices.show({ id: 'failed', tone: 'error', text: messageOf(error), actions: [download] })
     );
 }
 
 function noticeOf(props: FileBannersProps): Notice | null {
-  const { saving, kept, onDownload } = props;
+  const { saving, unchanged, onDownload } = props;
   const { state } = saving;
   const name = saving.path.split('/').at(-1) ?? '';
   const act = actions(props);
@@ -96,13 +96,13 @@ function noticeOf(props: FileBannersProps): Notice | null {
   switch (state.kind) {
     case 'deleted':
       return file(
-        `${trans.__('%1 was deleted or moved at %2.', name, timeText(state.at))} ${kept}`,
+        `${trans.__('%1 was deleted or moved at %2.', name, timeText(state.at))} ${unchanged}`,
         { label: trans.__('Save again'), primary: true, onClick: act(() => saving.overwrite()) },
         elsewhere
       );
     case 'failed':
       return file(
-        `${trans.__('%1 is not saved. %2', name, state.why)} ${kept}`,
+        `${trans.__('%1 is not saved. %2', name, state.why)} ${unchanged}`,
         { label: trans.__('Save now'), onClick: () => void saving.save() },
         { ...elsewhere, primary: true }
       );
@@ -111,9 +111,9 @@ function noticeOf(props: FileBannersProps): Notice | null {
   }
 }
 
-function sayCopy(notices: Notices, text: string, path: string): void {
+function showCopy(notices: Notices, text: string, path: string): void {
   const open = { label: trans.__('Open it'), onClick: () => void window.open(addressOf(window, path)) };
-  notices.say({ id: 'copy', tone: 'success', text, actions: [open] });
+  notices.show({ id: 'copy', tone: 'success', text, actions: [open] });
 }
 
 async function saveElsewhere({ saving, notices }: FileBannersProps): Promise<void> {
@@ -126,6 +126,6 @@ async function saveElsewhere({ saving, notices }: FileBannersProps): Promise<voi
   const to = value?.trim().replace(/^\/+/, '') ?? '';
   if (to !== '') {
     const path = await saving.saveCopy('-copy', to);
-    sayCopy(notices, trans.__('A copy is saved as %1.', path), path);
+    showCopy(notices, trans.__('A copy is saved as %1.', path), path);
   }
 }

@@ -20,7 +20,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
   const [folder, setFolder] = useState('');
   const [listed, setListed] = useState<FolderPage | null>(null);
   const [why, setWhy] = useState<string | null>(null);
-  const [said, setSaid] = useState('');
+  const [statusText, setStatusText] = useState('');
   const [isOver, setOver] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
   const [isTrashOpen, setTrashOpen] = useState(false);
@@ -62,7 +62,7 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
     if (chosen.length === 0) return;
     try {
       const { upload } = await import('../page/upload.js');
-      await upload(page, folder, chosen, setSaid);
+      await upload(page, folder, chosen, setStatusText);
     } catch (error) {
       setWhy(messageOf(error));
     }
@@ -201,14 +201,14 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
         <p className="jp-TPULab-quiet">
           {trans.__('Drop files anywhere on this page to copy them here; a single notebook is opened.')}
         </p>
-        <p role="status">{said}</p>
+        <p role="status">{statusText}</p>
       </section>
       {isTrashOpen ? (
         <Suspense fallback={null}>
           <Trash page={page} changes={changes} onChange={onChange} />
         </Suspense>
       ) : null}
-      {canOpenFiles() ? <KeptFiles /> : null}
+      {canOpenFiles() ? <StoredFiles /> : null}
     </main>
   );
 }
@@ -216,12 +216,12 @@ export default function Home({ page }: { readonly page: SessionPage }): JSX.Elem
 const canOpenFiles = (): boolean => 'showOpenFilePicker' in window;
 
 /** Files of this computer that were opened before. */
-function KeptFiles(): JSX.Element | null {
+function StoredFiles(): JSX.Element | null {
   const [files, setFiles] = useState<readonly { readonly path: string; readonly name: string }[]>([]);
   useEffect(() => {
     void import('../files/browser-files.js')
-      .then(async ({ keptFiles, pathOf }) =>
-        setFiles((await keptFiles()).map(file => ({ path: pathOf(file), name: file.handle.name })))
+      .then(async ({ storedFiles, pathOf }) =>
+        setFiles((await storedFiles()).map(file => ({ path: pathOf(file), name: file.handle.name })))
       )
       .catch(() => undefined);
   }, []);

@@ -13,15 +13,15 @@ export function PanelBody({
   const { panelState, commands, trans } = page;
   const loop = useMemo(() => new DrawLoop(window), []);
   useEffect(() => {
-    const look = (): void => {
+    const check = (): void => {
       panelState.paused = document.hidden;
       if (!document.hidden) loop.wake();
     };
     showNotebook(panel);
-    look();
-    document.addEventListener('visibilitychange', look);
+    check();
+    document.addEventListener('visibilitychange', check);
     return () => {
-      document.removeEventListener('visibilitychange', look);
+      document.removeEventListener('visibilitychange', check);
       panelState.paused = true;
     };
   }, [panelState, loop, panel]);

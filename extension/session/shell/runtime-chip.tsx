@@ -129,7 +129,7 @@ function useRoundTrip(settings: () => ServerConnection.ISettings | null, place: 
     const last: number[] = [];
     let isOver = false;
     setMs(null);
-    const ask = async (): Promise<void> => {
+    const request = async (): Promise<void> => {
       const reached = settings();
       if (document.visibilityState === 'hidden' || reached === null) return;
       const url = URLExt.join(reached.baseUrl, 'bridge/v1/health');
@@ -142,8 +142,8 @@ function useRoundTrip(settings: () => ServerConnection.ISettings | null, place: 
         // The state of the connection says that.
       }
     };
-    const first = setTimeout(() => void ask(), 2_000);
-    const timer = setInterval(() => void ask(), EVERY_MS);
+    const first = setTimeout(() => void request(), 2_000);
+    const timer = setInterval(() => void request(), EVERY_MS);
     return () => {
       isOver = true;
       clearTimeout(first);

@@ -29,7 +29,7 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
   const source = events.machineSourceOf(place);
   useChanges(machine, false, 1_000);
   useEffect(() => {
-    const looking = source?.look();
+    const looking = source?.watch();
     return () => looking?.dispose();
   }, [source]);
   const holders = holdersText(machine?.holders ?? null);

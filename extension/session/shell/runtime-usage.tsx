@@ -21,9 +21,9 @@ export function RuntimeUsage({ page, isBusy }: UsageProps): JSX.Element | null {
   const kernel = current.current;
   useSeconds(true);
   useEffect(() => {
-    const look = (): void => void managers.kernels.refreshRunning().catch(() => undefined);
-    look();
-    const timer = setInterval(look, REFRESH_MS);
+    const check = (): void => void managers.kernels.refreshRunning().catch(() => undefined);
+    check();
+    const timer = setInterval(check, REFRESH_MS);
     return () => clearInterval(timer);
   }, [managers]);
   if (kernel.kind !== 'bridge') return null;

@@ -3,7 +3,7 @@ import { type JSX, useEffect, useId, useState } from 'react';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { NewShare, Share, ShareList } from '@tpulab/protocol';
-import { askBridge } from '../../src/backends/bridge-request.js';
+import { requestBridge } from '../../src/backends/bridge-request.js';
 import { readable } from '../../src/reattach/outputs-api.js';
 import { FormDialog } from '../../src/remotes/form-dialog.js';
 import { addressOf } from '../page/address.js';
@@ -29,8 +29,8 @@ export async function showShareDialog(page: SessionPage, path: string): Promise<
   await dialog.launch();
 }
 
-async function ask<T>(page: SessionPage, route: string, method = 'GET', body?: object): Promise<T> {
-  const answer = await askBridge({
+async function request<T>(page: SessionPage, route: string, method = 'GET', body?: object): Promise<T> {
+  const answer = await requestBridge({
     settings: page.drive.serverSettings,
     route: URLExt.join('bridge/v1/links', route),
     method,
@@ -57,13 +57,13 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
     action().catch((error: unknown) => setFailure(error instanceof Error ? error.message : String(error)));
   };
   const load = async (): Promise<void> => {
-    const { shares: all } = await ask<ShareList>(page, '');
+    const { shares: all } = await request<ShareList>(page, '');
     setShares(all.filter(share => share.path === path && !share.expired));
   };
   // eslint-disable-next-line react-hooks/exhaustive-deps -- once: what changes it afterwards is done here
   useEffect(() => run(load), []);
   const create = async (): Promise<void> => {
-    const { token } = await ask<NewShare>(page, '', 'POST', { path, expiresInHours: hours });
+    const { token } = await request<NewShare>(page, '', 'POST', { path, expiresInHours: hours });
     const address = new URL(addressOf(window, path), window.location.href);
     setLink(`${address.href}#${new URLSearchParams({ token }).toString()}`);
     await load();
@@ -107,7 +107,7 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
                   aria-label={trans.__('Revoke %1', share.name)}
                   onClick={() =>
                     run(async () => {
-                      await ask(page, share.name, 'DELETE');
+                      await request(page, share.name, 'DELETE');
                       setLink(null);
                       await load();
                     })

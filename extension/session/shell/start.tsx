@@ -32,9 +32,9 @@ export function Start({ address, theme }: StartProps): JSX.Element {
   const [state, setState] = useState<State>(() =>
     address.token === null ? { kind: 'no-token', why: null } : { kind: 'asking', token: address.token }
   );
-  const asked = state.kind === 'asking' ? state.token : null;
+  const offered = state.kind === 'asking' ? state.token : null;
   useEffect(() => {
-    if (asked === null) return;
+    if (offered === null) return;
     let isOver = false;
     const open = ({ access, key }: Awaited<ReturnType<typeof enter>>): void => {
       if (!isOver) {
@@ -46,17 +46,17 @@ export function Start({ address, theme }: StartProps): JSX.Element {
         setState({ kind: 'open', page: new SessionPage(address.gateway, key, access) });
       }
     };
-    enter(address.gateway, asked).then(open, (error: unknown) => {
+    enter(address.gateway, offered).then(open, (error: unknown) => {
       if (isOver) return;
       const isRefused = error instanceof AccessError && error.kind === 'refused';
       const why = error instanceof Error ? error.message : String(error);
       if (isRefused) forgetToken(window);
-      setState(isRefused ? { kind: 'no-token', why } : { kind: 'unreachable', token: asked, why });
+      setState(isRefused ? { kind: 'no-token', why } : { kind: 'unreachable', token: offered, why });
     });
     return () => {
       isOver = true;
     };
-  }, [asked, address.gateway]);
+  }, [offered, address.gateway]);
   switch (state.kind) {
     case 'asking':
       return <Plain>{trans.__('Connecting…')}</Plain>;

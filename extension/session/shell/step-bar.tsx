@@ -111,7 +111,7 @@ function RunLine({
         {isLive ? capital(stateText(run, trans)) : trans.__('Was running')}
       </span>
       {summary ? <Counts run={run} summary={summary} isLive={isLive} /> : <strong>{run.name}</strong>}
-      {summary ? <Split summary={summary} page={page} pace={run.pace?.mfu?.value ?? null} /> : null}
+      {summary ? <Split summary={summary} page={page} pace={run.throughput?.mfu?.value ?? null} /> : null}
       {loss && lossName !== undefined ? (
         <span className="tpl-StepBar-loss">
           <span>{lossName}</span> <strong className="jp-TPULab-number">{metricText(loss.last)}</strong>

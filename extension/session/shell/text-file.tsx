@@ -202,7 +202,7 @@ export default function TextFileView({
         <FileBanners
           saving={saving}
           notices={notices}
-          kept={trans.__('Its text is still in this page.')}
+          unchanged={trans.__('Its text is still in this page.')}
           onDownload={() => void save()}
         />
         {notices.all.map(notice => (

@@ -18,18 +18,18 @@ export default function Trash({
   readonly onChange: () => void;
 }): JSX.Element {
   const [trash, setTrash] = useState<TrashPage | null>(null);
-  const [said, setSaid] = useState('');
+  const [statusText, setStatusText] = useState('');
   const heading = useRef<HTMLHeadingElement>(null);
   const { files } = page.drive;
   useEffect(() => {
-    files.listTrash().then(setTrash, (error: unknown) => setSaid(messageOf(error)));
+    files.listTrash().then(setTrash, (error: unknown) => setStatusText(messageOf(error)));
   }, [files, changes]);
   const restore = async (id: string): Promise<void> => {
     try {
       const { path } = await files.restore(id);
-      setSaid(trans.__('%1 was restored.', path));
+      setStatusText(trans.__('%1 was restored.', path));
     } catch (error) {
-      setSaid(messageOf(error));
+      setStatusText(messageOf(error));
     }
     onChange();
     // The button that had the focus goes with its row.
@@ -37,7 +37,7 @@ export default function Trash({
   };
   const remove = async (id: string | null, title: string): Promise<void> => {
     if (await sure(title, trans.__('This cannot be undone.'), trans.__('Delete'))) {
-      await files.removeFromTrash(id).catch((error: unknown) => setSaid(messageOf(error)));
+      await files.removeFromTrash(id).catch((error: unknown) => setStatusText(messageOf(error)));
       onChange();
     }
     heading.current?.focus();
@@ -56,7 +56,7 @@ export default function Trash({
           </button>
         )}
       </h2>
-      <p role="status">{said}</p>
+      <p role="status">{statusText}</p>
       {trash === null ? null : trash.items.length === 0 ? (
         <p className="jp-TPULab-quiet">{trans.__('The trash is empty.')}</p>
       ) : (

@@ -1,18 +1,18 @@
-/** Who asks a bridge by `askBridge`: what is sent, how long it is waited for, and in what words each says that it went wrong. */
+/** Who asks a bridge by `requestBridge`: what is sent, how long it is waited for, and in what words each says that it went wrong. */
 import { ServerConnection } from '@jupyterlab/services';
 import { DisposableSet } from '@lumino/disposable';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { MachineSource } from '../devices/machine-source.js';
 import { MachineTelemetry } from '../devices/machine-telemetry.js';
-import { KeptApi } from '../reattach/kept-api.js';
+import { StoredOutputsApi } from '../reattach/stored-outputs-api.js';
 import { OutputsApi } from '../reattach/outputs-api.js';
 import { RemotesApi } from './remotes-api.js';
 import { sendCommand } from '../runs/control-client.js';
-import { KeptRunList } from '../runs/kept-runs.js';
+import { StoredRunList } from '../runs/stored-runs.js';
 
 type Fetch = ServerConnection.ISettings['fetch'];
 type Settings = ServerConnection.ISettings | null;
-type Ask = (settings: Settings) => Promise<unknown>;
+type RequestOf = (settings: Settings) => Promise<unknown>;
 
 const BASE = 'http://bridge.test/';
 /** However busy the machine is. */
@@ -71,8 +71,8 @@ function machineSource(given: Settings): MachineSource {
   return source;
 }
 
-function runList(given: Settings): KeptRunList {
-  const runs = new KeptRunList(() => given);
+function runList(given: Settings): StoredRunList {
+  const runs = new StoredRunList(() => given);
   owned.add(runs);
   return runs;
 }
@@ -81,9 +81,9 @@ const remotes = (given: Settings): RemotesApi => new RemotesApi(() => given);
 const command = { id: 'c1', action: 'pause' } as unknown as Parameters<typeof sendCommand>[1];
 const never = new AbortController().signal;
 
-const askers: Record<string, Ask> = {
+const askers: Record<string, RequestOf> = {
   outputs: given => new OutputsApi(() => given, 'bridge/v1/kernels/k').record(7, never),
-  kept: given => new KeptApi(() => given, 'a b').kernels(never),
+  kept: given => new StoredOutputsApi(() => given, 'a b').kernels(never),
   machine: given => machineSource(given).history(10, 5.5),
   remotes: given => remotes(given).connect('a b'),
   candidates: given => remotes(given).candidates('a&b'),
@@ -147,8 +147,8 @@ describe('how long an answer is waited for', () => {
     const stopping = new AbortController();
     const asking = [
       new OutputsApi(() => silent(), 'bridge/v1/kernels/k').record(7, stopping.signal),
-      new KeptApi(() => silent(), 'r').kernels(stopping.signal),
-      remotes(silent()).ask('GET', 'bridge/v1/x', undefined, 1_000, stopping.signal)
+      new StoredOutputsApi(() => silent(), 'r').kernels(stopping.signal),
+      remotes(silent()).request('GET', 'bridge/v1/x', undefined, 1_000, stopping.signal)
     ].map(outcome);
     await vi.waitFor(() => expect(sent).toHaveLength(3), WAIT);
     stopping.abort();
@@ -175,7 +175,7 @@ describe('in what words it is said that there is no answer', () => {
     `MachineError | machine.unavailable | The TPULab server sent no machine status (${what}); the page retries.`;
   const remote = (code: string, message: string): string => `RemotesError | ${code} | ${message}`;
   const control = (code: string, message: string): string => `ControlError | control.${code} | ${message}`;
-  const said = '{"code":"remotes.busy","message":"It is busy."}';
+  const refusal = '{"code":"remotes.busy","message":"It is busy."}';
 
   it.each<[string, () => Settings, Record<string, string>]>([
     [
@@ -207,7 +207,7 @@ describe('in what words it is said that there is no answer', () => {
     ],
     [
       'a refusal with a reason',
-      () => answering(409, said),
+      () => answering(409, refusal),
       {
         outputs: 'Error | It is busy.',
         kept: 'Error | It is busy.',

@@ -74,9 +74,9 @@ test('a remote that begins to serve while a list is under way is in the next, wh
   bridge.mounts.set('other', far);
   backends.remotes.apply({ remote: remote({ name: 'other', state: 'connected' }), removed: false });
   await until(() => backends.gateway('remote/other')?.state === 'ok');
-  const asked = manager.refreshSpecs();
+  const requested = manager.refreshSpecs();
   release();
-  await Promise.all([underWay, asked]);
+  await Promise.all([underWay, requested]);
   expect(Object.keys(manager.specs?.kernelspecs ?? {})).toContain('remote/other/tpulab-jax');
   manager.dispose();
 });
@@ -117,7 +117,7 @@ test('kernels of a remote that is away stay listed, and no other backend notices
 test('a kernel that is wanted on a remote that is not connected connects it', async () => {
   const manager = new CompositeKernelManager({ backends: page.backends, specClient: undefined });
   const started = manager.startNew({ name: 'remote/other/tpulab-jax' });
-  await until(() => page.bridge.asked.includes('/bridge/v1/machines/other/connect'));
+  await until(() => page.bridge.requested.includes('/bridge/v1/machines/other/connect'));
   page.bridge.mounts.set('other', far);
   page.backends.remotes.apply({ remote: remote({ name: 'other', state: 'connected' }), removed: false });
   expect((await started).name).toBe('remote/other/tpulab-jax');

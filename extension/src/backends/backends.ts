@@ -35,7 +35,7 @@ export class Backends implements IPageBackends, IDisposable {
     this.syncFolders = new SyncFolders(options.storage ?? null);
     jupyter.changed.connect(this.forward, this);
     bridge.changed.connect(this.forward, this);
-    bridge.changed.connect(this.lookAtRemotes, this);
+    bridge.changed.connect(this.checkRemotes, this);
     this.remotes.changed.connect((_, name) => this.remoteChanged(name));
     this.remotes.expected.forEach(name => this.addRemote(name));
   }
@@ -167,7 +167,7 @@ export class Backends implements IPageBackends, IDisposable {
   }
 
   /** What they are asked at depends on the hub's address and state. */
-  private lookAtRemotes(): void {
+  private checkRemotes(): void {
     if (this.bridge.state === 'ok') {
       this._remotes.forEach(remote => remote.suspect());
     }

@@ -145,9 +145,9 @@ test('goes on with the known address while the Jupyter server is away', async ()
   bridge.start();
   await until(() => bridge.state === 'ok');
   page.jupyter.fault = 'hang';
-  const asked = page.bridge.count('GET /bridge/v1/health');
+  const requested = page.bridge.count('GET /bridge/v1/health');
   bridge.suspect();
-  await until(() => page.bridge.count('GET /bridge/v1/health') > asked);
+  await until(() => page.bridge.count('GET /bridge/v1/health') > requested);
   expect(bridge.state).toBe('ok');
 });
 
@@ -209,8 +209,8 @@ test('stays off once it is disabled, and says why', async () => {
     code: 'bridge.disabled',
     message: expect.stringContaining('broke') as string
   });
-  const asked = page.bridge.requests.length;
+  const requested = page.bridge.requests.length;
   bridge.reconnectNow();
   await expect(bridge.serving(10)).rejects.toMatchObject({ code: 'bridge.notReady' });
-  expect(page.bridge.requests.length).toBe(asked);
+  expect(page.bridge.requests.length).toBe(requested);
 });

@@ -2,7 +2,7 @@
 import type { ServerConnection } from '@jupyterlab/services';
 import { addressesFor } from './bridge-url.js';
 import { GatewayBackend, type IGatewayBackendOptions } from './gateway-backend.js';
-import { askAddress } from './probe.js';
+import { requestAddress } from './probe.js';
 
 export interface IBridgeBackendOptions extends IGatewayBackendOptions {
   /** Settings of the page's own server, which knows the bridge's address. */
@@ -18,7 +18,7 @@ export class BridgeBackend extends GatewayBackend {
       'TPULab server',
       {
         candidates: async probe => {
-          const { direct, proxy } = await askAddress(jupyter, probe);
+          const { direct, proxy } = await requestAddress(jupyter, probe);
           return addressesFor(direct, proxy, { base: jupyter.baseUrl, pageHostname });
         },
         refusal: () => null

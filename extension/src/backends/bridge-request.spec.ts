@@ -2,13 +2,13 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Type } from '@sinclair/typebox';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { askBridge, bodyAs, type BridgeQuestion, messageOf, NoAnswer } from './bridge-request.js';
+import { requestBridge, bodyAs, type BridgeQuestion, messageOf, NoAnswer } from './bridge-request.js';
 import { fixedBridgeSettings } from './bridge-settings.js';
 
 const LONG_MS = 60_000;
 
 let server: Server;
-let respond: (response: ServerResponse, asked: string) => void;
+let respond: (response: ServerResponse, target: string) => void;
 beforeEach(async () => {
   server = createServer((request, response) => {
     const parts: Buffer[] = [];
@@ -42,21 +42,21 @@ async function codeOf(asking: Promise<unknown>): Promise<string> {
 }
 
 it('asks below the address, with the token, and a body as JSON', async () => {
-  respond = (response, asked) => response.end(asked);
-  const { text } = await askBridge(question({ method: 'POST', body: { a: 1 } }));
+  respond = (response, target) => response.end(target);
+  const { text } = await requestBridge(question({ method: 'POST', body: { a: 1 } }));
   expect(text).toBe('POST /below/bridge/v1/a%2Fb?from=3 token secret application/json {"a":1}');
-  expect((await askBridge(question())).text).toBe(
+  expect((await requestBridge(question())).text).toBe(
     'GET /below/bridge/v1/a%2Fb?from=3 token secret application/json '
   );
 });
 
 it('gives a refusal as an answer, with what it says', async () => {
   respond = response => response.writeHead(409, 'Busy').end('{"message":"It is busy."}');
-  const answer = await askBridge(question());
+  const answer = await requestBridge(question());
   expect(answer.response).toMatchObject({ ok: false, status: 409 });
   expect(messageOf(answer)).toBe('It is busy.');
   respond = response => response.writeHead(500).end('<html>');
-  const silent = await askBridge(question());
+  const silent = await requestBridge(question());
   expect(silent.body).toBeUndefined();
   expect(messageOf(silent)).toBeNull();
 });
@@ -64,32 +64,32 @@ it('gives a refusal as an answer, with what it says', async () => {
 it('takes a body for what it is expected to be, or for nothing', async () => {
   const schema = Type.Object({ count: Type.Number() });
   respond = response => response.end('{"count":4}');
-  expect(bodyAs(schema, await askBridge(question()))).toEqual({ count: 4 });
+  expect(bodyAs(schema, await requestBridge(question()))).toEqual({ count: 4 });
   respond = response => response.end('{"count":"four"}');
-  expect(bodyAs(schema, await askBridge(question()))).toBeNull();
+  expect(bodyAs(schema, await requestBridge(question()))).toBeNull();
 });
 
 it('asks nobody without an address', async () => {
-  expect(await codeOf(askBridge(question({ settings: null })))).toBe('request.noAddress');
+  expect(await codeOf(requestBridge(question({ settings: null })))).toBe('request.noAddress');
 });
 
 it('says that nobody is there', async () => {
   respond = response => response.destroy();
-  expect(await codeOf(askBridge(question()))).toBe('request.noAnswer');
+  expect(await codeOf(requestBridge(question()))).toBe('request.noAnswer');
 });
 
 it('gives up when the time is over, also in the middle of an answer', async () => {
   respond = () => undefined;
-  expect(await codeOf(askBridge(question({ timeoutMs: 50 })))).toBe('request.timeout');
+  expect(await codeOf(requestBridge(question({ timeoutMs: 50 })))).toBe('request.timeout');
   respond = response => response.write('{"half":');
-  expect(await codeOf(askBridge(question({ timeoutMs: 500 })))).toBe('request.timeout');
+  expect(await codeOf(requestBridge(question({ timeoutMs: 500 })))).toBe('request.timeout');
 });
 
 it('gives up when one of those who wait does', async () => {
   const [one, other] = [new AbortController(), new AbortController()];
   respond = () => other.abort();
   const signals = [one.signal, undefined, other.signal];
-  expect(await codeOf(askBridge(question({ signals })))).toBe('request.noAnswer');
+  expect(await codeOf(requestBridge(question({ signals })))).toBe('request.noAnswer');
 });
 
 it('tells an answer that breaks off from none; a refusal that breaks off is a refusal', async () => {
@@ -98,7 +98,11 @@ it('tells an answer that breaks off from none; a refusal that breaks off is a re
     response.write('{"half":', () => response.destroy());
   };
   respond = halfWith(200);
-  expect(await codeOf(askBridge(question()))).toBe('request.cutOff');
+  expect(await codeOf(requestBridge(question()))).toBe('request.cutOff');
   respond = halfWith(503);
-  expect(await askBridge(question())).toMatchObject({ response: { status: 503 }, text: '', body: undefined });
+  expect(await requestBridge(question())).toMatchObject({
+    response: { status: 503 },
+    text: '',
+    body: undefined
+  });
 });

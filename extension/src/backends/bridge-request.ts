@@ -52,7 +52,7 @@ export class NoAnswer extends Error {
  *
  * @throws NoAnswer
  */
-export async function askBridge(question: BridgeQuestion): Promise<BridgeAnswer> {
+export async function requestBridge(question: BridgeQuestion): Promise<BridgeAnswer> {
   const { settings, route, method = 'GET', body, timeoutMs, signals = [] } = question;
   if (settings === null) {
     throw new NoAnswer('request.noAddress', 'The address of the TPULab server is not known yet.');
@@ -88,8 +88,8 @@ export function bodyAs<T>(schema: { readonly static: T }, { body }: BridgeAnswer
 
 /** What the bridge said of a refusal; null when it said nothing. */
 export function messageOf({ body }: BridgeAnswer): string | null {
-  const said = (body as { message?: unknown } | null | undefined)?.message;
-  return typeof said === 'string' && said !== '' ? said : null;
+  const reason = (body as { message?: unknown } | null | undefined)?.message;
+  return typeof reason === 'string' && reason !== '' ? reason : null;
 }
 
 function asJson(text: string): unknown {

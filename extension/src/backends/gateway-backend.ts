@@ -9,7 +9,7 @@ import type { BackendState, IBackend, IBackendError } from '../tokens.js';
 import { BackendError } from './backend-error.js';
 import { fixedBridgeSettings, type IBridgeAddress, liveBridgeSettings } from './bridge-settings.js';
 import type { KernelSockets } from './numbered-socket.js';
-import { askHealth, askProof, type IProbeOptions } from './probe.js';
+import { requestHealth, requestProof, type IProbeOptions } from './probe.js';
 import { retryDelayMs } from '../platform/backoff.js';
 
 export interface IGatewayBackendOptions {
@@ -127,14 +127,14 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   /** Something that people are shown has changed, though the state has not. */
-  protected said(): void {
+  protected changedState(): void {
     if (!this.isDisposed) {
       this._changed.emit();
     }
   }
 
   /** What the finder refuses or offers may have changed. */
-  look(): void {
+  checkNow(): void {
     this._attempt = 0;
     this.wake();
   }
@@ -248,8 +248,8 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     let worst: BackendError | null = null;
     for (const candidate of candidates) {
       try {
-        await askProof(candidate, options);
-        await askHealth(candidate, options);
+        await requestProof(candidate, options);
+        await requestHealth(candidate, options);
         this.adopt(candidate);
         return null;
       } catch (error) {

@@ -14,13 +14,13 @@ let server: Server;
 let sockets: WebSocketServer;
 /** Query of each socket that was opened, and what its client said. */
 let queries: URLSearchParams[];
-let said: (string | null)[];
+let sent: (string | null)[];
 let serve: (socket: ServerSocket, query: URLSearchParams) => void;
 let subprotocol: string;
 
 beforeEach(async () => {
   queries = [];
-  said = [];
+  sent = [];
   subprotocol = NUMBERED_SUBPROTOCOL;
   server = createServer();
   sockets = new WebSocketServer({
@@ -31,7 +31,7 @@ beforeEach(async () => {
     const query = new URL(request.url ?? '/', 'http://x').searchParams;
     queries.push(query);
     socket.on('message', (data, isBinary) =>
-      said.push(isBinary ? messageId(data) : (data as Buffer).toString('utf8'))
+      sent.push(isBinary ? messageId(data) : (data as Buffer).toString('utf8'))
     );
     serve(socket, query);
   });
@@ -106,7 +106,7 @@ test('speaks numbers with the gateway and v1 with the page, and says what it has
   expect(ids).toEqual(['m1', 'm2']);
   expect(socket.protocol).toBe(V1);
   // Between the two messages it may have said that it has the first.
-  await until(() => said.at(-1) === JSON.stringify({ op: 'ack', seq: 2 }));
+  await until(() => sent.at(-1) === JSON.stringify({ op: 'ack', seq: 2 }));
 });
 
 // A07: after a cut JupyterLab offers no protocol any more, and a page without numbers is never reattached.
@@ -243,8 +243,8 @@ test('a message that is kept back is not sent, and only that one', async () => {
   for (const id of ['before', 'request', 'request']) {
     socket.send(new Uint8Array(frame(id)).buffer);
   }
-  await until(() => said.filter(id => id === 'request').length === 1);
-  expect(said).toEqual(['before', 'request']);
+  await until(() => sent.filter(id => id === 'request').length === 1);
+  expect(sent).toEqual(['before', 'request']);
 });
 
 test('a server that knows v1 only is spoken to in v1', async () => {

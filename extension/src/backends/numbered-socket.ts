@@ -18,7 +18,7 @@ const MAX_LINKS = 256;
 const ACK_INTERVAL_MS = 1_000;
 
 /** What a page says when it closes a socket itself, or says nothing. */
-const CLOSED_HERE: ReadonlySet<number> = new Set([1000, 1005]);
+const CLOSED_BY_US: ReadonlySet<number> = new Set([1000, 1005]);
 /** What the gateway takes for the id of a message; it refuses a socket that names another. */
 const LAST_ID = /^.{1,256}$/;
 
@@ -63,7 +63,7 @@ function numberedSocket(
       super(isOurs ? address : url, isOurs ? [...ours] : offered);
       this.#link = isOurs ? link : null;
       this.addEventListener('close', ({ code }) => {
-        if (!CLOSED_HERE.has(code)) {
+        if (!CLOSED_BY_US.has(code)) {
           broken();
         }
       });
@@ -79,8 +79,8 @@ function numberedSocket(
     }
 
     override get protocol(): string {
-      const spoken = super.protocol;
-      return spoken === NUMBERED_SUBPROTOCOL ? V1_SUBPROTOCOL : spoken;
+      const negotiated = super.protocol;
+      return negotiated === NUMBERED_SUBPROTOCOL ? V1_SUBPROTOCOL : negotiated;
     }
 
     override send(data: Parameters<WebSocket['send']>[0]): void {

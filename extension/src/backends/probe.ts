@@ -24,7 +24,7 @@ export interface IKnownAddress {
 }
 
 /** `GET <base>tpulab/bridge` at the Jupyter server. Throws `BackendError`. */
-export async function askAddress(
+export async function requestAddress(
   jupyter: ServerConnection.ISettings,
   options: IProbeOptions
 ): Promise<IKnownAddress> {
@@ -77,7 +77,7 @@ export async function askAddress(
  * Asks whoever answers there to prove that it is the bridge. Nothing of ours is sent, the token least of all. Throws `BackendError`;
  * returns when it is the bridge, or has no way to prove it.
  */
-export async function askProof({ proof }: IBridgeAddress, options: IProbeOptions): Promise<void> {
+export async function requestProof({ proof }: IBridgeAddress, options: IProbeOptions): Promise<void> {
   if (proof === undefined) {
     return;
   }
@@ -102,7 +102,7 @@ export async function askProof({ proof }: IBridgeAddress, options: IProbeOptions
 }
 
 /** `GET <bridge>bridge/v1/health`. Throws `BackendError`; returns when the bridge serves. */
-export async function askHealth(address: IBridgeAddress, options: IProbeOptions): Promise<KnownHealth> {
+export async function requestHealth(address: IBridgeAddress, options: IProbeOptions): Promise<KnownHealth> {
   const settings = fixedBridgeSettings(address, options.fetch);
   const timeout = AbortSignal.timeout(options.timeoutMs);
   const signal = AbortSignal.any([options.signal, timeout]);

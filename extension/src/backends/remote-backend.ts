@@ -60,9 +60,9 @@ export class RemoteBackend extends GatewayBackend {
       this.nextRetryAt !== (this.remote?.nextAttemptAt ?? null) ||
       (refusal !== null && refusal.error.message !== this.lastError?.message)
     ) {
-      this.look();
+      this.checkNow();
     } else {
-      this.said();
+      this.changedState();
     }
   }
 

@@ -12,7 +12,7 @@ import type {
   SyncPlan,
   SyncRequest
 } from '@tpulab/protocol';
-import { askBridge, type BridgeAnswer, messageOf, NoAnswer } from './bridge-request.js';
+import { requestBridge, type BridgeAnswer, messageOf, NoAnswer } from './bridge-request.js';
 
 /** The hub refused, or could not be asked. `code` is the hub's, or `remotes.unreachable`. */
 export class RemotesError extends Error {
@@ -45,7 +45,7 @@ export class RemotesApi {
 
   /** Null from a hub that knows no remotes. */
   async list(): Promise<Remote[] | null> {
-    const { remotes } = await this.ask<Partial<RemoteList>>('GET', 'bridge/v1/machines').catch(
+    const { remotes } = await this.request<Partial<RemoteList>>('GET', 'bridge/v1/machines').catch(
       (error: unknown): Partial<RemoteList> => {
         if (error instanceof RemotesError && error.code === 'remotes.unknownRoute') {
           return {};
@@ -59,54 +59,54 @@ export class RemotesApi {
   /** `project` of Google Cloud; null for gcloud's own. */
   candidates(project: string | null): Promise<RemoteCandidates> {
     const query = project === null ? '' : `?${new URLSearchParams({ project }).toString()}`;
-    return this.ask('GET', `bridge/v1/machines/candidates${query}`, undefined, CANDIDATES_TIMEOUT_MS);
+    return this.request('GET', `bridge/v1/machines/candidates${query}`, undefined, CANDIDATES_TIMEOUT_MS);
   }
 
   async environments(): Promise<readonly EnvironmentInfo[]> {
-    const body = await this.ask<unknown>('GET', 'bridge/v1/environments');
+    const body = await this.request<unknown>('GET', 'bridge/v1/environments');
     const list = Array.isArray(body) ? body : (body as { environments?: unknown }).environments;
     return Array.isArray(list) ? (list as EnvironmentInfo[]) : [];
   }
 
   add(request: AddRemote): Promise<Remote> {
-    return this.ask('POST', 'bridge/v1/machines', request);
+    return this.request('POST', 'bridge/v1/machines', request);
   }
 
   connect(name: string, wishes?: ConnectRemote): Promise<unknown> {
-    return this.ask('POST', path(name, 'connect'), wishes);
+    return this.request('POST', path(name, 'connect'), wishes);
   }
 
   /** `stop`: ends a Colab runtime too. */
   disconnect(name: string, stop = false): Promise<unknown> {
     const route = path(name, 'disconnect');
-    return stop ? this.ask('POST', route, { stop }, STOP_TIMEOUT_MS) : this.ask('POST', route);
+    return stop ? this.request('POST', route, { stop }, STOP_TIMEOUT_MS) : this.request('POST', route);
   }
 
   answer(name: string, answer: AnswerPrompt): Promise<unknown> {
-    return this.ask('POST', path(name, 'answer'), answer);
+    return this.request('POST', path(name, 'answer'), answer);
   }
 
   remove(name: string): Promise<unknown> {
-    return this.ask('DELETE', path(name));
+    return this.request('DELETE', path(name));
   }
 
   /** What happened to this remote, oldest first. */
   async log(name: string): Promise<RemoteLogPage['lines']> {
-    return (await this.ask<RemoteLogPage>('GET', path(name, 'log'))).lines;
+    return (await this.request<RemoteLogPage>('GET', path(name, 'log'))).lines;
   }
 
   /** What a sync would do, and does not do yet. */
   planSync(name: string, request: SyncRequest, signal?: AbortSignal): Promise<SyncPlan> {
-    return this.ask('POST', path(name, 'sync'), { ...request, dryRun: true }, PLAN_TIMEOUT_MS, signal);
+    return this.request('POST', path(name, 'sync'), { ...request, dryRun: true }, PLAN_TIMEOUT_MS, signal);
   }
 
   /** Shuts down the kernel that holds the chips of a remote, if it is one of its gateway. */
   endHolder(name: string, pid: number): Promise<unknown> {
-    return this.ask('POST', `machines/${encodeURIComponent(name)}/bridge/v1/devices/holders/${pid}/end`);
+    return this.request('POST', `machines/${encodeURIComponent(name)}/bridge/v1/devices/holders/${pid}/end`);
   }
 
   /** A route of ours at the hub. Throws `RemotesError`. */
-  async ask<T>(
+  async request<T>(
     method: string,
     route: string,
     body?: unknown,
@@ -114,7 +114,7 @@ export class RemotesApi {
     signal?: AbortSignal
   ): Promise<T> {
     const question = { settings: this.settings(), route, method, body, timeoutMs, signals: [signal] };
-    const answer = await askBridge(question).catch((cause: unknown) => {
+    const answer = await requestBridge(question).catch((cause: unknown) => {
       const what = withoutAnswer(cause, timeoutMs);
       throw new RemotesError('remotes.unreachable', `The TPULab server on this machine ${what}.`, { cause });
     });

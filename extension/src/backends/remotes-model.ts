@@ -58,16 +58,16 @@ export class Remotes implements IDisposable {
     return new Promise(resolve => {
       const finish = (): void => {
         clearTimeout(timer);
-        this._changed.disconnect(look);
+        this._changed.disconnect(check);
         resolve();
       };
-      const look = (): void => {
+      const check = (): void => {
         if (this._isKnown) {
           finish();
         }
       };
       const timer = setTimeout(finish, timeoutMs);
-      this._changed.connect(look);
+      this._changed.connect(check);
     });
   }
 
@@ -77,35 +77,37 @@ export class Remotes implements IDisposable {
     } else {
       this._remotes.set(remote.name, remote);
     }
-    this._listing.forEach(told => told.add(remote.name));
+    this._listing.forEach(reported => reported.add(remote.name));
     this.remember();
     this._changed.emit(remote.name);
   }
 
   /** Asks the hub. Never rejects: the next event or recovery brings what is missing. */
   async refresh(): Promise<void> {
-    const told = new Set<string>();
-    this._listing.add(told);
+    const reported = new Set<string>();
+    this._listing.add(reported);
     try {
       const listed = (await this.api.list()) ?? [];
       if (this._isDisposed) {
         return;
       }
       // News that came while the list was on its way may be newer than the list. If they are not, those that are follow.
-      const list = listed.flatMap(remote => (told.has(remote.name) ? (this.get(remote.name) ?? []) : remote));
+      const list = listed.flatMap(remote =>
+        reported.has(remote.name) ? (this.get(remote.name) ?? []) : remote
+      );
       const names = new Set(list.map(({ name }) => name));
-      list.push(...this.all.filter(({ name }) => told.has(name) && !names.has(name)));
+      list.push(...this.all.filter(({ name }) => reported.has(name) && !names.has(name)));
       list.forEach(({ name }) => names.add(name));
-      const gone = [...this._remotes.keys()].filter(name => !names.has(name));
+      const removedNames = [...this._remotes.keys()].filter(name => !names.has(name));
       this._remotes = new Map(list.map(remote => [remote.name, remote]));
       this._isKnown = true;
       this.remember();
-      [...gone, ...names].forEach(name => this._changed.emit(name));
+      [...removedNames, ...names].forEach(name => this._changed.emit(name));
       this._changed.emit(null);
     } catch {
       this.bridge.suspect();
     } finally {
-      this._listing.delete(told);
+      this._listing.delete(reported);
     }
   }
 

@@ -128,7 +128,7 @@ test('a new kernel of the same session survives a list from before', () => {
   const routes = new SessionRoutes();
   listed(routes, 'bridge', session('b', 'k1'));
   const poll = routes.ticket();
-  routes.sessionKnown('bridge', session('b', 'k2'));
+  routes.sessionSeen('bridge', session('b', 'k2'));
   routes.sessionsListed('bridge', poll, [session('b', 'k1')]);
   expect(kernelOf(routes, 'b')).toBe('k2');
   listed(routes, 'bridge', session('b', 'k3'));

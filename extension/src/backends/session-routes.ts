@@ -69,7 +69,7 @@ export class SessionRoutes {
   }
 
   /** A session was started or changed at a backend; `model.id` is the backend's. */
-  sessionKnown(place: Place, model: Session.IModel): void {
+  sessionSeen(place: Place, model: Session.IModel): void {
     const state = this.at(place);
     state.facts.set(model.id, { model, at: this.ticket(), pending: false });
     state.sessions.set(model.id, model);
@@ -84,9 +84,9 @@ export class SessionRoutes {
   }
 
   /** The shutdown has ended. If it failed for good (`gone` false), the session is shown again. */
-  sessionRemoved(place: Place, id: string, gone: boolean): void {
+  sessionRemoved(place: Place, id: string, isRemoved: boolean): void {
     const state = this.at(place);
-    if (gone) {
+    if (isRemoved) {
       state.facts.set(id, { model: null, at: this.ticket(), pending: false });
     } else {
       state.facts.delete(id);
@@ -96,7 +96,7 @@ export class SessionRoutes {
 
   /** The session that Lab knows as `labId` is now `model` at `place`. */
   sessionMoved(labId: string, place: Place, model: Session.IModel): void {
-    this.sessionKnown(place, model);
+    this.sessionSeen(place, model);
     if (model.id === labId) {
       this._aliases.delete(labId);
     } else {

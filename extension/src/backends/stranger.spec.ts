@@ -24,7 +24,7 @@ async function newPage(longestRetryMs: number): Promise<Page> {
   return page;
 }
 
-function ask(settings: ServerConnection.ISettings): Promise<unknown> {
+function request(settings: ServerConnection.ISettings): Promise<unknown> {
   const url = `${settings.baseUrl}api/kernels`;
   return ServerConnection.makeRequest(url, {}, settings).catch((error: unknown) => error);
 }
@@ -52,7 +52,7 @@ test.each(['that says what the bridge would say', 'that proves something with an
     stranger.proofKey = what.includes('another key') ? 'a guess' : null;
     await closed;
     for (let count = 0; count < 5; count++) {
-      await ask(settings);
+      await request(settings);
       channels(settings);
       bridge.reconnectNow();
       await until(() => bridge.state === 'down');
@@ -91,12 +91,12 @@ test('a bridge that was only slow to answer is asked for its proof, and who wait
   let recoveries = 0;
   bridge.recovered.connect(() => recoveries++);
   isBroken = true;
-  const first = ask(bridge.liveSettings);
-  const second = first.then(() => ask(bridge.liveSettings));
+  const first = request(bridge.liveSettings);
+  const second = first.then(() => request(bridge.liveSettings));
   await first;
   isBroken = false;
   expect(await second).toBeInstanceOf(Error);
   await until(() => recoveries === 1);
   expect(bridge.state).toBe('ok');
-  expect(((await ask(bridge.liveSettings)) as Response).status).toBe(200);
+  expect(((await request(bridge.liveSettings)) as Response).status).toBe(200);
 });

@@ -31,21 +31,21 @@ export function HeldArrays({ arrays, shown, trans }: HeldArraysProps): JSX.Eleme
 export interface MemoryViewProps {
   /** Null before somebody has asked. */
   readonly memory: MemoryMessage | null;
-  readonly onAsk: () => void;
+  readonly onRequest: () => void;
   readonly isAsking: boolean;
   readonly failure: string | null;
   readonly trans: TranslationBundle;
 }
 
 /** Who holds memory now; asked for when it is opened, because looking costs the kernel some time. */
-export function MemoryView({ memory, onAsk, isAsking, failure, trans }: MemoryViewProps): JSX.Element {
+export function MemoryView({ memory, onRequest, isAsking, failure, trans }: MemoryViewProps): JSX.Element {
   const held = memory ? memory.heldBytes.traceback + memory.heldBytes.outputs : 0;
   return (
     <details
       className="jp-TPULabMore"
       onToggle={event => {
         if (event.currentTarget.open) {
-          onAsk();
+          onRequest();
         }
       }}
     >
@@ -64,7 +64,7 @@ export function MemoryView({ memory, onAsk, isAsking, failure, trans }: MemoryVi
           {failure}
         </p>
       )}
-      <button type="button" className="jp-TPULab-option" disabled={isAsking} onClick={onAsk}>
+      <button type="button" className="jp-TPULab-option" disabled={isAsking} onClick={onRequest}>
         {isAsking ? trans.__('Looking…') : trans.__('Refresh')}
       </button>
     </details>

@@ -31,7 +31,7 @@ export function HostCharts(props: ChartProps): JSX.Element {
             yTicks={BYTES}
             top={host?.memoryTotalBytes ?? 0}
           />
-          {isTold(host?.networkReceivedBytesPerS) ? (
+          {isReported(host?.networkReceivedBytesPerS) ? (
             <RateChart
               {...props}
               title={trans.__('Host network')}
@@ -41,7 +41,7 @@ export function HostCharts(props: ChartProps): JSX.Element {
               ]}
             />
           ) : null}
-          {isTold(host?.diskReadBytesPerS) ? (
+          {isReported(host?.diskReadBytesPerS) ? (
             <RateChart
               {...props}
               title={trans.__('Host disk')}
@@ -101,6 +101,6 @@ function rateText(bytesPerS: number): string {
 }
 
 /** Not every system tells these. */
-function isTold(figure: number | null | undefined): boolean {
+function isReported(figure: number | null | undefined): boolean {
   return typeof figure === 'number';
 }

@@ -36,11 +36,11 @@ type Answers = Record<string, readonly [status: number, body: unknown]>;
 
 let machine: MachineTelemetry;
 let source: MachineSource;
-let asked: string[];
+let requested: string[];
 
 /** A bridge that answers these questions, and no other. */
 function bridge(answers: Answers): void {
-  asked = [];
+  requested = [];
   machine = new MachineTelemetry('bridge');
   const settings = ServerConnection.makeSettings({
     baseUrl: 'http://bridge.test/',
@@ -49,7 +49,7 @@ function bridge(answers: Answers): void {
     fetch: input => {
       const { method, url } = input as Request;
       const question = `${method} ${url.replace('http://bridge.test/bridge/v1/', '')}`;
-      asked.push(question);
+      requested.push(question);
       const [status, body] = answers[question] ?? [404, { code: 'not_found', message: 'No such route.' }];
       return Promise.resolve(new Response(JSON.stringify(body), { status }));
     }
@@ -64,23 +64,23 @@ afterEach(() => {
 
 it('asks who holds the chips where there are some, and tells chips and holders together', async () => {
   bridge({ 'GET devices': [200, devices([CHIP])], 'GET devices/holders': [200, LEFT] });
-  source.look();
+  source.watch();
   await vi.waitFor(() => expect(machine.page).not.toBeNull(), WAIT);
   expect(machine.holders).toEqual(LEFT);
-  expect(asked).toEqual(['GET devices', 'GET devices/holders']);
+  expect(requested).toEqual(['GET devices', 'GET devices/holders']);
 });
 
 it('does not ask on a machine without chips', async () => {
   bridge({ 'GET devices': [200, devices([])] });
-  source.look();
+  source.watch();
   await vi.waitFor(() => expect(machine.page).not.toBeNull(), WAIT);
   expect(machine.holders).toBeNull();
-  expect(asked).toEqual(['GET devices']);
+  expect(requested).toEqual(['GET devices']);
 });
 
 it('has the chips of a bridge that does not tell who holds them', async () => {
   bridge({ 'GET devices': [200, devices([CHIP])] });
-  source.look();
+  source.watch();
   await vi.waitFor(() => expect(machine.page).not.toBeNull(), WAIT);
   expect(machine.page?.chips).toHaveLength(1);
   expect(machine.holders).toBeNull();
@@ -92,11 +92,11 @@ it('has the lock file removed, and looks again', async () => {
     'GET devices/holders': [200, LEFT],
     'DELETE devices/lock': [200, lock('none')]
   });
-  source.look();
+  source.watch();
   await vi.waitFor(() => expect(machine.page).not.toBeNull(), WAIT);
   expect(await source.removeLock()).toBeNull();
   await vi.waitFor(
-    () => expect(asked.slice(2)).toEqual(['DELETE devices/lock', 'GET devices', 'GET devices/holders']),
+    () => expect(requested.slice(2)).toEqual(['DELETE devices/lock', 'GET devices', 'GET devices/holders']),
     WAIT
   );
 });

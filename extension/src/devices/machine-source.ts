@@ -3,7 +3,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { DevicesHistory, DevicesPage, HoldersPage, LibtpuLock } from '@tpulab/protocol';
-import { askBridge, type BridgeAnswer, bodyAs, messageOf, NoAnswer } from '../backends/bridge-request.js';
+import { requestBridge, type BridgeAnswer, bodyAs, messageOf, NoAnswer } from '../backends/bridge-request.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 
 /** Owners of chips come and go with kernels; looking them up costs the bridge some milliseconds. */
@@ -38,9 +38,9 @@ export class MachineSource implements IDisposable {
   }
 
   /** Keeps `machine.page` fresh until disposed. Several may look at once; the bridge is asked for all of them together. */
-  look(): IDisposable {
+  watch(): IDisposable {
     this._lookers += 1;
-    this._look();
+    this._poll();
     return new DisposableDelegate(() => {
       this._lookers -= 1;
       if (this._lookers === 0) {
@@ -55,7 +55,7 @@ export class MachineSource implements IDisposable {
     if (this._lookers > 0) {
       clearTimeout(this._timer);
       this._timer = undefined;
-      this._look();
+      this._poll();
     }
   }
 
@@ -72,7 +72,7 @@ export class MachineSource implements IDisposable {
    */
   async removeLock(): Promise<string | null> {
     try {
-      const answer = await this._ask('bridge/v1/devices/lock', { method: 'DELETE' });
+      const answer = await this._request('bridge/v1/devices/lock', { method: 'DELETE' });
       if (answer.response.ok) {
         return bodyAs(LibtpuLock, answer)?.state === 'none' ? null : UNSURE;
       }
@@ -89,7 +89,7 @@ export class MachineSource implements IDisposable {
     this._stopped.abort();
   }
 
-  private _look(): void {
+  private _poll(): void {
     if (this._looking || this._timer !== undefined || this.isDisposed) {
       return;
     }
@@ -107,7 +107,7 @@ export class MachineSource implements IDisposable {
         if (this._lookers > 0 && !this.isDisposed) {
           this._timer = setTimeout(() => {
             this._timer = undefined;
-            this._look();
+            this._poll();
           }, PAGE_INTERVAL_MS);
         }
       });
@@ -124,7 +124,7 @@ export class MachineSource implements IDisposable {
   }
 
   private async _get<T>(path: string, schema: { readonly static: T }, signal?: AbortSignal): Promise<T> {
-    const answer = await this._ask(path, { signal });
+    const answer = await this._request(path, { signal });
     if (!answer.response.ok) {
       throw new MachineError(`status ${answer.response.status}`);
     }
@@ -139,11 +139,11 @@ export class MachineSource implements IDisposable {
   }
 
   /** An answer with any status; throws MachineError when none comes. */
-  private async _ask(
+  private async _request(
     route: string,
     { method, signal }: { readonly method?: string; readonly signal?: AbortSignal | undefined }
   ): Promise<BridgeAnswer> {
-    return askBridge({
+    return requestBridge({
       settings: this._options.settings(),
       route,
       ...(method !== undefined && { method }),

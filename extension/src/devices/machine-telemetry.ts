@@ -7,7 +7,7 @@ import { figuresOf } from './figures.js';
 import { SeriesRing } from './series-ring.js';
 
 /** Samples held: ten minutes at two a second. */
-export const SAMPLES_KEPT = 1_200;
+export const MAX_SAMPLES = 1_200;
 const CHANGED_INTERVAL_MS = 100;
 
 export class MachineTelemetry implements IDisposable {
@@ -16,7 +16,7 @@ export class MachineTelemetry implements IDisposable {
   }
 
   /** Samples since this page looks; older ones are the bridge's history. */
-  readonly ring = new SeriesRing(SAMPLES_KEPT);
+  readonly ring = new SeriesRing(MAX_SAMPLES);
 
   get changed(): ISignal<this, void> {
     return this._changed.signal;

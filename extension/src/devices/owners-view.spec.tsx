@@ -61,11 +61,11 @@ describe('who holds the chips', () => {
   const done: string[] = [];
 
   const show = (holders: Holder[], lock: Partial<HoldersPage['lock']> = {}, known: string | null = null) => {
-    const told = { chips: 2, holders, lock: { ...NO_LOCK, ...lock } };
+    const reported = { chips: 2, holders, lock: { ...NO_LOCK, ...lock } };
     place.show(
       <OwnersView
-        holders={holdersOf(page, told, () => known)}
-        lock={told.lock}
+        holders={holdersOf(page, reported, () => known)}
+        lock={reported.lock}
         onShow={document => done.push(`show ${document}`)}
         onRelease={id => done.push(`release ${id}`)}
         onRemoveLock={() => done.push('remove lock')}

@@ -30,20 +30,20 @@ export interface HoldingKernel {
 }
 
 /**
- * @param told by the bridge of the processes; null from one that tells of the chips only
+ * @param reported by the bridge of the processes; null from one that tells of the chips only
  * @param documentOf path of the document of a kernel
  */
 export function holdersOf(
   page: DevicesPage | null,
-  told: HoldersPage | null,
+  reported: HoldersPage | null,
   documentOf: (kernelId: string) => string | null
 ): Holder[] {
-  return told === null
+  return reported === null
     ? ownersOf(page, documentOf)
-    : told.holders.map(one => toldHolder(one, page, documentOf));
+    : reported.holders.map(one => reportedHolder(one, page, documentOf));
 }
 
-function toldHolder(
+function reportedHolder(
   { pid, command, user, nodes, holdsLock, kernelId, kernel }: HoldersPage['holders'][number],
   page: DevicesPage | null,
   documentOf: (kernelId: string) => string | null

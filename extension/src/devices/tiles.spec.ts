@@ -92,8 +92,8 @@ describe('tiles of devices', () => {
   it('of a slice are in one list where each host tells of its own devices', () => {
     const runtime = tpus(8, 2);
     const known = { memoryUsedBytes: 3 * GIB, memoryTotalBytes: 16 * GIB, memoryPeakBytes: 4 * GIB };
-    const told = { ...runtime, devices: runtime.devices.map(device => ({ ...device, ...known })) };
-    const tiles = tilesOf(sampleOf(4), told, null);
+    const filled = { ...runtime, devices: runtime.devices.map(device => ({ ...device, ...known })) };
+    const tiles = tilesOf(sampleOf(4), filled, null);
     expect(tiles.map(({ processIndex, id }) => `${processIndex}:${id}`)).toEqual([
       '0:0',
       '0:1',
@@ -141,26 +141,26 @@ describe('tiles of devices', () => {
   });
 
   it('say what the SDK tells of the machine: throttling by device, and the worst link of each chip', () => {
-    const told = {
+    const filled = {
       ...sampleOf(4),
       sdk: sdkOf(['tray1.chip0.ici0', 0], ['tray1.chip2.ici0', 6], ['tray1.chip2.ici1', 3])
     };
-    const tiles = tilesOf(told, null, null);
+    const tiles = tilesOf(filled, null, null);
     expect(tiles.map(({ throttlePercent }) => throttlePercent)).toEqual([null, 30, null, null]);
     expect(tiles.map(({ link }) => link)).toEqual(['healthy', null, 'minor', null]);
     expect(summaryOf(tiles)).toMatchObject({ throttled: [1], link: 'minor' });
   });
 
   it('say how much of its TensorCore each device uses, where the SDK tells of just these devices', () => {
-    const told = (...tensorCorePercent: (number | null)[]) => {
+    const filled = (...tensorCorePercent: (number | null)[]) => {
       const sdk = { time: 1, tensorCorePercent, throttlePercent: [], links: [] };
       return tilesOf({ ...sampleOf(2), sdk }, null, null);
     };
-    const [first, second] = told(63.4, null);
+    const [first, second] = filled(63.4, null);
     expect(first && tileText(first, trans)).toContain('busy 87% · TensorCore 63% · memory');
     expect(second && tileText(second, trans)).not.toContain('TensorCore');
     // Of another number of devices it cannot be told whose a figure is.
-    expect(told(63.4).map(({ tensorCorePercent }) => tensorCorePercent)).toEqual([null, null]);
+    expect(filled(63.4).map(({ tensorCorePercent }) => tensorCorePercent)).toEqual([null, null]);
   });
 
   it('count chips on over trays, and claim nothing where that cannot be told', () => {

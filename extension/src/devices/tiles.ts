@@ -46,15 +46,15 @@ export function tilesOf(
   const links = linksByChip(sample?.sdk, chipCount);
   const tiles = outside.map((device, at): DeviceTile => {
     const same = local[at] ?? null;
-    const told = same ? fromRuntime(same) : null;
+    const reported = same ? fromRuntime(same) : null;
     const chip = page?.chips.find(({ index }) => index === device.chip);
     return {
       id: same?.id ?? device.ordinal,
       chip: device.chip,
-      kind: told?.kind ?? chip?.name ?? '',
-      processIndex: told?.processIndex ?? null,
-      memory: memoryFromFigures(device.hbmUsedBytes, device.hbmTotalBytes) ?? told?.memory ?? null,
-      peakBytes: told?.peakBytes ?? null,
+      kind: reported?.kind ?? chip?.name ?? '',
+      processIndex: reported?.processIndex ?? null,
+      memory: memoryFromFigures(device.hbmUsedBytes, device.hbmTotalBytes) ?? reported?.memory ?? null,
+      peakBytes: reported?.peakBytes ?? null,
       dutyPercent: bounded(device.dutyCyclePercent),
       bandwidthPercent: bounded(device.hbmBandwidthPercent),
       tensorCorePercent: tensorCoreOf(sample?.sdk, at, outside.length),

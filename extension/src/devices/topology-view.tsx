@@ -53,11 +53,11 @@ export const TopologyView = memo(function TopologyView({
           const left = z * planeWidth + x * CELL + (CELL - CHIP) / 2;
           const top = y * CELL + (CELL - CHIP) / 2;
           const middle = [left + CHIP / 2, top + CHIP / 2] as const;
-          const isHere = host === worker;
-          const load = isHere ? (loads.get(local) ?? 0) : 0;
-          const bad = isHere && tiles.some(tile => tile.chip === local && isBadLink(tile));
+          const isOnHost = host === worker;
+          const load = isOnHost ? (loads.get(local) ?? 0) : 0;
+          const bad = isOnHost && tiles.some(tile => tile.chip === local && isBadLink(tile));
           return (
-            <g key={`${x} ${y} ${z}`} className={isHere ? 'jp-mod-here' : ''}>
+            <g key={`${x} ${y} ${z}`} className={isOnHost ? 'jp-mod-here' : ''}>
               {x + 1 < width ? (
                 <line
                   x1={middle[0] + CHIP / 2}

@@ -30,7 +30,7 @@ export function useHistory(source: MachineSource | null, range: Range, paused: b
         setState(next);
       }
     };
-    const ask = (): void => {
+    const request = (): void => {
       source
         .history(range.tierS, Date.now() - range.lengthMs, stopping.signal)
         .then(
@@ -49,13 +49,13 @@ export function useHistory(source: MachineSource | null, range: Range, paused: b
         .then(
           waitMs => {
             if (!stopping.signal.aborted) {
-              timer = setTimeout(ask, waitMs);
+              timer = setTimeout(request, waitMs);
             }
           },
           () => undefined
         );
     };
-    ask();
+    request();
     return () => {
       stopping.abort();
       clearTimeout(timer);

@@ -32,7 +32,7 @@ export interface DevicesViewProps {
   /** Who holds memory now, by array; null before somebody has asked. */
   readonly memory: MemoryMessage | null;
   /** Null where the kernel cannot be asked, or has no arrays. */
-  readonly onAskMemory: (() => void) | null;
+  readonly onRequestMemory: (() => void) | null;
   readonly isAskingMemory: boolean;
   /** Why the newest request had no answer. */
   readonly memoryFailure: string | null;
@@ -62,10 +62,10 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
         </>
       ) : null}
       {sample ? <HostView host={sample.host} trans={trans} /> : null}
-      {devices && props.onAskMemory ? (
+      {devices && props.onRequestMemory ? (
         <MemoryView
           memory={props.memory}
-          onAsk={props.onAskMemory}
+          onRequest={props.onRequestMemory}
           isAsking={props.isAskingMemory}
           failure={props.memoryFailure}
           trans={trans}

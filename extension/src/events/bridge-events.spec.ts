@@ -34,7 +34,7 @@ describe('BridgeEvents', () => {
   let server: WebSocketServer;
   let backends: Backends;
   let events: BridgeEvents;
-  let asked: { url: string; since: unknown }[];
+  let requested: { url: string; since: unknown }[];
 
   const send = (...list: object[]): void => {
     server.clients.forEach(client => client.send(JSON.stringify({ op: 'events', events: list })));
@@ -49,12 +49,12 @@ describe('BridgeEvents', () => {
     vi.waitFor(() => expect(events.streamOf('bridge')?.kind).toBe('live'), WAIT);
 
   beforeEach(async () => {
-    asked = [];
+    requested = [];
     server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
     server.on('connection', (socket, request) =>
       socket.on('message', data => {
         const { since } = JSON.parse((data as Buffer).toString()) as { since: unknown };
-        asked.push({ url: request.url ?? '', since });
+        requested.push({ url: request.url ?? '', since });
         socket.send(JSON.stringify({ op: 'subscribed', topics: [], gatewayId: 'g', historyFrom: {} }));
       })
     );
@@ -74,7 +74,7 @@ describe('BridgeEvents', () => {
     reach();
     await live();
     expect(events.streamOf('jupyter')).toBeNull();
-    expect(asked).toEqual([{ url: '/base/bridge/v1/events?token=T%261', since: {} }]);
+    expect(requested).toEqual([{ url: '/base/bridge/v1/events?token=T%261', since: {} }]);
   });
 
   it('sorts what comes by kernel and resumes each where it was', async () => {
@@ -93,7 +93,7 @@ describe('BridgeEvents', () => {
     await vi.waitFor(() => expect(events.streamOf('bridge')?.kind).toBe('waiting'), WAIT);
     events.reconnectNow();
     await live();
-    expect(asked.at(-1)?.since).toEqual({ a: 7, b: 4 });
+    expect(requested.at(-1)?.since).toEqual({ a: 7, b: 4 });
     expect(backends.bridge.retries).toBe(1);
   });
 
@@ -110,7 +110,7 @@ describe('BridgeEvents', () => {
     reach();
     await live();
     reach('new');
-    await vi.waitFor(() => expect(asked.at(-1)?.url).toContain('token=new'), WAIT);
+    await vi.waitFor(() => expect(requested.at(-1)?.url).toContain('token=new'), WAIT);
     await vi.waitFor(() => expect(server.clients.size).toBe(1), WAIT);
   });
 

@@ -12,7 +12,7 @@ import { KernelTelemetry } from './kernel-telemetry.js';
 import type { ParsedFrame } from './parse-frame.js';
 
 /** Beyond this many kernels, those that were shut down are forgotten, oldest first. */
-const KERNELS_KEPT = 32;
+const MAX_KERNELS = 32;
 /** The page's own server has kernels but no events. */
 const JUPYTER_BACKEND = 'jupyter';
 
@@ -217,7 +217,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
 
   private _forgetRemoved(): void {
     for (const [kernelId, telemetry] of this._kernels) {
-      if (this._kernels.size <= KERNELS_KEPT) {
+      if (this._kernels.size <= MAX_KERNELS) {
         return;
       }
       if (telemetry.state?.removed) {

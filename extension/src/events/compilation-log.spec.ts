@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CompilationLog, COMPILATIONS_KEPT } from './compilation-log.js';
+import { CompilationLog, MAX_COMPILATIONS } from './compilation-log.js';
 import { compile, T0 } from './samples.spec-data.js';
 
 describe('CompilationLog', () => {
@@ -56,12 +56,12 @@ describe('CompilationLog', () => {
 
   it('drops the oldest cards but goes on counting', () => {
     const log = new CompilationLog();
-    for (let id = 0; id < COMPILATIONS_KEPT + 5; id += 1) {
+    for (let id = 0; id < MAX_COMPILATIONS + 5; id += 1) {
       log.apply(compile(id), 1);
     }
-    expect(log.entries).toHaveLength(COMPILATIONS_KEPT);
+    expect(log.entries).toHaveLength(MAX_COMPILATIONS);
     expect(log.entries[0]?.key).toBe('1:5');
-    expect(log.count).toBe(COMPILATIONS_KEPT + 5);
+    expect(log.count).toBe(MAX_COMPILATIONS + 5);
   });
 
   it('keeps what is still running when it is cleared', () => {

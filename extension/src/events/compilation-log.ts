@@ -33,12 +33,12 @@ export interface EagerPrograms {
 }
 
 /** Cards kept; the totals go on counting those that were dropped. */
-export const COMPILATIONS_KEPT = 200;
+export const MAX_COMPILATIONS = 200;
 /** Names of eager programs kept; further names count in the totals only. */
-const EAGER_NAMES_KEPT = 100;
+const MAX_EAGER_NAMES = 100;
 
 export class CompilationLog {
-  /** Oldest first, at most `COMPILATIONS_KEPT`. */
+  /** Oldest first, at most `MAX_COMPILATIONS`. */
   get entries(): readonly Compilation[] {
     return this._entries;
   }
@@ -135,7 +135,7 @@ export class CompilationLog {
     this._eagerCount += 1;
     this._eagerTotalMs += ms;
     const before = this._eager.get(message.function);
-    if (before || this._eager.size < EAGER_NAMES_KEPT) {
+    if (before || this._eager.size < MAX_EAGER_NAMES) {
       this._eager.set(message.function, {
         function: message.function,
         count: (before?.count ?? 0) + 1,
@@ -145,7 +145,7 @@ export class CompilationLog {
   }
 
   private _trim(): void {
-    while (this._entries.length > COMPILATIONS_KEPT) {
+    while (this._entries.length > MAX_COMPILATIONS) {
       this._entries.shift();
     }
   }

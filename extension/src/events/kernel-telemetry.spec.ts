@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CHANGED_INTERVAL_MS, KernelTelemetry } from './kernel-telemetry.js';
-import { RUNS_KEPT } from './run-history.js';
-import { STEPS_KEPT } from './run.js';
+import { MAX_RUNS } from './run-history.js';
+import { MAX_STEPS } from './run.js';
 import {
   compile,
   control,
@@ -111,24 +111,24 @@ describe('KernelTelemetry', () => {
   });
 
   it('holds a bounded number of steps and runs', () => {
-    receive(hello(), run(), steps(0, STEPS_KEPT + 100));
-    expect(kernel.runs.current?.steps.length).toBe(STEPS_KEPT);
+    receive(hello(), run(), steps(0, MAX_STEPS + 100));
+    expect(kernel.runs.current?.steps.length).toBe(MAX_STEPS);
     expect(kernel.runs.current?.steps.index(0)).toBe(100);
-    for (let at = 0; at < RUNS_KEPT + 3; at += 1) {
+    for (let at = 0; at < MAX_RUNS + 3; at += 1) {
       receive(run({ run: `other-${at}` }));
     }
-    expect(kernel.runs.runs).toHaveLength(RUNS_KEPT);
-    expect(kernel.runs.current?.key).toContain(`other-${RUNS_KEPT + 2}`);
+    expect(kernel.runs.runs).toHaveLength(MAX_RUNS);
+    expect(kernel.runs.current?.key).toContain(`other-${MAX_RUNS + 2}`);
   });
 
   it('keeps the run that is shown when others are forgotten', () => {
     receive(hello(), run({ run: 'long', control }), steps(0, 1, {}, 'long'));
-    for (let at = 0; at < RUNS_KEPT + 3; at += 1) {
+    for (let at = 0; at < MAX_RUNS + 3; at += 1) {
       receive(run({ run: `evaluation-${at}` }), run({ run: `evaluation-${at}`, state: 'finished' }));
     }
-    expect(kernel.runs.runs).toHaveLength(RUNS_KEPT);
+    expect(kernel.runs.runs).toHaveLength(MAX_RUNS);
     expect(kernel.runs.current?.id).toBe('long');
-    expect(kernel.runs.runs.map(({ id }) => id)).toContain(`evaluation-${RUNS_KEPT + 2}`);
+    expect(kernel.runs.runs.map(({ id }) => id)).toContain(`evaluation-${MAX_RUNS + 2}`);
   });
 
   it('knows each attached client until it detaches or the link is lost', () => {
@@ -159,20 +159,20 @@ describe('KernelTelemetry', () => {
   });
 
   it('tells of a burst at once and then once more, never more often than its interval', () => {
-    let told = 0;
+    let reported = 0;
     kernel.changed.connect(() => {
-      told += 1;
+      reported += 1;
     });
     receive(hello());
-    expect(told).toBe(1);
+    expect(reported).toBe(1);
     for (let at = 0; at < 50; at += 1) {
       receive(steps(at, 1));
     }
-    expect(told).toBe(1);
+    expect(reported).toBe(1);
     vi.advanceTimersByTime(CHANGED_INTERVAL_MS);
-    expect(told).toBe(2);
+    expect(reported).toBe(2);
     vi.advanceTimersByTime(CHANGED_INTERVAL_MS * 10);
-    expect(told).toBe(2);
+    expect(reported).toBe(2);
     expect(vi.getTimerCount()).toBe(0);
   });
 

@@ -21,7 +21,7 @@ import { ThrottledSignal } from '../platform/throttled-signal.js';
 /** `changed` is emitted at most every so many milliseconds: the rate at which the agent sends. */
 export const CHANGED_INTERVAL_MS = 100;
 /** Pieces of advice, and memory errors, that are held. */
-const NOTES_KEPT = 20;
+const MAX_NOTES = 20;
 
 export class KernelTelemetry implements IDisposable {
   constructor(readonly kernelId: string) {
@@ -75,7 +75,7 @@ export class KernelTelemetry implements IDisposable {
 
   /** What was asked of the kernel itself, each with its newest word. */
   get asked(): readonly ControlMessage[] {
-    return [...this._asked.values()];
+    return [...this._requested.values()];
   }
 
   /** The kernel as the gateway last told it; null before that. */
@@ -194,14 +194,14 @@ export class KernelTelemetry implements IDisposable {
         this.runs.applyBand(message, this._process);
         return;
       case 'pace':
-        this.runs.applyPace(message, this._process);
+        this.runs.applyThroughput(message, this._process);
         return;
       case 'hosts':
         this.runs.applyHosts(message, this._process);
         return;
       case 'control':
         if (message.run === null) {
-          keepNewest(this._asked, message);
+          keepNewest(this._requested, message);
         }
         this.runs.applyCommand(message, this._process);
         return;
@@ -236,7 +236,7 @@ export class KernelTelemetry implements IDisposable {
   private readonly _changed: ThrottledSignal<this>;
   private readonly _advice = new Map<string, AdviceMessage>();
   private readonly _memoryErrors = new Map<string, MemoryErrorMessage>();
-  private readonly _asked = new Map<string, ControlMessage>();
+  private readonly _requested = new Map<string, ControlMessage>();
   private _memory: MemoryMessage | null = null;
   private _profile: ProfileMessage | null = null;
   private readonly _clients = new Map<string, ClientEvent>();
@@ -251,12 +251,12 @@ export class KernelTelemetry implements IDisposable {
   private _lastHelloAt = 0;
 }
 
-/** By id, the newest `NOTES_KEPT`: what is said again takes the place of what was said before. */
+/** By id, the newest `MAX_NOTES`: what is said again takes the place of what was said before. */
 function keepNewest<T extends { readonly id: string }>(notes: Map<string, T>, note: T): void {
   notes.delete(note.id);
   notes.set(note.id, note);
   const oldest = notes.keys().next();
-  if (notes.size > NOTES_KEPT && !oldest.done) {
+  if (notes.size > MAX_NOTES && !oldest.done) {
     notes.delete(oldest.value);
   }
 }

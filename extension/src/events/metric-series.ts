@@ -2,10 +2,10 @@
 import { extremes, thinned } from '@tpulab/protocol';
 
 /** Points held; more cannot be told apart in any chart. */
-export const POINTS_KEPT = 4_096;
+export const MAX_POINTS = 4_096;
 
 export class MetricSeries {
-  constructor(private readonly _capacity = POINTS_KEPT) {
+  constructor(private readonly _capacity = MAX_POINTS) {
     this._steps = new Float64Array(Math.min(INITIAL, _capacity));
     this._values = new Float64Array(Math.min(INITIAL, _capacity));
     this._times = new Float64Array(Math.min(INITIAL, _capacity));
@@ -77,13 +77,13 @@ export class MetricSeries {
       this._times = grown(this._times, size);
       return;
     }
-    const kept = thinned(this.values);
-    kept.forEach((from, at) => {
+    const stored = thinned(this.values);
+    stored.forEach((from, at) => {
       this._steps[at] = this._steps[from] ?? 0;
       this._values[at] = this._values[from] ?? 0;
       this._times[at] = this._times[from] ?? 0;
     });
-    this._length = kept.length;
+    this._length = stored.length;
     this._group = this._group === 1 ? 4 : this._group * 2;
   }
 

@@ -14,11 +14,11 @@ export const eventsPlugin: JupyterFrontEndPlugin<IBridgeEvents> = {
     const events = new BridgeEvents(backends, event => backends.remotes.apply(event));
     // A page that was offline knows of the network's return before any timer ends. The page owns the streams.
     window.addEventListener('online', () => events.reconnectNow());
-    const look = (): void => {
+    const check = (): void => {
       events.isHidden = document.visibilityState === 'hidden';
     };
-    look();
-    document.addEventListener('visibilitychange', look);
+    check();
+    document.addEventListener('visibilitychange', check);
     window.addEventListener('pagehide', event => {
       if (!event.persisted) {
         events.dispose();

@@ -4,15 +4,15 @@ import type {
   ControlMessage,
   FiguresMessage,
   HostsMessage,
-  PaceMessage,
+  ThroughputMessage,
   RunMessage,
   StepsMessage
 } from '@tpulab/protocol';
-import { Run, STEPS_KEPT } from './run.js';
+import { Run, MAX_STEPS } from './run.js';
 import { StepRing } from './step-ring.js';
 
 /** Runs held for a kernel, the newest. */
-export const RUNS_KEPT = 8;
+export const MAX_RUNS = 8;
 
 export class RunHistory {
   /**
@@ -59,8 +59,8 @@ export class RunHistory {
     this._apart(message.run, process).applyBand(message);
   }
 
-  applyPace(message: PaceMessage, process: number): void {
-    this._apart(message.run, process).applyPace(message);
+  applyThroughput(message: ThroughputMessage, process: number): void {
+    this._apart(message.run, process).applyThroughput(message);
   }
 
   applyHosts(message: HostsMessage, process: number): void {
@@ -93,7 +93,7 @@ export class RunHistory {
   clear(): void {
     for (const [key, run] of this._runs) {
       if (run.state === 'running') {
-        run.steps = new StepRing(STEPS_KEPT);
+        run.steps = new StepRing(MAX_STEPS);
         run.dropped = 0;
       } else {
         this._runs.delete(key);
@@ -130,7 +130,7 @@ export class RunHistory {
     }
     const run = new Run(key, id);
     this._runs.set(key, run);
-    if (this._runs.size > RUNS_KEPT) {
+    if (this._runs.size > MAX_RUNS) {
       this._forgetOne();
     }
     return { run, isNew: true };

@@ -53,16 +53,21 @@ export function buttonsOf(run: Run): ControlButton[] {
   if (!control) {
     return [];
   }
-  const goesOn = run.state === 'running' && !OVER.has(control.state);
+  const continues = run.state === 'running' && !OVER.has(control.state);
   const isPaused = control.state === 'paused' || control.state === 'pausing';
   const understood = (action: ControlAction): boolean => control.actions.includes(action);
   const first: ControlAction = isPaused ? 'resume' : 'pause';
   return [
-    ...(understood(first) ? [{ action: first, enabled: goesOn, primary: true }] : []),
+    ...(understood(first) ? [{ action: first, enabled: continues, primary: true }] : []),
     ...(['stop', 'checkpoint', 'evaluate', 'sample'] as const)
       .filter(understood)
-      .map(action => ({ action, enabled: goesOn, primary: false })),
-    ...(control.own ?? []).map(name => ({ action: 'call' as const, name, enabled: goesOn, primary: false }))
+      .map(action => ({ action, enabled: continues, primary: false })),
+    ...(control.own ?? []).map(name => ({
+      action: 'call' as const,
+      name,
+      enabled: continues,
+      primary: false
+    }))
   ];
 }
 

@@ -5,7 +5,7 @@ import type {
   ControlMessage,
   FiguresMessage,
   HostsMessage,
-  PaceMessage,
+  ThroughputMessage,
   RunControl,
   RunMessage,
   StepsMessage
@@ -17,11 +17,11 @@ import { StepRing } from './step-ring.js';
 export type RunState = 'running' | 'finished' | 'failed' | 'interrupted';
 
 /** Steps held for a run: as far back as the timeline can be widened. */
-export const STEPS_KEPT = 2_048;
+export const MAX_STEPS = 2_048;
 /** Metrics of a run that are followed; a loop that makes up names must not fill the page. */
-export const METRICS_KEPT = 32;
-const BANDS_KEPT = 256;
-const COMMANDS_KEPT = 256;
+export const MAX_METRICS = 32;
+const MAX_BANDS = 256;
+const MAX_COMMANDS = 256;
 
 export class Run {
   constructor(
@@ -38,11 +38,11 @@ export class Run {
   location: CodeLocation | null = null;
   /** Null for a loop that cannot be steered. */
   control: RunControl | null = null;
-  pace: PaceMessage | null = null;
+  throughput: ThroughputMessage | null = null;
   /** Of a slice: its newest steps by host; null where there is one host. */
   hosts: HostsMessage | null = null;
   /** Replaced, not emptied, when the history is cleared. */
-  steps = new StepRing(STEPS_KEPT);
+  steps = new StepRing(MAX_STEPS);
   /** Steps that the agent left out because its ring was full. */
   dropped = 0;
   /** By name, in the order in which they first came. */
@@ -56,7 +56,7 @@ export class Run {
   firstMessageAt = 0;
   lastMessageAt = 0;
   /** When this page last heard of it, by its own clock: how long it has been silent. */
-  heardAt = 0;
+  receivedAt = 0;
   /** Grows with each change of metrics, bands or commands. */
   version = 0;
 
@@ -96,14 +96,14 @@ export class Run {
 
   applyBand(message: BandMessage): void {
     this.bands.push(message);
-    if (this.bands.length > BANDS_KEPT) {
+    if (this.bands.length > MAX_BANDS) {
       this.bands.shift();
     }
     this._note(message.time);
   }
 
-  applyPace(message: PaceMessage): void {
-    this.pace = message;
+  applyThroughput(message: ThroughputMessage): void {
+    this.throughput = message;
     this._note(message.time);
   }
 
@@ -113,7 +113,7 @@ export class Run {
       this.commands[at] = message;
     } else {
       this.commands.push(message);
-      if (this.commands.length > COMMANDS_KEPT) {
+      if (this.commands.length > MAX_COMMANDS) {
         this.commands.shift();
       }
     }
@@ -132,7 +132,7 @@ export class Run {
 
   private _seriesOf(name: string): MetricSeries | undefined {
     let series = this.series.get(name);
-    if (!series && this.series.size < METRICS_KEPT) {
+    if (!series && this.series.size < MAX_METRICS) {
       series = new MetricSeries();
       this.series.set(name, series);
     }
@@ -142,7 +142,7 @@ export class Run {
   private _note(time: number): void {
     this.firstMessageAt ||= time;
     this.lastMessageAt = time;
-    this.heardAt = Date.now();
+    this.receivedAt = Date.now();
     this.version += 1;
   }
 }

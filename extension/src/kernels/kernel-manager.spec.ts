@@ -149,10 +149,10 @@ test('no requests go to a bridge that is known to be away', async () => {
   page.bridge.fault = 'unavailable';
   await manager.refreshRunning();
   await until(() => page.backends.bridge.state === 'down');
-  const asked = page.bridge.count('GET /api/kernels');
+  const requested = page.bridge.count('GET /api/kernels');
   await manager.refreshRunning();
   await manager.shutdownAll();
-  expect(page.bridge.count('GET /api/kernels')).toBe(asked);
+  expect(page.bridge.count('GET /api/kernels')).toBe(requested);
 });
 
 test('a connection that has given up is restored as soon as the bridge serves again, and no other is touched', async () => {

@@ -13,8 +13,8 @@ export class LogoLoader {
   /** Loads what has not been asked for yet; true when something new has been loaded. Never rejects. */
   async load(all: readonly Resources[], settings: ServerConnection.ISettings): Promise<boolean> {
     const paths = new Set(all.flatMap(resources => logoPaths(resources).map(([, path]) => path)));
-    const missing = [...paths].filter(path => !this._asked.has(path));
-    missing.forEach(path => this._asked.add(path));
+    const missing = [...paths].filter(path => !this._requested.has(path));
+    missing.forEach(path => this._requested.add(path));
     const results = await Promise.allSettled(missing.map(path => this.loadOne(path, settings)));
     return results.some(result => result.status === 'fulfilled');
   }
@@ -45,7 +45,7 @@ export class LogoLoader {
   }
 
   /** Also those that failed: a missing logo is not worth a request, and a line in the console, at every refresh. */
-  private readonly _asked = new Set<string>();
+  private readonly _requested = new Set<string>();
   private readonly _loaded = new Map<string, string>();
 }
 

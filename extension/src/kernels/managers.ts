@@ -31,17 +31,17 @@ export class CompositeSessionManager extends SessionManager {
 }
 
 /** How soon a page shows an environment that was made elsewhere. */
-const LOOK_MS = 5_000;
+const POLL_MS = 5_000;
 
 export class CompositeSpecManager extends KernelSpecManager {
   constructor(options: SpecOptions) {
     super(options);
-    const looks = setInterval(() => {
+    const checks = setInterval(() => {
       if (typeof document !== 'undefined' && !document.hidden) {
-        void options.kernelSpecAPIClient.look();
+        void options.kernelSpecAPIClient.poll();
       }
-    }, LOOK_MS);
-    this.disposed.connect(() => clearInterval(looks));
+    }, POLL_MS);
+    this.disposed.connect(() => clearInterval(checks));
     options.kernelSpecAPIClient.connectionFailure.connect(this.fail, this);
     options.kernelSpecAPIClient.gatewaySpecsChanged.connect(this.refresh, this);
   }

@@ -84,7 +84,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     await this._removing.get(leftoverKey(place, options.path));
     const request = await this.inSyncedFolder(place, asBackendSees(place, options));
     const model = this.seen(place, await this.client(place).startNew(request));
-    this.backends.routes.sessionKnown(place, model);
+    this.backends.routes.sessionSeen(place, model);
     return this.backends.routes.asLabSees(place, model);
   }
 
@@ -112,7 +112,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
       asBackendSees(target.place, { ...change, id: target.id })
     );
     const model = this.seen(target.place, patched);
-    this.backends.routes.sessionKnown(target.place, model);
+    this.backends.routes.sessionSeen(target.place, model);
     return this.backends.routes.asLabSees(target.place, model);
   }
 
@@ -136,10 +136,12 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
       // An id is as good as a name here: Jupyter's API takes either.
       kernel: kernel as Pick<Kernel.IModel, 'name'>
     });
-    const asked = kernel as Partial<Kernel.IModel>;
-    if (asked.id !== undefined ? model.kernel?.id !== asked.id : model.kernel?.name !== asked.name) {
+    const requested = kernel as Partial<Kernel.IModel>;
+    if (
+      requested.id !== undefined ? model.kernel?.id !== requested.id : model.kernel?.name !== requested.name
+    ) {
       // The backend still had a session for this path, with another kernel.
-      model = await client.update({ id: model.id, kernel: asked });
+      model = await client.update({ id: model.id, kernel: requested });
     }
     const moved = this.seen(place, model);
     routes.sessionMoved(change.id, place, moved);

@@ -52,11 +52,11 @@ test('offers the bridge alone when the environment of JupyterLab has no kernelsp
 test('tells of a kernelspec that a gateway has got meanwhile', async () => {
   const client = newClient();
   await client.get();
-  await client.look();
+  await client.poll();
   let changes = 0;
   client.gatewaySpecsChanged.connect(() => changes++);
   page.bridge.options.specs = [...page.bridge.options.specs, 'tpulab-new'];
-  await client.look();
+  await client.poll();
   expect(changes).toBe(1);
   expect(Object.keys(client.gatewaySpecs())).toContain('tpulab-new');
 });

@@ -77,7 +77,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   }
 
   /** Asks the gateways again: an environment may have been made in a terminal. Never rejects. */
-  async look(): Promise<void> {
+  async poll(): Promise<void> {
     const before = Object.keys(this.gatewaySpecs()).sort().join();
     await this.refreshGateways();
     if (Object.keys(this.gatewaySpecs()).sort().join() !== before) {

@@ -13,7 +13,7 @@ import { notebookOf, TOUR } from './templates.js';
 
 /** Shows the folder with the lessons. Throws what people can read. */
 export async function openLessons(app: JupyterFrontEnd, { remotes }: IBridgeBackends): Promise<void> {
-  const { folder } = await remotes.api.ask<LessonsCopied>('POST', 'bridge/v1/examples');
+  const { folder } = await remotes.api.request<LessonsCopied>('POST', 'bridge/v1/examples');
   await app.commands.execute('filebrowser:go-to-path', { path: folder === '' ? '/' : folder });
 }
 
@@ -50,7 +50,7 @@ export function offerLessons(
   launcher: ILauncher,
   backends: IBridgeBackends,
   trans: TranslationBundle,
-  sayProblem: (title: string, why: string) => Promise<void>
+  showProblem: (title: string, why: string) => Promise<void>
 ): void {
   const offers = [
     {
@@ -79,7 +79,7 @@ export function offerLessons(
       describedBy: { args: { type: 'object', properties: { cwd: { type: 'string' } } } },
       execute: ({ cwd }) =>
         open(typeof cwd === 'string' ? cwd : '').catch((error: unknown) =>
-          sayProblem(problem, error instanceof Error ? error.message : String(error))
+          showProblem(problem, error instanceof Error ? error.message : String(error))
         )
     });
   }

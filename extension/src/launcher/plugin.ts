@@ -121,7 +121,7 @@ function offerSetup(
   });
   const hasOurs = (): boolean =>
     Object.keys(kernelspecs.specs?.kernelspecs ?? {}).some(name => name.startsWith('tpulab-'));
-  const look = async (): Promise<void> => {
+  const refresh = async (): Promise<void> => {
     if (hasOurs()) {
       card?.dispose();
       card = null;
@@ -135,7 +135,7 @@ function offerSetup(
       }
     }
   };
-  const update = (): void => void look();
+  const update = (): void => void refresh();
   update();
   kernelspecs.specsChanged.connect(update);
   bridge.changed.connect(update);

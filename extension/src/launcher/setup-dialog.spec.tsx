@@ -40,7 +40,7 @@ async function drawn(
   onLessons: (() => Promise<void>) | null = () => Promise.resolve()
 ): Promise<HTMLElement> {
   const host = document.createElement('div');
-  const setup = new EnvironmentSetup({ ask: <T,>() => Promise.resolve(creation as T) }, JAX);
+  const setup = new EnvironmentSetup({ request: <T,>() => Promise.resolve(creation as T) }, JAX);
   const trans = nullTranslator.load('jupyterlab_tpulab');
   await act(async () => {
     createRoot(host).render(<SetupBody {...{ setup, trans, onLessons }} onClose={() => undefined} />);
@@ -71,8 +71,8 @@ it('shows how far it is, how much of the downloads has come, and how fast', asyn
     transfer: { bytes: 120 * MIB, totalBytes: 240 * MIB, bytesPerS: 14 * MIB }
   });
   expect(host.querySelector('[role="progressbar"]')!.getAttribute('aria-valuenow')).toBe('30');
-  const said = [...host.querySelectorAll('.jp-TPULabStage-now span')].map(({ textContent }) => textContent);
-  expect(said).toEqual(['Downloading jaxlib (81.1 MiB)', '120 / 240 MiB · 14.0 MiB/s']);
+  const shown = [...host.querySelectorAll('.jp-TPULabStage-now span')].map(({ textContent }) => textContent);
+  expect(shown).toEqual(['Downloading jaxlib (81.1 MiB)', '120 / 240 MiB · 14.0 MiB/s']);
 });
 
 it('names the kernel at the end, and offers the examples', async () => {

@@ -59,7 +59,7 @@ export function SetupBody({
     environment.diskMiB == null
       ? ''
       : trans.__('It takes about %1 on disk.', sizeText(environment.diskMiB * 2 ** 20));
-  const said = problem ?? setup.problem ?? creation?.error?.message ?? null;
+  const shownProblem = problem ?? setup.problem ?? creation?.error?.message ?? null;
   return (
     <Frame
       screen={`setup ${state}`}
@@ -112,7 +112,7 @@ export function SetupBody({
         </>
       }
     >
-      {said === null ? null : <ErrorCard message={said} trans={trans} />}
+      {shownProblem === null ? null : <ErrorCard message={shownProblem} trans={trans} />}
       {state === 'done' ? (
         <p role="status">
           {onLessons === null

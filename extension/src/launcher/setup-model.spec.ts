@@ -25,13 +25,13 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 it('begins when it is told to, is followed while it runs, and no longer', async () => {
-  const asked: string[] = [];
+  const requested: string[] = [];
   const answers: EnvironmentCreation['state'][] = ['idle', 'running', 'running', 'done'];
-  const ask = <T>(method: string, route: string): Promise<T> => {
-    asked.push(`${method} ${route}`);
+  const request = <T>(method: string, route: string): Promise<T> => {
+    requested.push(`${method} ${route}`);
     return Promise.resolve(creation(answers.shift()!) as T);
   };
-  const setup = new EnvironmentSetup({ ask }, JAX);
+  const setup = new EnvironmentSetup({ request }, JAX);
   await vi.runAllTimersAsync();
   expect(setup.creation?.state).toBe('idle');
   await setup.start();
@@ -39,22 +39,22 @@ it('begins when it is told to, is followed while it runs, and no longer', async 
   await vi.runAllTimersAsync();
   expect(setup.creation?.state).toBe('done');
   const route = 'bridge/v1/environments/jax/creation';
-  expect(asked).toEqual([`GET ${route}`, `POST ${route}`, `GET ${route}`, `GET ${route}`]);
+  expect(requested).toEqual([`GET ${route}`, `POST ${route}`, `GET ${route}`, `GET ${route}`]);
   setup.dispose();
 });
 
 it('says why the gateway cannot be asked, and stops asking when nobody looks', async () => {
-  let asked = 0;
-  const ask = (): Promise<never> => {
-    asked += 1;
+  let requested = 0;
+  const request = (): Promise<never> => {
+    requested += 1;
     return Promise.reject(new Error('The bridge cannot be reached.'));
   };
-  const setup = new EnvironmentSetup({ ask }, JAX);
+  const setup = new EnvironmentSetup({ request }, JAX);
   await vi.runAllTimersAsync();
   expect(setup.problem).toBe('The bridge cannot be reached.');
   setup.dispose();
   await vi.runAllTimersAsync();
-  expect(asked).toBe(1);
+  expect(requested).toBe(1);
 });
 
 it('is offered where no environment of ours is, and never beside one', () => {

@@ -3,16 +3,16 @@ import type { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
 import type { RemotesApi } from '../backends/remotes-api.js';
 import { Changing } from '../platform/changing.js';
 
-const LOOK_MS = 1_000;
+const POLL_MS = 1_000;
 
 export class EnvironmentSetup extends Changing {
   /** @param api asks the gateway of this machine */
   constructor(
-    private readonly api: Pick<RemotesApi, 'ask'>,
+    private readonly api: Pick<RemotesApi, 'request'>,
     readonly environment: EnvironmentInfo
   ) {
     super();
-    void this.look('GET');
+    void this.poll('GET');
   }
 
   /** Null until the gateway has told. */
@@ -27,11 +27,11 @@ export class EnvironmentSetup extends Changing {
 
   /** Begins, or joins what runs already. */
   start(): Promise<void> {
-    return this.look('POST');
+    return this.poll('POST');
   }
 
   stop(): Promise<void> {
-    return this.look('DELETE');
+    return this.poll('DELETE');
   }
 
   /** Ends the looking, not what runs. */
@@ -40,11 +40,11 @@ export class EnvironmentSetup extends Changing {
     super.dispose();
   }
 
-  private async look(method: 'GET' | 'POST' | 'DELETE'): Promise<void> {
+  private async poll(method: 'GET' | 'POST' | 'DELETE'): Promise<void> {
     clearTimeout(this._timer);
     const route = `bridge/v1/environments/${encodeURIComponent(this.environment.name)}/creation`;
     try {
-      this._creation = await this.api.ask<EnvironmentCreation>(method, route);
+      this._creation = await this.api.request<EnvironmentCreation>(method, route);
       this._problem = null;
     } catch (error) {
       this._problem = error instanceof Error ? error.message : String(error);
@@ -54,7 +54,7 @@ export class EnvironmentSetup extends Changing {
     }
     if (this._creation?.state === 'running') {
       clearTimeout(this._timer);
-      this._timer = setTimeout(() => void this.look('GET'), LOOK_MS);
+      this._timer = setTimeout(() => void this.poll('GET'), POLL_MS);
     }
     this._changed.emit();
   }

@@ -9,57 +9,70 @@ const trans = nullTranslator.load('jupyterlab_tpulab');
 const WAIT = { timeout: 20_000 };
 
 function scene(agrees: boolean, shutdown: () => Promise<void>) {
-  const said: string[] = [];
-  const asked: string[] = [];
+  const failures: string[] = [];
+  const requests: string[] = [];
   const sessions = { running: () => [{ path: 'a.ipynb', kernel: { id: 'k' } }].values() };
   const kernels = { shutdown: vi.fn(shutdown) };
   const options: Partial<PageActionsOptions> = {
     sessions: sessions as unknown as PageActionsOptions['sessions'],
     kernels,
     confirm: title => {
-      asked.push(title);
+      requests.push(title);
       return Promise.resolve(agrees);
     },
-    tellFailure: (title, why) => void said.push(`${title}: ${why}`),
+    showFailure: (title, why) => void failures.push(`${title}: ${why}`),
     trans
   };
   const actions = new PageActions(options as PageActionsOptions);
   const machine = { refresh: vi.fn(), removeLock: vi.fn(() => Promise.resolve<string | null>(null)) };
-  return { actions, said, asked, machine, shutdown: kernels.shutdown };
+  return { actions, said: failures, asked: requests, machine, shutdown: kernels.shutdown };
 }
 
 const source = (machine: object): MachineSource => machine as MachineSource;
 
 it('releases chips when somebody agrees, and looks again who holds them', async () => {
-  const { actions, asked, said, machine, shutdown } = scene(true, () => Promise.resolve());
+  const {
+    actions,
+    asked: requests,
+    said: failures,
+    machine,
+    shutdown
+  } = scene(true, () => Promise.resolve());
   actions.release('k', source(machine));
   await vi.waitFor(() => expect(machine.refresh).toHaveBeenCalledOnce(), WAIT);
-  expect(asked).toEqual(['Release the chips from a.ipynb?']);
+  expect(requests).toEqual(['Release the chips from a.ipynb?']);
   expect(shutdown).toHaveBeenCalledExactlyOnceWith('k');
-  expect(said).toEqual([]);
+  expect(failures).toEqual([]);
 });
 
 it('leaves the kernel alone when somebody does not', async () => {
-  const { actions, asked, machine, shutdown } = scene(false, () => Promise.resolve());
+  const { actions, asked: requests, machine, shutdown } = scene(false, () => Promise.resolve());
   actions.release('other', source(machine));
-  await vi.waitFor(() => expect(asked).toEqual(['Release the chips?']), WAIT);
+  await vi.waitFor(() => expect(requests).toEqual(['Release the chips?']), WAIT);
   await new Promise(resolve => setTimeout(resolve));
   expect(shutdown).not.toHaveBeenCalled();
 });
 
 it('says when the kernel cannot be shut down', async () => {
-  const { actions, said, machine } = scene(true, () => Promise.reject(new Error('The bridge is away.')));
+  const {
+    actions,
+    said: failures,
+    machine
+  } = scene(true, () => Promise.reject(new Error('The bridge is away.')));
   actions.release('k', source(machine));
-  await vi.waitFor(() => expect(said).toEqual(['The kernel was not shut down: The bridge is away.']), WAIT);
+  await vi.waitFor(
+    () => expect(failures).toEqual(['The kernel was not shut down: The bridge is away.']),
+    WAIT
+  );
 });
 
 it('says why a lock file stays, and nothing when it is gone', async () => {
-  const { actions, said, machine } = scene(true, () => Promise.resolve());
+  const { actions, said: failures, machine } = scene(true, () => Promise.resolve());
   actions.removeLock(source(machine));
   machine.removeLock.mockResolvedValue('It is held by process 7.');
   actions.removeLock(source(machine));
   await vi.waitFor(
-    () => expect(said).toEqual(['The lock file was not removed: It is held by process 7.']),
+    () => expect(failures).toEqual(['The lock file was not removed: It is held by process 7.']),
     WAIT
   );
 });

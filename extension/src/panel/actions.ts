@@ -6,7 +6,7 @@ import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import type { MachineSource } from '../devices/machine-source.js';
 import { sendCommand } from '../runs/control-client.js';
-import { KeptRunList } from '../runs/kept-runs.js';
+import { StoredRunList } from '../runs/stored-runs.js';
 import { ControlModel } from '../runs/model.js';
 import { fileName, toCsv, toJson } from '../steps/export.js';
 import { stepsPicture } from '../steps/picture.js';
@@ -21,7 +21,7 @@ export interface PanelActions {
   /** Requests to the runs of a kernel; null where they cannot be sent. The same object for the same kernel. */
   controlOf(kernel: KernelTelemetry): ControlModel | null;
   /** Runs that the bridge of the current kernel has kept; null where it cannot be asked. */
-  keptRuns(): KeptRunList | null;
+  storedRuns(): StoredRunList | null;
   /** Path of the document that a kernel belongs to; null where that is not known. */
   documentOf(kernelId: string): string | null;
   showDocument(path: string): void;
@@ -29,7 +29,7 @@ export interface PanelActions {
   release(kernelId: string, machine: MachineSource | null): void;
   /** Has libtpu's lock file removed; says so where it stays. */
   removeLock(machine: MachineSource): void;
-  exportSteps(what: ExportKind, run: Run, summary: StepSummary, say: string): void;
+  exportSteps(what: ExportKind, run: Run, summary: StepSummary, headline: string): void;
   /** There is a notebook that a picture can go into. */
   canInsert(): boolean;
 }
@@ -44,7 +44,7 @@ export interface PageActionsOptions {
   /** Asks with a title, a text and the name of the action. */
   readonly confirm: (title: string, body: string, action: string) => Promise<boolean>;
   /** Says that something could not be done, and why. */
-  readonly tellFailure: (title: string, why: string) => void;
+  readonly showFailure: (title: string, why: string) => void;
   readonly trans: TranslationBundle;
 }
 
@@ -71,16 +71,16 @@ export class PageActions implements PanelActions, IDisposable {
     return this._control.model;
   }
 
-  keptRuns(): KeptRunList | null {
+  storedRuns(): StoredRunList | null {
     const { current } = this._options.currentKernel;
     if (current.kind !== 'bridge' || this._isDisposed) {
       return null;
     }
     const { backend } = current;
-    let list = this._kept.get(backend.id);
+    let list = this._stored.get(backend.id);
     if (!list) {
-      list = new KeptRunList(() => backend.serverSettings);
-      this._kept.set(backend.id, list);
+      list = new StoredRunList(() => backend.serverSettings);
+      this._stored.set(backend.id, list);
     }
     return list;
   }
@@ -99,7 +99,7 @@ export class PageActions implements PanelActions, IDisposable {
   }
 
   release(kernelId: string, machine: MachineSource | null): void {
-    const { kernels, confirm, tellFailure, trans } = this._options;
+    const { kernels, confirm, showFailure, trans } = this._options;
     const document = this.documentOf(kernelId);
     const body = trans.__(
       'This shuts down its kernel. Variables are lost, output is kept. The chips are free a moment later.'
@@ -113,7 +113,7 @@ export class PageActions implements PanelActions, IDisposable {
       try {
         await kernels.shutdown(kernelId);
       } catch (error) {
-        tellFailure(
+        showFailure(
           trans.__('The kernel was not shut down'),
           error instanceof Error ? error.message : String(error)
         );
@@ -123,15 +123,15 @@ export class PageActions implements PanelActions, IDisposable {
   }
 
   removeLock(machine: MachineSource): void {
-    const { tellFailure, trans } = this._options;
+    const { showFailure, trans } = this._options;
     void machine.removeLock().then(why => {
       if (why !== null) {
-        tellFailure(trans.__('The lock file was not removed'), why);
+        showFailure(trans.__('The lock file was not removed'), why);
       }
     });
   }
 
-  exportSteps(what: ExportKind, run: Run, summary: StepSummary, say: string): void {
+  exportSteps(what: ExportKind, run: Run, summary: StepSummary, headline: string): void {
     const { notebooks, trans } = this._options;
     switch (what) {
       case 'csv':
@@ -142,8 +142,8 @@ export class PageActions implements PanelActions, IDisposable {
         return;
       case 'picture':
         if (notebooks) {
-          const svg = stepsPicture({ run, summary, window: summary.count, say, trans });
-          insertPicture(notebooks, { svg, title: trans.__('Steps of %1', run.name), say });
+          const svg = stepsPicture({ run, summary, window: summary.count, headline, trans });
+          insertPicture(notebooks, { svg, title: trans.__('Steps of %1', run.name), headline });
         }
         return;
     }
@@ -160,13 +160,13 @@ export class PageActions implements PanelActions, IDisposable {
     this._isDisposed = true;
     this._control?.model.dispose();
     this._control = null;
-    for (const list of this._kept.values()) {
+    for (const list of this._stored.values()) {
       list.dispose();
     }
-    this._kept.clear();
+    this._stored.clear();
   }
 
-  private readonly _kept = new Map<string, KeptRunList>();
+  private readonly _stored = new Map<string, StoredRunList>();
   private _control: { readonly kernel: KernelTelemetry; readonly model: ControlModel } | null = null;
   private _isDisposed = false;
 }

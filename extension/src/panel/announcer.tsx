@@ -5,22 +5,22 @@ export const ANNOUNCE_INTERVAL_MS = 10_000;
 
 /** The newest text wins; what was superseded within the interval is not said. */
 export function Announcer({ text }: { readonly text: string }): JSX.Element {
-  const [said, setSaid] = useState('');
+  const [announced, setAnnounced] = useState('');
   const lastAt = useRef(Number.NEGATIVE_INFINITY);
   useEffect(() => {
-    if (text === said) {
+    if (text === announced) {
       return;
     }
     const waitMs = Math.max(0, lastAt.current + ANNOUNCE_INTERVAL_MS - Date.now());
     const timer = setTimeout(() => {
       lastAt.current = Date.now();
-      setSaid(text);
+      setAnnounced(text);
     }, waitMs);
     return () => clearTimeout(timer);
-  }, [text, said]);
+  }, [text, announced]);
   return (
     <div className="jp-TPULab-unseen" role="status" aria-live="polite">
-      {said}
+      {announced}
     </div>
   );
 }

@@ -41,15 +41,15 @@ describe('CurrentKernelModel', () => {
   let backends: Backends;
   let model: CurrentKernelModel;
   let context: Context;
-  let told: number;
+  let reported: number;
 
   beforeEach(() => {
     backends = new Backends();
     model = new CurrentKernelModel(backends);
     context = new Context();
-    told = 0;
+    reported = 0;
     model.changed.connect(() => {
-      told += 1;
+      reported += 1;
     });
   });
 
@@ -65,7 +65,7 @@ describe('CurrentKernelModel', () => {
       clientId: 'c-k1',
       connection: 'connected'
     });
-    expect(told).toBe(2);
+    expect(reported).toBe(2);
   });
 
   it('knows a kernel by its name until a list has shown it', () => {
@@ -99,10 +99,10 @@ describe('CurrentKernelModel', () => {
   it('says nothing when nothing is different', () => {
     context.start('k1', 'tpulab-jax');
     model.follow(context.followed);
-    told = 0;
+    reported = 0;
     context.statusChanged.emit(undefined);
     backends.changed.emit(backends.bridge);
-    expect(told).toBe(0);
+    expect(reported).toBe(0);
   });
 
   it('lets go of a context that is closed or left', () => {

@@ -74,14 +74,14 @@ export class CurrentKernelModel extends Changing implements ICurrentKernel {
   }
 
   private _update(): void {
-    const next = this._look();
+    const next = this._read();
     if (!same(this._current, next)) {
       this._current = next;
       this._changed.emit();
     }
   }
 
-  private _look(): CurrentKernel {
+  private _read(): CurrentKernel {
     const context = this._context;
     if (!context) {
       return NONE;

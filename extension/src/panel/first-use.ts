@@ -27,8 +27,8 @@ export interface FirstUseOptions {
 export class FirstUse implements IDisposable {
   constructor(private readonly _options: FirstUseOptions) {
     if (this._isDue()) {
-      _options.currentKernel.changed.connect(this._look, this);
-      this._look();
+      _options.currentKernel.changed.connect(this._check, this);
+      this._check();
     }
   }
 
@@ -41,7 +41,7 @@ export class FirstUse implements IDisposable {
       return;
     }
     this._isDisposed = true;
-    this._options.currentKernel.changed.disconnect(this._look, this);
+    this._options.currentKernel.changed.disconnect(this._check, this);
   }
 
   private _isDue(): boolean {
@@ -52,7 +52,7 @@ export class FirstUse implements IDisposable {
     }
   }
 
-  private _look(): void {
+  private _check(): void {
     const { currentKernel, memory, show } = this._options;
     if (currentKernel.current.kind !== 'bridge') {
       return;

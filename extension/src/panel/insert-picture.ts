@@ -6,11 +6,11 @@ export interface InsertedPicture {
   readonly svg: string;
   readonly title: string;
   /** What is said where no picture can be shown. */
-  readonly say: string;
+  readonly headline: string;
 }
 
 /** Below the current cell. False when there is no notebook to put it into. */
-export function insertPicture(notebooks: OpenNotebooks, { svg, title, say }: InsertedPicture): boolean {
+export function insertPicture(notebooks: OpenNotebooks, { svg, title, headline }: InsertedPicture): boolean {
   const notebook = notebooks.currentWidget?.content;
   const model = notebook?.model;
   if (!notebook || !model) {
@@ -24,7 +24,7 @@ export function insertPicture(notebooks: OpenNotebooks, { svg, title, say }: Ins
     outputs: [
       {
         output_type: 'display_data',
-        data: { 'image/svg+xml': svg, 'text/plain': `${title}: ${say}` },
+        data: { 'image/svg+xml': svg, 'text/plain': `${title}: ${headline}` },
         metadata: {}
       }
     ]

@@ -75,7 +75,7 @@ class MarkedEditors {
   show(notes: readonly LineNote[]): void {
     const byCell = new Map<EditorView, LineNote[]>();
     for (const note of notes) {
-      const view = this._goneAt(note) >= note.at ? null : this._viewOf(note.cellId);
+      const view = this._removedAt(note) >= note.at ? null : this._viewOf(note.cellId);
       if (view) {
         byCell.set(view, [...(byCell.get(view) ?? []), note]);
       }
@@ -92,8 +92,8 @@ class MarkedEditors {
     }
   }
 
-  private _goneAt({ cellId, line }: LineNote): number {
-    return this._gone.get(`${cellId} ${line}`) ?? 0;
+  private _removedAt({ cellId, line }: LineNote): number {
+    return this._removed.get(`${cellId} ${line}`) ?? 0;
   }
 
   private _viewOf(cellId: string): EditorView | null {
@@ -105,7 +105,7 @@ class MarkedEditors {
     }
     const view = EditorView.findFromDOM(cell.editor.host);
     if (view && !this._views.has(view)) {
-      cell.editor.injectExtension(noteMarks(({ line, at }) => this._gone.set(`${cellId} ${line}`, at)));
+      cell.editor.injectExtension(noteMarks(({ line, at }) => this._removed.set(`${cellId} ${line}`, at)));
       this._views.add(view);
     }
     return view;
@@ -113,5 +113,5 @@ class MarkedEditors {
 
   private readonly _views = new Set<EditorView>();
   /** By cell and line, when the note was of that went with a change. */
-  private readonly _gone = new Map<string, number>();
+  private readonly _removed = new Map<string, number>();
 }

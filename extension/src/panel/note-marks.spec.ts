@@ -7,14 +7,14 @@ import { noteMarks, showNotes } from './note-marks.js';
 
 const note = (line: number, text: string): LineNote => ({ cellId: 'c', line, text, at: 1 });
 
-let gone: string[];
+let removed: string[];
 let view: EditorView;
 
 beforeEach(() => {
-  gone = [];
+  removed = [];
   const state = EditorState.create({
     doc: 'a = 1\nb = 2\nc = 3',
-    extensions: noteMarks(({ text }) => gone.push(text))
+    extensions: noteMarks(({ text }) => removed.push(text))
   });
   view = new EditorView({ state, parent: document.body });
 });
@@ -28,7 +28,7 @@ it('stands at the end of its line, and is none of the text', () => {
   expect(view.state.doc.toString()).toBe('a = 1\nb = 2\nc = 3');
   showNotes(view, []);
   expect(lines()[1]).toBe('b = 2');
-  expect(gone).toEqual([]);
+  expect(removed).toEqual([]);
 });
 
 it('moves with its line, and goes when the line changes', () => {
@@ -38,5 +38,5 @@ it('moves with its line, and goes when the line changes', () => {
   const at = view.state.doc.line(3).from;
   view.dispatch({ changes: { from: at, to: at + 1, insert: 'd' } });
   expect(lines()).toEqual(['# first', 'a = 1', 'd = 2', 'c = 3idle']);
-  expect(gone).toEqual(['compiled 2×']);
+  expect(removed).toEqual(['compiled 2×']);
 });

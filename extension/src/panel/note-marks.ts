@@ -57,18 +57,18 @@ function without(notes: DecorationSet, { changes, newDoc }: Transaction): Decora
   return left;
 }
 
-/** @param onGone told of the notes whose lines were changed */
-export function noteMarks(onGone: (note: LineNote) => void): [typeof field, ReturnType<typeof listener>] {
-  return [field, listener(onGone)];
+/** @param onRemoved told of the notes whose lines were changed */
+export function noteMarks(onRemoved: (note: LineNote) => void): [typeof field, ReturnType<typeof listener>] {
+  return [field, listener(onRemoved)];
 }
 
-function listener(onGone: (note: LineNote) => void): ReturnType<typeof EditorView.updateListener.of> {
+function listener(onRemoved: (note: LineNote) => void): ReturnType<typeof EditorView.updateListener.of> {
   return EditorView.updateListener.of(({ docChanged, startState, state, transactions }) => {
     if (docChanged && !transactions.some(({ effects }) => effects.some(effect => effect.is(setNotes)))) {
       const left = notesIn(state.field(field, false));
       notesIn(startState.field(field, false))
         .filter(note => !left.includes(note))
-        .forEach(onGone);
+        .forEach(onRemoved);
     }
   });
 }

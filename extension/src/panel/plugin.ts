@@ -65,7 +65,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       events,
       notebooks,
       confirm,
-      tellFailure,
+      showFailure,
       trans
     });
     const create = (): { panel: PanelWidget; state: PanelState } => {
@@ -331,7 +331,7 @@ async function confirm(title: string, body: string, action: string): Promise<boo
   return button.accept;
 }
 
-function tellFailure(title: string, why: string): void {
+function showFailure(title: string, why: string): void {
   void showErrorMessage(title, why);
 }
 

@@ -12,9 +12,9 @@ import { whyUnknown } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { stateText } from '../events/run-state.js';
-import type { KeptRun, KeptRunList } from '../runs/kept-runs.js';
+import type { StoredRun, StoredRunList } from '../runs/stored-runs.js';
 import { HeadView } from '../runs/head-view.js';
-import { KeptRunsView, otherRuns } from '../runs/kept-runs-view.js';
+import { StoredRunsView, otherRuns } from '../runs/stored-runs-view.js';
 import { BranchView } from '../runs/branch-view.js';
 import { linesOf, LogView } from '../runs/log-view.js';
 import { metricNames, sourcesOf } from '../runs/metric-data.js';
@@ -99,8 +99,8 @@ const DevicesSection = memo(function DevicesSection({
   useChanges(machine, !isLooking);
   useChanges(kernel, !isLooking, CALM_INTERVAL_MS);
   useEffect(() => {
-    const look = isLooking ? machineSource?.look() : undefined;
-    return () => look?.dispose();
+    const watch = isLooking ? machineSource?.watch() : undefined;
+    return () => watch?.dispose();
   }, [machineSource, isLooking]);
   const devices = kernel?.devices ?? null;
   const control = kernel && actions.controlOf(kernel);
@@ -126,7 +126,7 @@ const DevicesSection = memo(function DevicesSection({
           onShow={path => actions.showDocument(path)}
           onRelease={kernelId => actions.release(kernelId, machineSource)}
           memory={kernel?.memory ?? null}
-          onAskMemory={control && (() => void control.request({ action: 'memory', run: null }))}
+          onRequestMemory={control && (() => void control.request({ action: 'memory', run: null }))}
           isAskingMemory={control !== null && control.pendingOf('memory') !== null}
           memoryFailure={control?.failed.find(({ action }) => action === 'memory')?.text ?? null}
           onRemoveLock={() => machineSource && actions.removeLock(machineSource)}
@@ -225,12 +225,12 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
   const { state, loop, kernel, actions, trans } = props;
   useChanges(state, false, 0);
   const { run, paused } = state;
-  const kept = actions.keptRuns();
+  const stored = actions.storedRuns();
   const control = actions.controlOf(kernel);
   useChanges(kernel, paused, CALM_INTERVAL_MS);
-  useChanges(kept, paused, 0);
+  useChanges(stored, paused, 0);
   useChanges(control, paused, 0);
-  usePast(kernel, run, kept);
+  usePast(kernel, run, stored);
   if (!run) {
     return null;
   }
@@ -246,7 +246,7 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
           onToggle={() => state.toggle('metrics')}
         >
           <MetricsView
-            sources={sourcesOf(run, kernel.runs.runs, kept?.runs ?? NONE_KEPT, state.compared)}
+            sources={sourcesOf(run, kernel.runs.runs, stored?.runs ?? NO_RUNS, state.compared)}
             names={names}
             main={names[0]}
             opened={state.metrics}
@@ -272,22 +272,22 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
 });
 
 /** A page that came late asks the bridge once for what a run did before. */
-function usePast(kernel: KernelTelemetry, run: Run | null, kept: KeptRunList | null): void {
-  const key = kept?.runs.find(
+function usePast(kernel: KernelTelemetry, run: Run | null, stored: StoredRunList | null): void {
+  const key = stored?.runs.find(
     ({ summary }) => summary.kernelId === kernel.kernelId && summary.run === run?.id
   )?.key;
   useEffect(() => {
-    if (!run || !kept || key === undefined || !lacksPast(run)) {
+    if (!run || !stored || key === undefined || !lacksPast(run)) {
       return;
     }
-    void kept.open(key).then(() => {
-      const body = kept.runs.find(one => one.key === key)?.body;
+    void stored.open(key).then(() => {
+      const body = stored.runs.find(one => one.key === key)?.body;
       if (body && lacksPast(run)) {
         addPast(run, body);
         kernel.noteChange();
       }
     });
-  }, [kernel, run, kept, key]);
+  }, [kernel, run, stored, key]);
 }
 
 /** What was asked of the run, how it was started, and other runs: looked up, not watched, so folded at first. */
@@ -295,17 +295,17 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
   const { state, loop, kernel, actions, trans } = props;
   useChanges(state, false, 0);
   const { run, paused } = state;
-  const kept = actions.keptRuns();
+  const stored = actions.storedRuns();
   const control = actions.controlOf(kernel);
   useChanges(kernel, paused, CALM_INTERVAL_MS);
-  useChanges(kept, paused, 0);
+  useChanges(stored, paused, 0);
   useEffect(() => {
-    const look = paused ? undefined : kept?.look();
-    return () => look?.dispose();
-  }, [kept, paused]);
+    const watch = paused ? undefined : stored?.poll();
+    return () => watch?.dispose();
+  }, [stored, paused]);
   const log = run ? loggedRun(run) : null;
   const lines = log ? linesOf(log, trans) : [];
-  const others = { kernel, run, kept: kept?.runs ?? NONE_KEPT, trans };
+  const others = { kernel, run, stored: stored?.runs ?? NO_RUNS, trans };
   const count = otherRuns(others).length;
   return (
     <>
@@ -339,9 +339,9 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
           open={state.isOpen('others')}
           onToggle={() => state.toggle('others')}
         >
-          <KeptRunsView
+          <StoredRunsView
             {...others}
-            onOpenKept={one => void kept?.open(one.key)}
+            onOpenStored={one => void stored?.open(one.key)}
             compared={state.compared}
             onCompare={keys => state.compare(keys)}
             loop={loop}
@@ -352,7 +352,7 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
   );
 });
 
-const NONE_KEPT: readonly KeptRun[] = [];
+const NO_RUNS: readonly StoredRun[] = [];
 
 /** An ordinary state: a kernel that has not used a device, or a machine without one. */
 function NoDevices({ trans }: { readonly trans: TranslationBundle }): JSX.Element {

@@ -71,7 +71,7 @@ class Surroundings {
   readonly exported: string[] = [];
   readonly actions: PanelActions = {
     controlOf: () => null,
-    keptRuns: () => null,
+    storedRuns: () => null,
     documentOf: () => null,
     showDocument: () => undefined,
     release: () => undefined,
@@ -301,9 +301,9 @@ describe('PanelView', () => {
   });
 
   it('asks for a trace and for memory by array, and shows what comes', () => {
-    const asked: string[] = [];
+    const requested: string[] = [];
     const control = new ControlModel(scene.kernel, ({ action, value = '' }) => {
-      asked.push(`${action} ${value}`.trim());
+      requested.push(`${action} ${value}`.trim());
       return new Promise(() => undefined);
     });
     vi.spyOn(scene.actions, 'controlOf').mockReturnValue(control);
@@ -318,7 +318,7 @@ describe('PanelView', () => {
         memory.open = true;
       }
     });
-    expect(asked).toEqual(['profile 2', 'memory']);
+    expect(requested).toEqual(['profile 2', 'memory']);
     const arrays = [{ bytes: 2 ** 30, count: 2, shape: [8, 4], dtype: 'float32', names: ['params'] }];
     const operations = [{ name: 'fusion.3', module: 'jit_train_step', count: 40, totalMs: 1_500 }];
     change(() =>
@@ -524,7 +524,7 @@ describe('PanelView', () => {
 
   it('keeps the advice about a run with that run', () => {
     change(() => scene.onBridge());
-    const said = {
+    const entry = {
       type: 'advice',
       time: T0,
       kind: 'ragged-batch',
@@ -536,9 +536,9 @@ describe('PanelView', () => {
         hello(),
         run(),
         steps(0, 5),
-        { ...said, id: '1', message: 'A batch of 29 came.', run: 'r1' },
-        { ...said, id: '2', message: 'A batch of 31 came.', run: 'another' },
-        { ...said, id: '3', message: 'Only the CPU is used.', run: null }
+        { ...entry, id: '1', message: 'A batch of 29 came.', run: 'r1' },
+        { ...entry, id: '2', message: 'A batch of 31 came.', run: 'another' },
+        { ...entry, id: '3', message: 'Only the CPU is used.', run: null }
       )
     );
     const notes = host.querySelector('[aria-label="Notes and advice"]')?.textContent;
@@ -581,15 +581,15 @@ describe('PanelView', () => {
   });
 
   it('speaks politely and not too often', () => {
-    const said = (): string => host.querySelector('[role=status]')?.textContent ?? '';
+    const entry = (): string => host.querySelector('[role=status]')?.textContent ?? '';
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run(), steps(0, 20)));
     change(() => undefined);
-    expect(said()).toBe('train · running: 50.0 ms per step.');
+    expect(entry()).toBe('train · running: 50.0 ms per step.');
     change(() => scene.receive(steps(20, 40, { deviceMs: 90 })));
     change(() => undefined);
-    expect(said()).toBe('train · running: 50.0 ms per step.');
+    expect(entry()).toBe('train · running: 50.0 ms per step.');
     change(() => undefined, ANNOUNCE_INTERVAL_MS);
-    expect(said()).toBe('train · running: 91.7 ms per step.');
+    expect(entry()).toBe('train · running: 91.7 ms per step.');
   });
 });

@@ -3,7 +3,7 @@ import type { CapturedOutputs } from '@tpulab/protocol';
 import { expect, test } from 'vitest';
 import type { ChannelLink } from '../backends/channel-link.js';
 import { capturedOf, captureMessages, modelsListen, restoreCaptured } from './captured.js';
-import { followWidgetStates, withoutKnownWidgets } from './known-widgets.js';
+import { followWidgetStates, withoutOpenWidgets } from './open-widgets.js';
 import { frameOf } from './messages.js';
 
 const V1 = 'v1.kernel.websocket.jupyter.org';
@@ -74,7 +74,7 @@ test('of the states that the kernel sends again only those that the page lacks a
       content: content as KernelMessage.ICommMsgMsg['content'],
       buffers: [new Uint8Array([1, 2]).buffer]
     });
-  const rewrite = withoutKnownWidgets(kernel);
+  const rewrite = withoutOpenWidgets(kernel);
   const state = { model_name: 'IntSliderModel', state: { value: 3 } };
   const data = {
     method: 'update_states',
@@ -132,8 +132,8 @@ test('a question for one widget is answered with the states that came late, its 
       content: content as never,
       buffers
     });
-  const ask = comm({ comm_id: 'bar', data: { method: 'request_state' } });
-  expect(link.answers?.(frameOf(kernel, ask))).toBe(false);
+  const request = comm({ comm_id: 'bar', data: { method: 'request_state' } });
+  expect(link.answers?.(frameOf(kernel, request))).toBe(false);
   const states = { bar: { state: { value: 7 } }, image: { state: { width: 1 } } };
   const data = {
     method: 'update_states',
@@ -145,7 +145,7 @@ test('a question for one widget is answered with the states that came late, its 
   };
   const buffers = [new Uint8Array([1]).buffer, new Uint8Array([2, 3]).buffer];
   link.rewrite?.(frameOf(kernel, comm({ comm_id: 'control', data }, buffers)));
-  expect(link.answers?.(frameOf(kernel, ask))).toBe(true);
+  expect(link.answers?.(frameOf(kernel, request))).toBe(true);
   expect(link.answers?.(frameOf(kernel, comm({ comm_id: 'other', data: { method: 'request_state' } })))).toBe(
     false
   );
@@ -154,7 +154,7 @@ test('a question for one widget is answered with the states that came late, its 
   ).toBe(false);
   await Promise.resolve();
   const [answer] = frames.map(frame => kernel.serverSettings.serializer.deserialize(frame, V1));
-  expect(answer?.parent_header).toMatchObject({ msg_id: ask.header.msg_id });
+  expect(answer?.parent_header).toMatchObject({ msg_id: request.header.msg_id });
   expect(answer?.header.session).toBe('kernel');
   expect(answer?.content).toEqual({
     comm_id: 'bar',

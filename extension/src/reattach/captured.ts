@@ -11,7 +11,7 @@ import { frameOf } from './messages.js';
 
 /** The modules of widgets have been loaded by then. */
 const MODELS_WAIT_MS = 5_000;
-const LOOK_MS = 50;
+const POLL_MS = 50;
 
 /** Those that have captured something of these executions. */
 export function capturedOf(
@@ -67,9 +67,9 @@ export async function modelsListen(
   commIds: readonly string[],
   signal: AbortSignal
 ): Promise<void> {
-  for (let waited = 0; waited < MODELS_WAIT_MS && !signal.aborted; waited += LOOK_MS) {
+  for (let waited = 0; waited < MODELS_WAIT_MS && !signal.aborted; waited += POLL_MS) {
     if (commIds.every(id => listens(kernel, id))) return;
-    await wait(LOOK_MS, signal);
+    await wait(POLL_MS, signal);
   }
 }
 

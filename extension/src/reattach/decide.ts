@@ -7,7 +7,7 @@
 import { type CellExecution, FLOOD_MIME, type FloodNote } from '@tpulab/protocol';
 import { sha256Hex } from '../platform/sha256.js';
 import type { ICodeCell, ISaved, IShownCell } from './notebook.js';
-import { saysTheSame } from './same-content.js';
+import { isSameContent } from './same-content.js';
 
 /**
  * `attach`: runs or waits; its outputs go on coming. `fill`: has finished, and the file lacks it. `follow`: has finished and is
@@ -71,7 +71,7 @@ function showsSame(shown: IShownCell, execution: CellExecution): boolean {
     shown.outputs.length === execution.outputs.length &&
     execution.outputs.every(({ output }, index) => {
       const other = shown.outputs[index];
-      return other !== undefined && saysTheSame(output, other);
+      return other !== undefined && isSameContent(output, other);
     })
   );
 }

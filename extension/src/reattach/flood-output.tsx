@@ -77,7 +77,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
     const note = model.data[FLOOD_MIME] as unknown as FloodNote;
     this.note = note;
-    this.words.textContent = floodWords(note, this.trans);
+    this.words.textContent = floodText(note, this.trans);
     this.interrupt.hidden = !note.isRunning;
     this.toggleClass('jp-mod-running', note.isRunning);
     const { node } = this.text;
@@ -121,19 +121,19 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
   }
 
   private async stop({ kernelId }: FloodNote): Promise<void> {
-    await this.ask(kernelId, `api/kernels/${encodeURIComponent(kernelId)}/interrupt`, { method: 'POST' });
+    await this.request(kernelId, `api/kernels/${encodeURIComponent(kernelId)}/interrupt`, { method: 'POST' });
   }
 
   /** The address of everything that the execution has printed up to now; the browser holds it, not this page. */
   private async whole({ kernelId, msgId, from }: FloodNote): Promise<string> {
     const query = new URLSearchParams({ msgId, from: String(from) });
-    const answer = await this.ask(kernelId, `${kernelRoute(kernelId)}/outputs/text?${query}`);
+    const answer = await this.request(kernelId, `${kernelRoute(kernelId)}/outputs/text?${query}`);
     URL.revokeObjectURL(this.url);
     this.url = URL.createObjectURL(await answer.blob());
     return this.url;
   }
 
-  private async ask(kernelId: string, route: string, init: RequestInit = {}): Promise<Response> {
+  private async request(kernelId: string, route: string, init: RequestInit = {}): Promise<Response> {
     const settings = this.settingsOf(kernelId);
     const { trans } = this;
     if (settings === null) {
@@ -156,10 +156,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
 }
 
 /** `1,204,331 lines, 240 MB so far. The beginning and the last lines are shown.` */
-export function floodWords(
-  { lines, bytes, leftOut, isRunning }: FloodNote,
-  trans: TranslationBundle
-): string {
+export function floodText({ lines, bytes, leftOut, isRunning }: FloodNote, trans: TranslationBundle): string {
   const size = `${trans.__('%1 lines', countText(lines))}, ${sizeText(bytes)}`;
   const images =
     leftOut > 0 ? ` ${trans.__('%1 more images and tables are not shown.', countText(leftOut))}` : '';

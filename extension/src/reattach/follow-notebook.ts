@@ -13,13 +13,13 @@ import type { IBridgeEvents } from '../events/tokens.js';
 import { wait } from '../platform/wait.js';
 import { momentText } from '../text/moment.js';
 import { NoticePlace } from '../ui/notebook-notice.js';
-import { takeTurn } from './filler.js';
-import { fillFromKept, type IFilled } from './fill-from-kept.js';
-import { KeptApi } from './kept-api.js';
+import { waitForTurn } from './fill-turn.js';
+import { fillFromStored, type IFilled } from './fill-from-stored.js';
+import { StoredOutputsApi } from './stored-outputs-api.js';
 import { followKernelEnd, type IKernelEndParts } from './kernel-end.js';
 import { whenever } from './kernel-waits.js';
 import { LabNotebook } from './lab-notebook.js';
-import { followWidgetStates } from './known-widgets.js';
+import { followWidgetStates } from './open-widgets.js';
 import { SavedMark } from './saved-mark.js';
 import { OtherRuns } from './other-runs.js';
 import { kernelRoute, OutputsApi } from './outputs-api.js';
@@ -51,12 +51,12 @@ export interface IFollowParts {
   /** Loads what shows widgets, where that is not there from the start. */
   readonly loadWidgets?: () => Promise<unknown>;
   /** Says what could not be placed, and offers to show it. */
-  readonly tellUnplaced: (panel: NotebookPanel, message: string, shown: IShownUnplaced) => void;
+  readonly showUnplaced: (panel: NotebookPanel, message: string, shown: IShownUnplaced) => void;
   /**
    * For a page that may only look on: it shows what others run, as they run it. Emitted when the cells may have become those that
    * were run.
    */
-  readonly looksOn?: ISignal<unknown, void>;
+  readonly cellsReloaded?: ISignal<unknown, void>;
 }
 
 /** Until the notebook is closed, through all its kernels. */
@@ -66,22 +66,23 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
   const mark = new SavedMark(panel.context);
   const notice = new NoticePlace(panel.contentHeader, parts.trans);
   const trustNotice = new NoticePlace(panel.contentHeader, parts.trans);
-  const sayEnd = followKernelEnd(panel, parts);
+  const showEnd = followKernelEnd(panel, parts);
   let abort = new AbortController();
   /** What the kernel itself tells is more than what is kept here. */
   const attachTo = async (kernel: Kernel.IKernelConnection): Promise<void> => {
     const { signal } = abort;
     let result: IReattached | null;
     await turn(panel, kernel.id, signal);
-    const runs = parts.looksOn === undefined ? null : new OtherRuns(kernel, parts.looksOn, signal);
+    const runs =
+      parts.cellsReloaded === undefined ? null : new OtherRuns(kernel, parts.cellsReloaded, signal);
     do {
       runs?.seen();
       result = await attach({ panel, kernel, mark }, parts, signal);
       if (result !== null && result.running.length + result.filled.length > 0) {
         notice.clear();
-        sayUntrusted(panel, trustNotice, result.untrusted, parts);
+        showUntrusted(panel, trustNotice, result.untrusted, parts);
       }
-      if (result?.isCutOff === true) await sayEnd();
+      if (result?.isCutOff === true) await showEnd();
     } while (await (runs?.next() ?? hasLeft(result?.elsewhere ?? [], kernel.id, parts, signal)));
   };
   const onKernel = (
@@ -108,7 +109,7 @@ async function turn(panel: NotebookPanel, what: string, signal: AbortSignal): Pr
   await panel.context.ready;
   const { collaborative, sharedModel } = panel.context.model;
   if (collaborative !== true || signal.aborted) return;
-  await takeTurn(sharedModel.awareness, what, signal);
+  await waitForTurn(sharedModel.awareness, what, signal);
 }
 
 /** Waits until one of these pages has left, whose cells are then filled here. False when there is none, or at the end. */
@@ -120,8 +121,8 @@ async function hasLeft(
 ): Promise<boolean> {
   const telemetry = events?.telemetryOf(kernelId);
   if (sessions.length === 0 || !telemetry) return false;
-  const isGone = (): boolean => sessions.some(session => telemetry.client(session) === null);
-  return whenever([telemetry.changed], isGone, signal).then(
+  const isClosed = (): boolean => sessions.some(session => telemetry.client(session) === null);
+  return whenever([telemetry.changed], isClosed, signal).then(
     () => true,
     () => false
   );
@@ -148,14 +149,14 @@ async function fill(
   for (let attempt = 1; attempt <= MAX_ATTEMPTS && !signal.aborted; attempt += 1) {
     await backends.remotes.settled(BRIDGE_WAIT_MS);
     try {
-      const filled = await fillFromKept({
-        kept: new KeptApi(() => backends.bridge.serverSettings, remote),
+      const filled = await fillFromStored({
+        stored: new StoredOutputsApi(() => backends.bridge.serverSettings, remote),
         notebook: new LabNotebook(panel, mark),
         path: panel.context.localPath,
         signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
       });
-      sayFilled(panel, notice, remote, filled, parts);
-      sayUntrusted(panel, trustNotice, filled.untrusted, parts);
+      showFilled(panel, notice, remote, filled, parts);
+      showUntrusted(panel, trustNotice, filled.untrusted, parts);
       return;
     } catch {
       await wait(RETRY_MS, signal);
@@ -163,7 +164,7 @@ async function fill(
   }
 }
 
-function sayFilled(
+function showFilled(
   panel: NotebookPanel,
   notice: NoticePlace,
   remote: string,
@@ -180,7 +181,7 @@ function sayFilled(
       remote,
       momentText(last.at, Date.now())
     );
-    notice.say({ text: `${many}${unfinishedText(unfinished.length, filled.length, trans)}`, actions: [] });
+    notice.show({ text: `${many}${unfinishedText(unfinished.length, filled.length, trans)}`, actions: [] });
     report(panel, { unplaced, command }, parts);
   } else if (unplaced.length > 0) {
     report(panel, { unplaced, command: `tpulab outputs --machine ${remote} KERNEL` }, parts);
@@ -188,14 +189,14 @@ function sayFilled(
 }
 
 /** Until the person trusts it, output that somebody else may have made is shown without scripts. */
-function sayUntrusted(
+function showUntrusted(
   panel: NotebookPanel,
   notice: NoticePlace,
   untrusted: readonly string[],
   { trans, trust }: IFollowParts
 ): void {
   if (untrusted.length === 0) return;
-  notice.say({
+  notice.show({
     text: trans._n(
       'One cell shows output that was not requested from this computer. It is shown without scripts until you run the cell or trust the notebook.',
       '%1 cells show output that was not requested from this computer. It is shown without scripts until you run the cells or trust the notebook.',
@@ -265,8 +266,8 @@ async function attach(
           () => backends.backendOf(kernel.id)?.serverSettings ?? null,
           kernelRoute(kernel.id)
         ),
-        notebook: new LabNotebook(panel, mark, parts.looksOn !== undefined),
-        looksOn: parts.looksOn !== undefined,
+        notebook: new LabNotebook(panel, mark, parts.cellsReloaded !== undefined),
+        isWatchOnly: parts.cellsReloaded !== undefined,
         trust: trustOf(kernel, backends),
         ...(parts.loadWidgets ? { loadWidgets: parts.loadWidgets } : {}),
         isAttachedElsewhere: session => events?.telemetryOf(kernel.id).client(session) != null,
@@ -296,20 +297,20 @@ function connectedAgain(kernel: Kernel.IKernelConnection, signal: AbortSignal): 
   return new Promise(resolve => {
     const done = (): void => {
       clearTimeout(timer);
-      kernel.connectionStatusChanged.disconnect(look);
+      kernel.connectionStatusChanged.disconnect(check);
       signal.removeEventListener('abort', done);
       resolve();
     };
-    const look = (_: unknown, status: Kernel.ConnectionStatus): void => {
+    const check = (_: unknown, status: Kernel.ConnectionStatus): void => {
       if (status === 'connected') done();
     };
     const timer = setTimeout(done, 10_000);
-    kernel.connectionStatusChanged.connect(look);
+    kernel.connectionStatusChanged.connect(check);
     signal.addEventListener('abort', done);
   });
 }
 
-function report(panel: NotebookPanel, shown: IShownUnplaced, { tellUnplaced, trans }: IFollowParts): void {
+function report(panel: NotebookPanel, shown: IShownUnplaced, { showUnplaced, trans }: IFollowParts): void {
   const { unplaced } = shown;
   if (unplaced.length === 0) return;
   const document = panel.context.localPath;
@@ -326,5 +327,5 @@ function report(panel: NotebookPanel, shown: IShownUnplaced, { tellUnplaced, tra
         unplaced.length,
         document
       );
-  tellUnplaced(panel, message, shown);
+  showUnplaced(panel, message, shown);
 }

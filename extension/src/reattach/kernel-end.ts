@@ -3,7 +3,7 @@ import type { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, type DevicesHistory, sizeText } from '@tpulab/protocol';
-import { askBridge } from '../backends/bridge-request.js';
+import { requestBridge } from '../backends/bridge-request.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import type { Run } from '../events/run.js';
 import type { IBridgeEvents } from '../events/tokens.js';
@@ -40,8 +40,8 @@ export function followKernelEnd(panel: NotebookPanel, parts: IKernelEndParts): (
       // Ours says more.
     }
   });
-  let told: Run | null = null;
-  const say = async (isNow: boolean): Promise<void> => {
+  let shownRun: Run | null = null;
+  const show = async (isNow: boolean): Promise<void> => {
     const id = sessionContext.session?.kernel?.id;
     const settings = settingsOf(id);
     if (id === undefined || settings === null) return;
@@ -49,20 +49,20 @@ export function followKernelEnd(panel: NotebookPanel, parts: IKernelEndParts): (
     if (end === null && !isNow) return;
     const ram = isNow && end?.includes('SIGKILL') === true ? await ramOf(settings) : null;
     const run = events?.telemetryOf(id).runs.current ?? null;
-    const cutOff = run === told || run?.state !== 'interrupted' ? null : run;
-    told = cutOff ?? told;
+    const cutOff = run === shownRun || run?.state !== 'interrupted' ? null : run;
+    shownRun = cutOff ?? shownRun;
     const text = [
       end === null ? trans.__('The kernel ended.') : trans.__('The kernel ended: %1.', end),
       ram === null ? [] : trans.__('RAM in use reached %1 in its last minute.', sizeText(ram)),
       cutOff === null ? [] : reached(cutOff, trans),
       trans.__('It was restarted. Outputs are kept, variables are lost.')
     ];
-    notice.say({ text: text.flat().join(' '), actions: cutOff === null ? [] : again(panel, cutOff, parts) });
+    notice.show({ text: text.flat().join(' '), actions: cutOff === null ? [] : again(panel, cutOff, parts) });
   };
   sessionContext.statusChanged.connect((_, status) => {
-    if (status === 'autorestarting') void say(true);
+    if (status === 'autorestarting') void show(true);
   });
-  return () => say(false);
+  return () => show(false);
 }
 
 function checkpointOf({ bands }: Run): number | null {
@@ -114,6 +114,6 @@ async function ramOf(settings: ServerConnection.ISettings): Promise<number | nul
 
 /** Null where the bridge cannot say. */
 async function answerOf<T>(route: string, settings: ServerConnection.ISettings): Promise<T | null> {
-  const answer = await askBridge({ settings, route, timeoutMs: ANSWER_MS }).catch(() => null);
+  const answer = await requestBridge({ settings, route, timeoutMs: ANSWER_MS }).catch(() => null);
   return answer?.response.ok === true ? (answer.body as T) : null;
 }

@@ -11,11 +11,11 @@ export function whenever(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const finish = (done: () => void): void => {
-      signals.forEach(signal => signal.disconnect(look));
+      signals.forEach(signal => signal.disconnect(check));
       abort.removeEventListener('abort', onAbort);
       done();
     };
-    const look = (): void => {
+    const check = (): void => {
       if (test()) finish(resolve);
     };
     const onAbort = (): void => finish(() => reject(abort.reason as Error));
@@ -23,9 +23,9 @@ export function whenever(
       onAbort();
       return;
     }
-    signals.forEach(signal => signal.connect(look));
+    signals.forEach(signal => signal.connect(check));
     abort.addEventListener('abort', onAbort);
-    look();
+    check();
   });
 }
 
@@ -47,16 +47,16 @@ export async function attached(
 /** Resolves once the connection has dealt with the message `id`. */
 export function handled(kernel: Kernel.IKernelConnection, id: string, abort: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const look = (_: unknown, message: KernelMessage.IIOPubMessage): void => {
+    const check = (_: unknown, message: KernelMessage.IIOPubMessage): void => {
       if (message.header.msg_id === id) end(resolve);
     };
     const onAbort = (): void => end(() => reject(abort.reason as Error));
     const end = (done: () => void): void => {
-      kernel.iopubMessage.disconnect(look);
+      kernel.iopubMessage.disconnect(check);
       abort.removeEventListener('abort', onAbort);
       done();
     };
-    kernel.iopubMessage.connect(look);
+    kernel.iopubMessage.connect(check);
     abort.addEventListener('abort', onAbort);
   });
 }

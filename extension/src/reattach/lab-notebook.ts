@@ -9,11 +9,11 @@ import type { SavedMark } from './saved-mark.js';
 const FIRST_MINOR_WITH_IDS = 5;
 
 export class LabNotebook implements INotebook {
-  /** @param looksOn the page runs nothing, and shows what others run */
+  /** @param isWatchOnly the page runs nothing, and shows what others run */
   constructor(
     private readonly panel: NotebookPanel,
     private readonly mark: SavedMark,
-    private readonly looksOn = false
+    private readonly isWatchOnly = false
   ) {}
 
   get saved(): ISaved {
@@ -49,14 +49,14 @@ export class LabNotebook implements INotebook {
 
   codeCells(): ReadonlyMap<string, ICodeCell> {
     const cells = this.panel.content.widgets.filter(widget => widget.model.type === 'code');
-    return new Map(cells.map(widget => [widget.model.id, new LabCell(widget as CodeCell, this.looksOn)]));
+    return new Map(cells.map(widget => [widget.model.id, new LabCell(widget as CodeCell, this.isWatchOnly)]));
   }
 }
 
 class LabCell implements ICodeCell {
   constructor(
     private readonly widget: CodeCell,
-    private readonly looksOn: boolean
+    private readonly isWatchOnly: boolean
   ) {}
 
   get isRunHere(): boolean {
@@ -64,7 +64,7 @@ class LabCell implements ICodeCell {
   }
 
   get shownRun(): string | null | undefined {
-    return this.looksOn ? (this.future?.msg.header.msg_id ?? null) : undefined;
+    return this.isWatchOnly ? (this.future?.msg.header.msg_id ?? null) : undefined;
   }
 
   /** A cell that was never run in this page has none, whatever the type says. */

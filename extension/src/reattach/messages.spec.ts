@@ -34,13 +34,13 @@ function execution(entries: Partial<OutputEntry>[], given: Partial<CellExecution
   };
 }
 
-const said = (messages: KernelMessage.IIOPubMessage[]): unknown[] =>
+const contents = (messages: KernelMessage.IIOPubMessage[]): unknown[] =>
   messages.map(({ header, content }) => [header.msg_type, content]);
 
 test('a text whose cursor is inside its last line is left there', () => {
   const output = { output_type: 'stream' as const, name: 'stdout', text: 'one\n 50 %' };
   const messages = outputMessages(execution([{ output, cursor: 4 }]), SPEAKER);
-  expect(said(messages)).toEqual([
+  expect(contents(messages)).toEqual([
     ['stream', { name: 'stdout', text: 'one\n 50 %' }],
     ['stream', { name: 'stdout', text: '\r' }]
   ]);
@@ -51,7 +51,7 @@ test('a text whose cursor is inside its last line is left there', () => {
 test('displays keep the id by which they are updated, and a clearing that waits comes last', () => {
   const output = { output_type: 'display_data' as const, data: { 'text/plain': 'x' }, metadata: {} };
   const shown = execution([{ output, displayId: 'd' }], { clearPending: true });
-  expect(said(outputMessages(shown, SPEAKER))).toEqual([
+  expect(contents(outputMessages(shown, SPEAKER))).toEqual([
     ['display_data', { data: output.data, metadata: {}, transient: { display_id: 'd' } }],
     ['clear_output', { wait: true }]
   ]);

@@ -2,7 +2,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 import type { CellExecution, JournalEntry, JournalPage, OutputsPage } from '@tpulab/protocol';
 import { MAX_OUTPUT_BYTES } from '@tpulab/protocol';
-import { askBridge, type BridgeAnswer, messageOf } from '../backends/bridge-request.js';
+import { requestBridge, type BridgeAnswer, messageOf } from '../backends/bridge-request.js';
 
 /** Everything up to the record `until`, the newest execution of each cell. */
 export interface IOutputs {
@@ -45,23 +45,26 @@ export class OutputsApi {
   async whole(execution: CellExecution, signal: AbortSignal): Promise<CellExecution> {
     if (execution.cellId === null) return execution;
     const query = new URLSearchParams({ cell: execution.cellId, maxBytes: String(MAX_OUTPUT_BYTES) });
-    const page = await this.ask<OutputsPage>(`outputs?${query}`, signal);
+    const page = await this.request<OutputsPage>(`outputs?${query}`, signal);
     return page.executions.find(({ msgId }) => msgId === execution.msgId) ?? execution;
   }
 
   /** One record of the journal; null when it is no longer kept. */
   async record(seq: number, signal: AbortSignal): Promise<JournalEntry | null> {
-    const page = await this.ask<JournalPage>(`journal?from=${seq}&limit=1`, signal);
+    const page = await this.request<JournalPage>(`journal?from=${seq}&limit=1`, signal);
     return page.entries.find(entry => entry.seq === seq) ?? null;
   }
 
   /** The question of `execution` that nobody has answered; null when there is none among the newest records. */
   async question(execution: CellExecution, signal: AbortSignal): Promise<JournalEntry | null> {
-    const { lastSeq } = await this.ask<JournalPage>(`journal?from=${execution.requestSeq}&limit=1`, signal);
+    const { lastSeq } = await this.request<JournalPage>(
+      `journal?from=${execution.requestSeq}&limit=1`,
+      signal
+    );
     const from = Math.max(execution.requestSeq, lastSeq - TAIL_RECORDS);
     let pending: JournalEntry | null = null;
     for (let next = from; next <= lastSeq;) {
-      const page = await this.ask<JournalPage>(`journal?from=${next}&limit=1000`, signal);
+      const page = await this.request<JournalPage>(`journal?from=${next}&limit=1000`, signal);
       for (const entry of page.entries) {
         if (entry.channel === 'stdin') {
           const isQuestion = !entry.fromClient && entry.parent_header?.['msg_id'] === execution.msgId;
@@ -84,7 +87,7 @@ export class OutputsApi {
       const query = new URLSearchParams();
       if (since !== null) query.set('since', String(since));
       if (after !== null) query.set('after', String(after));
-      const page: OutputsPage = await this.ask<OutputsPage>(`outputs?${query}`, signal);
+      const page: OutputsPage = await this.request<OutputsPage>(`outputs?${query}`, signal);
       count += 1;
       // What the first page did not take into account is asked for again, so its `until` counts.
       outputs = outputs === null ? page : { ...merged(outputs, page), until: outputs.until };
@@ -93,8 +96,8 @@ export class OutputsApi {
     }
   }
 
-  private async ask<T>(path: string, signal: AbortSignal): Promise<T> {
-    const answer = await askBridge({
+  private async request<T>(path: string, signal: AbortSignal): Promise<T> {
+    const answer = await requestBridge({
       settings: this.settings(),
       route: `${this.route}/${path}`,
       timeoutMs: READ_TIMEOUT_MS,
@@ -117,13 +120,13 @@ export function readable(answer: BridgeAnswer): unknown {
 
 /** `newer` replaces what it tells of. */
 export function merged(older: IOutputs, newer: IOutputs): IOutputs {
-  const told = new Set(newer.executions.map(({ msgId }) => msgId));
+  const newIds = new Set(newer.executions.map(({ msgId }) => msgId));
   const cells = new Set(newer.executions.flatMap(({ cellId }) => cellId ?? []));
   const comms = new Set(newer.widgets.map(({ commId }) => commId));
   return {
     executions: [
       ...older.executions.filter(
-        ({ msgId, cellId }) => !told.has(msgId) && (cellId === null || !cells.has(cellId))
+        ({ msgId, cellId }) => !newIds.has(msgId) && (cellId === null || !cells.has(cellId))
       ),
       ...newer.executions
     ],

@@ -36,7 +36,7 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
       trans,
       actions: NotebookActions,
       trust: ({ content }) => NotebookActions.trust(content),
-      tellUnplaced: (panel, message, shown) =>
+      showUnplaced: (panel, message, shown) =>
         void Notification.warning(message, {
           autoClose: false,
           actions: [

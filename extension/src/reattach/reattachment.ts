@@ -16,7 +16,7 @@ import { attached, handled, whenever } from './kernel-waits.js';
 import { frameOf, outputMessages, replyMessage } from './messages.js';
 import type { ExecuteFuture, ICodeCell, INotebook } from './notebook.js';
 import { type IPlace, placesOf } from './places.js';
-import { saysTheSame } from './same-content.js';
+import { isSameContent } from './same-content.js';
 import { type IOutputs, merged, type OutputsApi } from './outputs-api.js';
 import { hasScriptable, type ITrust } from './trust.js';
 
@@ -29,7 +29,7 @@ export interface IReattachmentOptions {
   /** Loads what shows widgets, where that is not there from the start. */
   loadWidgets?(): Promise<unknown>;
   /** The page may only look on: questions and replies stay those of the page that runs the cell. */
-  readonly looksOn?: boolean;
+  readonly isWatchOnly?: boolean;
   /** Whether another page that is attached now has this session: then its questions are that page's. */
   isAttachedElsewhere(session: string): boolean;
   readonly signal: AbortSignal;
@@ -134,10 +134,10 @@ class Reattachment {
 
   /** Output widgets of cells that are over: what they captured while no page was there, the kernel was never told. */
   private async restoreWidgets({ executions, widgets }: IOutputs): Promise<void> {
-    const { kernel, link, loadWidgets, looksOn, signal } = this.options;
+    const { kernel, link, loadWidgets, isWatchOnly, signal } = this.options;
     const open = new Set(executions.flatMap(each => (isFinished(each) ? [] : each.msgId)));
     const over = widgets.filter(({ msgIds }) => msgIds.length > 0 && !msgIds.some(id => open.has(id)));
-    if (over.length === 0 || looksOn === true) return;
+    if (over.length === 0 || isWatchOnly === true) return;
     await attached(kernel, link, signal);
     await loadWidgets?.();
     await restoreCaptured(kernel, link, over, signal);
@@ -176,7 +176,7 @@ class Reattachment {
     const { api, kernel, link, notebook, signal } = this.options;
     let isNew = false;
     for (const { execution, decision } of this.plans(executions)) {
-      if (decision !== 'attach' || this.options.looksOn === true) continue;
+      if (decision !== 'attach' || this.options.isWatchOnly === true) continue;
       const session = sessionOf(await api.record(execution.requestSeq, signal));
       if (session !== '') this._sessions.set(execution.msgId, session);
       if (notebook.isShared && this.options.isAttachedElsewhere(session)) {
@@ -230,8 +230,8 @@ class Reattachment {
         if (decision !== 'attach' && !notebook.isDisposed) cell.end(execution.executionCount);
       }
     }
-    if (!wasDirty && saysTheSame(notebook.content(), before)) notebook.isDirty = false;
-    await this.ask(plans, kernelSession);
+    if (!wasDirty && isSameContent(notebook.content(), before)) notebook.isDirty = false;
+    await this.requestTrust(plans, kernelSession);
     const idsOf = (wanted: (plan: IPlan) => boolean): string[] =>
       plans.filter(wanted).map(({ cell }) => cell.read().id);
     return {
@@ -250,11 +250,15 @@ class Reattachment {
   }
 
   /** Shows a question that the kernel has asked before this page was there. */
-  private async ask(plans: readonly IPlan[], kernelSession: string): Promise<void> {
+  private async requestTrust(plans: readonly IPlan[], kernelSession: string): Promise<void> {
     const { api, kernel, link, signal } = this.options;
     for (const { execution, decision } of plans) {
       const owner = this._sessions.get(execution.msgId) ?? '';
-      if (decision !== 'attach' || this.options.looksOn === true || this.options.isAttachedElsewhere(owner)) {
+      if (
+        decision !== 'attach' ||
+        this.options.isWatchOnly === true ||
+        this.options.isAttachedElsewhere(owner)
+      ) {
         continue;
       }
       const entry = await api.question(execution, signal);
@@ -290,17 +294,17 @@ class Reattachment {
   ): Promise<void> {
     const { api, kernel, link, signal } = this.options;
     let isIdle = false;
-    const look = (_: unknown, message: KernelMessage.IIOPubMessage): void => {
+    const check = (_: unknown, message: KernelMessage.IIOPubMessage): void => {
       const isOfOurs = 'msg_id' in message.parent_header && message.parent_header.msg_id === execution.msgId;
       if (isOfOurs && message.header.msg_type === 'status') {
         isIdle = (message as KernelMessage.IStatusMsg).content.execution_state === 'idle';
       }
     };
-    kernel.iopubMessage.connect(look);
+    kernel.iopubMessage.connect(check);
     try {
       await whenever([kernel.iopubMessage, kernel.disposed], () => isIdle || kernel.isDisposed, signal);
     } finally {
-      kernel.iopubMessage.disconnect(look);
+      kernel.iopubMessage.disconnect(check);
     }
     const isDone = await Promise.race([
       future.done.then(() => true),

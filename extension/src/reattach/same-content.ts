@@ -2,7 +2,7 @@
 import { JSONExt, type ReadonlyPartialJSONValue } from '@lumino/coreutils';
 
 /** Texts may be lists of lines, keys may come in another order, and `transient` is in no file. */
-export function saysTheSame(a: unknown, b: unknown): boolean {
+export function isSameContent(a: unknown, b: unknown): boolean {
   return JSONExt.deepEqual(plain(a) as ReadonlyPartialJSONValue, plain(b) as ReadonlyPartialJSONValue);
 }
 

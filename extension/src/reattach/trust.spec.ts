@@ -17,7 +17,7 @@ function execution(msgId: string, data: Record<string, unknown> | null = null): 
 
 /** The bridge on this machine, through which these messages have passed. */
 function bridge(passed: readonly string[], status = 200) {
-  const asked: RequestedQuestion[] = [];
+  const questions: RequestedQuestion[] = [];
   const urls: string[] = [];
   const settings = ServerConnection.makeSettings({
     baseUrl: 'http://127.0.0.1:1/',
@@ -25,24 +25,24 @@ function bridge(passed: readonly string[], status = 200) {
       const request = new Request(input, init);
       const question = (await request.json()) as RequestedQuestion;
       urls.push(new URL(request.url).pathname);
-      asked.push(question);
+      questions.push(question);
       const requested = question.executions.map(({ msgId }) => msgId).filter(id => passed.includes(id));
       return new Response(JSON.stringify({ requested }), { status });
     }
   });
-  return { settings, asked, urls };
+  return { settings, asked: questions, urls };
 }
 
 describe('the outputs of a remote', () => {
   it('are trusted where the bridge on this machine has passed the request on, and nowhere else', async () => {
-    const { settings, asked, urls } = bridge(['mine']);
+    const { settings, asked: questions, urls } = bridge(['mine']);
     const trust = new RequestedHere(() => settings, 'my-tpu', 'k1');
     const [mine, theirs] = [execution('mine'), execution('theirs')];
     expect(trust.has(mine)).toBe(false);
     await trust.learn([mine, theirs], signal);
     expect([trust.has(mine), trust.has(theirs)]).toEqual([true, false]);
     expect(urls).toEqual(['/bridge/v1/machines/my-tpu/requested']);
-    expect(asked[0]).toEqual({
+    expect(questions[0]).toEqual({
       kernelId: 'k1',
       executions: [
         { msgId: 'mine', cellId: 'cell of mine' },
@@ -52,12 +52,12 @@ describe('the outputs of a remote', () => {
   });
 
   it('are asked for once, in questions that the bridge takes', async () => {
-    const { settings, asked } = bridge([]);
+    const { settings, asked: questions } = bridge([]);
     const trust = new RequestedHere(() => settings, 'my-tpu', 'k1');
     const many = Array.from({ length: MAX_REQUESTED + 1 }, (_, index) => execution(`m${index}`));
     await trust.learn([...many, execution('x'.repeat(300)), execution('')], signal);
     await trust.learn(many, signal);
-    expect(asked.map(({ executions }) => executions.length)).toEqual([MAX_REQUESTED, 1]);
+    expect(questions.map(({ executions }) => executions.length)).toEqual([MAX_REQUESTED, 1]);
   });
 
   it('are not trusted while the bridge cannot say, and it is asked again', async () => {

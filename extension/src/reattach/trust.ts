@@ -4,7 +4,7 @@
  */
 import type { ServerConnection } from '@jupyterlab/services';
 import { type CellExecution, MAX_REQUESTED, type RequestedAnswer } from '@tpulab/protocol';
-import { askBridge } from '../backends/bridge-request.js';
+import { requestBridge } from '../backends/bridge-request.js';
 import { readable } from './outputs-api.js';
 
 /** Answered from memory. */
@@ -35,11 +35,11 @@ export class RequestedHere implements ITrust {
   }
 
   async learn(executions: readonly CellExecution[], signal: AbortSignal): Promise<void> {
-    const unknown = executions.filter(({ msgId }) => !this._asked.has(msgId)).filter(isNameable);
+    const unknown = executions.filter(({ msgId }) => !this._seen.has(msgId)).filter(isNameable);
     for (let from = 0; from < unknown.length; from += MAX_REQUESTED) {
       const some = unknown.slice(from, from + MAX_REQUESTED);
       try {
-        const answer = await askBridge({
+        const answer = await requestBridge({
           settings: this.settings(),
           route: `bridge/v1/machines/${encodeURIComponent(this.remote)}/requested`,
           method: 'POST',
@@ -51,7 +51,7 @@ export class RequestedHere implements ITrust {
           signals: [signal]
         });
         const { requested } = readable(answer) as RequestedAnswer;
-        some.forEach(({ msgId }) => this._asked.add(msgId));
+        some.forEach(({ msgId }) => this._seen.add(msgId));
         requested.forEach(msgId => this._requested.add(msgId));
       } catch {
         return; // asked again with the next ones
@@ -59,7 +59,7 @@ export class RequestedHere implements ITrust {
     }
   }
 
-  private readonly _asked = new Set<string>();
+  private readonly _seen = new Set<string>();
   private readonly _requested = new Set<string>();
 }
 

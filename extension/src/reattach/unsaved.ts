@@ -26,9 +26,9 @@ export function offerCopies(panel: NotebookPanel, trans: TranslationBundle, save
     if (state === 'completed') notice.clear();
     if (state !== 'failed') return;
     const name = context.localPath;
-    const kept = trans.__('All cells and outputs are still in this page.');
-    notice.say({
-      text: [trans.__('%1 is not saved.', name), why, kept].join(' '),
+    const stored = trans.__('All cells and outputs are still in this page.');
+    notice.show({
+      text: [trans.__('%1 is not saved.', name), why, stored].join(' '),
       actions: [
         { label: trans.__('Save elsewhere…'), stays: true, onClick: saveAs },
         {

@@ -24,7 +24,7 @@ test('a known machine gets the environment that is asked for, keeps its own wher
   );
   expect(await actions.connectTo(source, { environment: null, reach: 'iap', install: null })).toBe('my-tpu');
   const path = '/bridge/v1/machines/my-tpu/connect';
-  expect(page.bridge.asked).toEqual([path, path]);
+  expect(page.bridge.requested).toEqual([path, path]);
   expect(page.bridge.wishes).toEqual([{ environment: 'torch-xla' }, {}]);
 });
 

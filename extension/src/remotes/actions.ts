@@ -99,15 +99,15 @@ export class RemoteActions {
   private async attempt<T>(action: () => Promise<T>): Promise<T | null> {
     try {
       const result = await action();
-      this.say(null);
+      this.show(null);
       return result;
     } catch (error) {
-      this.say(error instanceof RemotesError ? error.message : String(error));
+      this.show(error instanceof RemotesError ? error.message : String(error));
       return null;
     }
   }
 
-  private say(problem: string | null): void {
+  private show(problem: string | null): void {
     if (problem !== this._problem) {
       this._problem = problem;
       this._changed.emit();

@@ -20,11 +20,11 @@ export function LogView({ remote, actions, trans }: ILogProps): JSX.Element {
     if (!isOpen) {
       return;
     }
-    let isGone = false;
+    let isClosed = false;
     const read = (): void => {
       actions.remotes.api.log(name).then(
         page => {
-          if (!isGone) setLines(page);
+          if (!isClosed) setLines(page);
         },
         // The state says what is wrong with the bridge; the next look may succeed.
         () => undefined
@@ -33,7 +33,7 @@ export function LogView({ remote, actions, trans }: ILogProps): JSX.Element {
     read();
     const timer = setInterval(read, INTERVAL_MS);
     return () => {
-      isGone = true;
+      isClosed = true;
       clearInterval(timer);
     };
   }, [isOpen, name, actions]);

@@ -27,9 +27,9 @@ export function waitForSpec(
   return new Promise((resolve, reject) => {
     const finish = (): void => {
       clearTimeout(timer);
-      kernelspecs.specsChanged.disconnect(look);
+      kernelspecs.specsChanged.disconnect(check);
     };
-    const look = (): void => {
+    const check = (): void => {
       const spec = specFor(remote, kernelspecs.specs);
       if (spec !== null) {
         finish();
@@ -40,8 +40,8 @@ export function waitForSpec(
       finish();
       reject(new Error(problem));
     }, timeoutMs);
-    kernelspecs.specsChanged.connect(look);
-    look();
+    kernelspecs.specsChanged.connect(check);
+    check();
     void kernelspecs.refreshSpecs().catch(() => undefined);
   });
 }

@@ -247,16 +247,16 @@ function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage, tran
     if (panel === undefined) {
       return;
     }
-    const said = places.get(panel);
+    const shownHere = places.get(panel);
     if (name === null || path === null) {
-      if (said?.cell === cell.model.id) {
-        said.place.clear();
+      if (shownHere?.cell === cell.model.id) {
+        shownHere.place.clear();
       }
       return;
     }
-    const place = said?.place ?? new NoticePlace(panel.contentHeader, trans);
+    const place = shownHere?.place ?? new NoticePlace(panel.contentHeader, trans);
     places.set(panel, { place, cell: cell.model.id });
-    place.say({
+    place.show({
       text: trans.__('%1 was not found on %2. Kernels there see only files of that machine.', path, name),
       actions: [
         {

@@ -68,16 +68,16 @@ export function stateText(remote: Remote, now: number, trans: TranslationBundle)
 }
 
 function queueSentence({ name, queue }: Remote, now: number, trans: TranslationBundle): string {
-  const goesOn = trans.__('It is connected as soon as it is ready.');
+  const continues = trans.__('It is connected as soon as it is ready.');
   if (!queue) {
-    return goesOn;
+    return continues;
   }
   const { state, since } = queue;
   const words =
     since === null
       ? trans.__('Google Cloud reports %1 for %2.', state, name)
       : trans.__('Google Cloud reports %1 for %2, %3 so far.', state, name, secondsText(now - since));
-  return `${words} ${goesOn}`;
+  return `${words} ${continues}`;
 }
 
 function currentStage({ stages }: Remote): string {

@@ -25,7 +25,7 @@ export interface ISyncOptions {
 }
 
 const START_MS = 30_000;
-const LOOK_MS = 500;
+const POLL_MS = 500;
 
 export async function showSyncDialog(options: ISyncOptions): Promise<void> {
   const { remotes } = options;
@@ -74,8 +74,8 @@ function SyncBody(props: IBodyProps): JSX.Element {
     }
     const timer = setInterval(() => {
       // A failure here is shown by the state of the bridge; the next look may succeed.
-      remotes.api.ask<SyncStatus>('GET', route).then(setStatus, () => undefined);
-    }, LOOK_MS);
+      remotes.api.request<SyncStatus>('GET', route).then(setStatus, () => undefined);
+    }, POLL_MS);
     return () => clearInterval(timer);
   }, [isRunning, remotes, route]);
   const request: SyncRequest = {
@@ -86,7 +86,7 @@ function SyncBody(props: IBodyProps): JSX.Element {
     exclude: lines(exclude),
     delete: isDeleting
   };
-  const asked = async <T,>(answer: Promise<T>): Promise<T | null> => {
+  const answered = async <T,>(answer: Promise<T>): Promise<T | null> => {
     setBusy(true);
     setProblem(null);
     try {
@@ -101,10 +101,10 @@ function SyncBody(props: IBodyProps): JSX.Element {
   const preview = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
     setStatus(null);
-    setPlan(await asked(remotes.api.planSync(name, request)));
+    setPlan(await answered(remotes.api.planSync(name, request)));
   };
   const start = async (): Promise<void> => {
-    const begun = await asked(remotes.api.ask<SyncStatus>('POST', route, request, START_MS));
+    const begun = await answered(remotes.api.request<SyncStatus>('POST', route, request, START_MS));
     if (begun !== null) {
       memory.set(name, { folder, remoteFolder: begun.remoteFolder });
       setPlan(null);
@@ -127,7 +127,9 @@ function SyncBody(props: IBodyProps): JSX.Element {
         <button
           type="button"
           className="jp-TPULabButton"
-          onClick={() => void remotes.api.ask<SyncStatus>('DELETE', route).then(setStatus, () => undefined)}
+          onClick={() =>
+            void remotes.api.request<SyncStatus>('DELETE', route).then(setStatus, () => undefined)
+          }
         >
           {trans.__('Cancel the sync')}
         </button>

@@ -5,7 +5,7 @@ import {
   compareRuns,
   countText,
   durationText,
-  type KeptRun,
+  type StoredRun,
   RUN_SPANS,
   type RunComparison,
   type RunProgram,
@@ -17,7 +17,7 @@ import { valueText } from '../text/value.js';
 
 export interface LetteredRun {
   readonly letter: string;
-  readonly run: KeptRun;
+  readonly run: StoredRun;
 }
 
 export interface CompareViewProps {
@@ -319,7 +319,7 @@ function signed(ms: number | undefined): string {
   return ms === undefined ? '–' : `${ms < 0 ? '−' : '+'}${durationText(Math.abs(ms))}`;
 }
 
-function settingText({ config }: KeptRun, name: string): string {
+function settingText({ config }: StoredRun, name: string): string {
   const value = config[name];
   return value === undefined || value === null ? '–' : valueText(value);
 }

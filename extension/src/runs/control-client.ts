@@ -1,7 +1,7 @@
 /** Sends commands to the agent in a kernel: by the bridge, never over the shell channel, so that they act in a busy cell. */
 import type { ServerConnection } from '@jupyterlab/services';
 import { ControlAnswer, type ControlCommand, type ControlMessage } from '@tpulab/protocol';
-import { askBridge, bodyAs, messageOf, NoAnswer } from '../backends/bridge-request.js';
+import { requestBridge, bodyAs, messageOf, NoAnswer } from '../backends/bridge-request.js';
 
 /** The agent answers in milliseconds; a process that is stopped or swapped out may take longer. */
 const ANSWER_MS = 15_000;
@@ -42,7 +42,7 @@ export async function sendCommand(target: ControlTarget, command: ControlCommand
 }
 
 async function post({ kernelId, settings }: ControlTarget, command: ControlCommand): Promise<ControlMessage> {
-  const answer = await askBridge({
+  const answer = await requestBridge({
     settings,
     route: `bridge/v1/kernels/${encodeURIComponent(kernelId)}/control`,
     method: 'POST',

@@ -103,10 +103,10 @@ function RunName({ run, runs, onSelect, trans }: HeadViewProps): JSX.Element {
 
 /** By the clock of the page while it goes on: a run that hangs grows older too. */
 function Elapsed({ run }: { readonly run: Run }): JSX.Element | null {
-  const { begunAt, firstMessageAt, lastMessageAt, heardAt, state } = run;
+  const { begunAt, firstMessageAt, lastMessageAt, receivedAt, state } = run;
   useSeconds(state === 'running');
   const from = begunAt || firstMessageAt;
-  const sinceMs = state === 'running' && heardAt > 0 ? Date.now() - heardAt : 0;
+  const sinceMs = state === 'running' && receivedAt > 0 ? Date.now() - receivedAt : 0;
   const isKnown = from > 0 && lastMessageAt + sinceMs > from;
   return isKnown ? <>{secondsText(lastMessageAt - from + sinceMs)}</> : null;
 }

@@ -71,9 +71,11 @@ export function linesOf(run: LoggedRun, trans: TranslationBundle): LogLine[] {
     text: `${commandText(command, trans)} · ${phaseText(command, run, trans)}`,
     failed: command.phase === 'failed' || command.phase === 'refused' || command.phase === 'expired'
   }));
-  const asked = new Set(run.commands.map(({ action, step }) => `${action} ${step ?? ''}`));
+  const requestedSteps = new Set(run.commands.map(({ action, step }) => `${action} ${step ?? ''}`));
   const bands = run.bands
-    .filter(({ kind, step }) => kind !== 'transfer' && kind !== 'pause' && !asked.has(`${kind} ${step}`))
+    .filter(
+      ({ kind, step }) => kind !== 'transfer' && kind !== 'pause' && !requestedSteps.has(`${kind} ${step}`)
+    )
     .map(({ kind, step, startTime, durationMs, failed }): LogLine => ({
       key: `${kind} ${startTime}`,
       time: startTime,

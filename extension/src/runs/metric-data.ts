@@ -1,7 +1,7 @@
 /** The metrics of one run or of several, as the columns of a chart. */
 import { momentOf, wholeSeries } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
-import type { KeptRun } from './kept-runs.js';
+import type { StoredRun } from './stored-runs.js';
 
 /** What a chart needs of a run: of one that goes on, or of one that was kept. */
 export interface MetricSource {
@@ -131,13 +131,13 @@ function rank(name: string): number {
 export function sourcesOf(
   run: Run,
   runs: readonly Run[],
-  kept: readonly KeptRun[],
+  stored: readonly StoredRun[],
   compared: readonly string[]
 ): MetricSource[] {
   return [
     sourceOf(run),
     ...runs.filter(other => other !== run && compared.includes(other.key)).map(sourceOf),
-    ...kept.flatMap(one => (compared.includes(one.key) ? (keptSource(one) ?? []) : []))
+    ...stored.flatMap(one => (compared.includes(one.key) ? (storedSource(one) ?? []) : []))
   ];
 }
 
@@ -150,7 +150,7 @@ function sourceOf(run: Run): MetricSource {
 }
 
 /** Null until it was opened. */
-export function keptSource({ key, summary, body }: KeptRun, label = summary.name): MetricSource | null {
+export function storedSource({ key, summary, body }: StoredRun, label = summary.name): MetricSource | null {
   if (!body) {
     return null;
   }

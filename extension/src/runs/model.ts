@@ -32,7 +32,7 @@ export interface ControlRequest {
 }
 
 /** An accepted request whose last word does not come is asked after this often: the word may have been lost. */
-export const ASK_AGAIN_MS = 10_000;
+export const RETRY_MS = 10_000;
 
 export type Send = (command: ControlCommand) => Promise<ControlMessage>;
 
@@ -85,7 +85,7 @@ export class ControlModel implements IDisposable {
     let answer: ControlMessage | null = null;
     try {
       answer = await this._send(command);
-      this._hear(answer);
+      this._receive(answer);
     } catch (error) {
       this._pending.delete(id);
       this._fail({
@@ -95,7 +95,7 @@ export class ControlModel implements IDisposable {
       });
     }
     this._emit();
-    this._askLater();
+    this._requestLater();
     return answer;
   }
 
@@ -114,10 +114,10 @@ export class ControlModel implements IDisposable {
     if (this._pending.size === 0) {
       return;
     }
-    const told = [...this._kernel.runs.runs.flatMap(run => run.commands), ...this._kernel.asked];
-    for (const message of told) {
+    const reported = [...this._kernel.runs.runs.flatMap(run => run.commands), ...this._kernel.asked];
+    for (const message of reported) {
       if (this._pending.has(message.id)) {
-        this._hear(message);
+        this._receive(message);
       }
     }
     if (this._kernel.isDead) {
@@ -127,14 +127,14 @@ export class ControlModel implements IDisposable {
   }
 
   /** Sent once more with its id, a command is not applied twice: the answer is what became of it. */
-  private _askLater(): void {
+  private _requestLater(): void {
     if (this._timer !== undefined || this._isDisposed || !this.pending.some(isAccepted)) {
       return;
     }
-    this._timer = setTimeout(() => void this._askAgain(), ASK_AGAIN_MS);
+    this._timer = setTimeout(() => void this._requestAgain(), RETRY_MS);
   }
 
-  private async _askAgain(): Promise<void> {
+  private async _requestAgain(): Promise<void> {
     for (const { id, action, run, name, value } of this.pending.filter(isAccepted)) {
       const command: ControlCommand = {
         id,
@@ -146,15 +146,15 @@ export class ControlModel implements IDisposable {
       // Who cannot be reached is asked again later.
       const answer = await this._send(command).catch(() => null);
       if (answer !== null) {
-        this._hear(answer);
+        this._receive(answer);
       }
     }
     this._timer = undefined;
     this._emit();
-    this._askLater();
+    this._requestLater();
   }
 
-  private _hear(message: ControlMessage): void {
+  private _receive(message: ControlMessage): void {
     const entry = this._pending.get(message.id);
     if (!entry) {
       return;

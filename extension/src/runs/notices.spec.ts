@@ -17,15 +17,15 @@ class Scene {
   });
 
   constructor() {
-    this.hear(hello(), run({ state: 'running' }));
+    this.receive(hello(), run({ state: 'running' }));
   }
 
-  hear(...messages: TelemetryMessage[]): string[] {
+  receive(...messages: TelemetryMessage[]): string[] {
     for (const data of messages) {
       this._seq += 1;
       this.kernel.applyTelemetry(telemetry('k', this._seq, data), T0 + 10 * MINUTE);
     }
-    return this.notices.look(this.kernel).map(({ kind, text }) => `${kind}: ${text}`);
+    return this.notices.check(this.kernel).map(({ kind, text }) => `${kind}: ${text}`);
   }
 
   private _seq = 0;
@@ -43,21 +43,21 @@ describe('notices about runs', () => {
   it('tells once that a metric became NaN, also of a run that is watched', () => {
     const scene = new Scene();
     scene.isWatched = true;
-    expect(scene.hear(nan(T0 + 2 * MINUTE))).toEqual(['warning: train: At step 12, loss became NaN.']);
-    expect(scene.hear(nan(T0 + 3 * MINUTE))).toEqual([]);
-    expect(scene.hear(nan(T0 + 3 * MINUTE, 'non-finite-metric r2 loss'))).toHaveLength(1);
+    expect(scene.receive(nan(T0 + 2 * MINUTE))).toEqual(['warning: train: At step 12, loss became NaN.']);
+    expect(scene.receive(nan(T0 + 3 * MINUTE))).toEqual([]);
+    expect(scene.receive(nan(T0 + 3 * MINUTE, 'non-finite-metric r2 loss'))).toHaveLength(1);
   });
 
   it('reports a rule that was broken and a run that slowed down, and no other advice', () => {
     const scene = new Scene();
     scene.isWatched = true;
     const advice = (kind: AdviceMessage['kind']) => ({ ...nan(T0 + 2 * MINUTE, `${kind} r1`), kind });
-    expect(scene.hear(advice('alert'), advice('slower'), advice('ragged-batch'))).toHaveLength(2);
+    expect(scene.receive(advice('alert'), advice('slower'), advice('ragged-batch'))).toHaveLength(2);
   });
 
   it('is silent about what had happened before the page was opened', () => {
     const scene = new Scene();
-    expect(scene.hear(nan(T0), run({ state: 'failed', time: T0 + 1 }))).toEqual([]);
+    expect(scene.receive(nan(T0), run({ state: 'failed', time: T0 + 1 }))).toEqual([]);
   });
 
   it.each([
@@ -66,27 +66,27 @@ describe('notices about runs', () => {
   ] as const)('tells that a run %s while nobody was looking at it', (state, text) => {
     const scene = new Scene();
     const end = run({ state, time: T0 + 2 * MINUTE });
-    expect(scene.hear(steps(0, 4), end)).toEqual([text]);
-    expect(scene.hear(end)).toEqual([]);
+    expect(scene.receive(steps(0, 4), end)).toEqual([text]);
+    expect(scene.receive(end)).toEqual([]);
     const watched = new Scene();
     watched.isWatched = true;
-    expect(watched.hear(steps(0, 4), end)).toEqual([]);
+    expect(watched.receive(steps(0, 4), end)).toEqual([]);
     // Not told later either: somebody has seen it.
     watched.isWatched = false;
-    expect(watched.hear()).toEqual([]);
+    expect(watched.receive()).toEqual([]);
   });
 
   it('tells of a run whose kernel ended, and of no short loop that finished', () => {
     const scene = new Scene();
     const at = T0 + 2 * MINUTE;
     expect(
-      scene.hear(
+      scene.receive(
         run({ run: 'r2', name: 'epoch', time: at }),
         run({ run: 'r2', name: 'epoch', time: at + 5_000, state: 'finished' })
       )
     ).toEqual([]);
-    scene.hear({ ...steps(0, 2), time: at });
-    expect(scene.hear(hello({ pid: 2, time: at + 1 }))).toEqual([
+    scene.receive({ ...steps(0, 2), time: at });
+    expect(scene.receive(hello({ pid: 2, time: at + 1 }))).toEqual([
       'error: train was cut off after 2 steps: its kernel ended.'
     ]);
   });

@@ -23,17 +23,17 @@ export class RunNotices {
   constructor(private readonly _options: NoticesOptions) {}
 
   /** What is new since the last look at this kernel. */
-  look(kernel: KernelTelemetry): RunNotice[] {
+  check(kernel: KernelTelemetry): RunNotice[] {
     return [...this._metrics(kernel), ...this._endings(kernel)];
   }
 
   private _metrics(kernel: KernelTelemetry): RunNotice[] {
     return kernel.advice.flatMap(({ kind, id, run, time, message }) => {
       const key = `${kernel.kernelId} ${id}`;
-      if (!ALERTS.has(kind) || !this._isNews(kernel, time) || this._told.has(key)) {
+      if (!ALERTS.has(kind) || !this._isNews(kernel, time) || this._notified.has(key)) {
         return [];
       }
-      this._told.add(key);
+      this._notified.add(key);
       const name = kernel.runs.runs.find(one => one.id === run)?.name;
       const text = message.replaceAll('`', '');
       return [{ kind: 'warning' as const, text: name === undefined ? text : `${name}: ${text}` }];
@@ -46,7 +46,7 @@ export class RunNotices {
       const before = this._states.get(key);
       this._states.set(key, run.state);
       const ends = before === 'running' && run.state !== 'running' && this._isNews(kernel, run.lastMessageAt);
-      return ends && isTold(run) && !this._options.isWatched(kernel.kernelId)
+      return ends && isReported(run) && !this._options.isWatched(kernel.kernelId)
         ? [endingOf(run, run.state, this._options.trans)]
         : [];
     });
@@ -56,14 +56,14 @@ export class RunNotices {
     return time - clockAheadMs >= this._options.since;
   }
 
-  private readonly _told = new Set<string>();
+  private readonly _notified = new Set<string>();
   private readonly _states = new Map<string, RunState>();
 }
 
 /** A loop of seconds inside a cell is nothing to call somebody back for, unless it failed. */
 const SHORT_MS = 30_000;
 
-function isTold(run: Run): boolean {
+function isReported(run: Run): boolean {
   return run.state !== 'finished' || run.lastMessageAt - run.firstMessageAt >= SHORT_MS;
 }
 

@@ -1,7 +1,7 @@
 /** What happened in a run before the page heard of it: the bridge has kept its curves, its bands and what was asked of it. */
-import { type KeptRun, momentOf, wholeSeries } from '@tpulab/protocol';
+import { type StoredRun, momentOf, wholeSeries } from '@tpulab/protocol';
 import { MetricSeries } from '../events/metric-series.js';
-import { METRICS_KEPT, type Run } from '../events/run.js';
+import { MAX_METRICS, type Run } from '../events/run.js';
 
 const completed = new WeakSet<Run>();
 
@@ -12,29 +12,29 @@ export function lacksPast(run: Run): boolean {
 }
 
 /** Puts what was kept in front of what the page has. */
-export function addPast(run: Run, kept: KeptRun): void {
+export function addPast(run: Run, stored: StoredRun): void {
   completed.add(run);
-  run.begunAt = Math.min(run.begunAt || Infinity, kept.startedAt);
-  const start = kept.parts?.list[0]?.time ?? Number.NaN;
-  for (const [name, points] of Object.entries(kept.series)) {
+  run.begunAt = Math.min(run.begunAt || Infinity, stored.startedAt);
+  const start = stored.parts?.list[0]?.time ?? Number.NaN;
+  for (const [name, points] of Object.entries(stored.series)) {
     const held = run.series.get(name);
-    if (!held && run.series.size >= METRICS_KEPT) {
+    if (!held && run.series.size >= MAX_METRICS) {
       continue;
     }
     const whole = new MetricSeries();
     const from = held?.steps[0] ?? Infinity;
     for (const [step, value] of wholeSeries(points)) {
       if (step < from) {
-        whole.push(step, value, start + (momentOf(kept, step) ?? Number.NaN));
+        whole.push(step, value, start + (momentOf(stored, step) ?? Number.NaN));
       }
     }
     held?.steps.forEach((step, at) => whole.push(step, held.values[at] ?? Number.NaN, held.times[at]));
     run.series.set(name, whole);
   }
-  const bands = kept.bands.filter(
+  const bands = stored.bands.filter(
     ({ kind, startTime }) => !run.bands.some(one => one.kind === kind && one.startTime === startTime)
   );
   run.bands.unshift(...bands);
-  run.commands.unshift(...kept.commands.filter(({ id }) => !run.commands.some(one => one.id === id)));
+  run.commands.unshift(...stored.commands.filter(({ id }) => !run.commands.some(one => one.id === id)));
   run.version += 1;
 }

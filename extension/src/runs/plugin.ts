@@ -11,7 +11,7 @@ import { CommandIDs } from '../commands.js';
 import { sendCommand } from './control-client.js';
 import { allowInBrowser, showNotices } from './browser-notices.js';
 import { RunNotices } from './notices.js';
-import { type ICheckpointTarget, type ICheckpoints, takeCheckpoints } from './take-checkpoints.js';
+import { type ICheckpointTarget, type ICheckpoints, saveCheckpoints } from './save-checkpoints.js';
 
 /** A large model takes minutes to be written down. */
 const LONGEST_MS = 20 * 60_000;
@@ -45,7 +45,7 @@ export const runsPlugin: JupyterFrontEndPlugin<void> = {
       },
       execute: args => {
         const remote = typeof args['remote'] === 'string' ? args['remote'] : null;
-        return take(targetsOf(app, backends, events, remote), remote, trans);
+        return saveAll(targetsOf(app, backends, events, remote), remote, trans);
       }
     });
     app.commands.addCommand(CommandIDs.allowNotices, {
@@ -75,8 +75,8 @@ function notify(
     },
     trans
   });
-  const tell = (kernel: KernelTelemetry): void => {
-    showNotices(notices.look(kernel), Notification);
+  const onChanged = (kernel: KernelTelemetry): void => {
+    showNotices(notices.check(kernel), Notification);
   };
   const followed = new Set<KernelTelemetry>();
   const follow = (): void => {
@@ -84,8 +84,8 @@ function notify(
       const kernel = backends.backendOf(id) === null ? null : events.telemetryOf(id);
       if (kernel && !followed.has(kernel)) {
         followed.add(kernel);
-        kernel.changed.connect(tell);
-        tell(kernel);
+        kernel.changed.connect(onChanged);
+        onChanged(kernel);
       }
     }
     for (const kernel of followed) {
@@ -117,24 +117,28 @@ function targetsOf(
   });
 }
 
-async function take(
+async function saveAll(
   targets: readonly ICheckpointTarget[],
   remote: string | null,
   trans: TranslationBundle
 ): Promise<void> {
   const where = remote ?? trans.__('this machine and its remotes');
-  const asked = Notification.emit(trans.__('Asking the runs on %1 for a checkpoint…', where), 'in-progress', {
-    autoClose: false
-  });
-  const done = await takeCheckpoints(targets, AbortSignal.timeout(LONGEST_MS));
+  const progress = Notification.emit(
+    trans.__('Asking the runs on %1 for a checkpoint…', where),
+    'in-progress',
+    {
+      autoClose: false
+    }
+  );
+  const done = await saveCheckpoints(targets, AbortSignal.timeout(LONGEST_MS));
   // Not updated in its place: JupyterLab loses an update that comes before the page's first notification is drawn.
-  Notification.dismiss(asked);
+  Notification.dismiss(progress);
   const { message, type } = outcome(done, where, trans);
   Notification.emit(message, type, { autoClose: false });
 }
 
 function outcome(
-  { taken, failed }: ICheckpoints,
+  { saved, failed }: ICheckpoints,
   where: string,
   trans: TranslationBundle
 ): { message: string; type: 'success' | 'warning' | 'error' } {
@@ -142,10 +146,10 @@ function outcome(
   if (first) {
     return { type: 'error', message: trans.__('No checkpoint of %1: %2', first.run, first.text) };
   }
-  return taken.length === 0
+  return saved.length === 0
     ? {
         type: 'warning',
         message: trans.__('No run on %1 has a checkpoint function (run.on_checkpoint). Save manually.', where)
       }
-    : { type: 'success', message: trans.__('Checkpoint taken: %1', taken.join(', ')) };
+    : { type: 'success', message: trans.__('Checkpoint taken: %1', saved.join(', ')) };
 }

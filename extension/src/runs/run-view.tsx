@@ -1,5 +1,5 @@
 /** One run whole: its figures, its curves, where its time went, what happened in it, its settings. */
-import type { CodeLocation, KeptRun as KeptRunBody } from '@tpulab/protocol';
+import type { CodeLocation, StoredRun as KeptRunBody } from '@tpulab/protocol';
 import {
   countText,
   curvesCsv,
@@ -20,16 +20,16 @@ import type { DrawLoop } from '../ui/draw-loop.js';
 import { Marked } from '../ui/marked-view.js';
 import { type BranchRequest, BranchView } from './branch-view.js';
 import { compiledText, placeText } from './compare-view.js';
-import type { KeptRun } from './kept-runs.js';
+import type { StoredRun } from './stored-runs.js';
 import { LogView } from './log-view.js';
-import { keptSource, metricNames } from './metric-data.js';
+import { storedSource, metricNames } from './metric-data.js';
 import { MetricsView } from './metrics-view.js';
 import { stateText } from './runs-table.js';
 
 export interface RunViewProps {
-  readonly run: KeptRun;
+  readonly run: StoredRun;
   /** What it was branched from, where that is stored. */
-  readonly parent: KeptRun | null;
+  readonly parent: StoredRun | null;
   /** Lays both curves over one another. */
   readonly onCompare: () => void;
   readonly onClose: () => void;
@@ -134,13 +134,13 @@ function Whole({
   trans
 }: Pick<RunViewProps, 'onBranch' | 'onGoTo' | 'loop' | 'trans'> & {
   readonly body: KeptRunBody;
-  readonly one: KeptRun;
+  readonly one: StoredRun;
 }): JSX.Element {
   const { steps, totalSteps, startedAt, lastAt, metrics, config, bands, commands } = body;
   const alerts = body.alerts ?? [];
   const programs = (body.programs ?? []).filter(({ reused }) => reused !== true);
   const means = meansOf(body);
-  const source = keptSource(one);
+  const source = storedSource(one);
   const names = metricNames(Object.keys(body.series));
   const figures: readonly (readonly [string, string])[] = [
     [

@@ -5,7 +5,7 @@ import {
   countText,
   curvesCsv,
   durationText,
-  type KeptRunSummary,
+  type StoredRunSummary,
   type RunLabels,
   runsJson,
   secondsText,
@@ -19,8 +19,8 @@ import { metricText, valueText } from '../text/value.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { useChanges } from '../ui/use-changes.js';
 import { CompareView, Letter } from './compare-view.js';
-import { isWhole, type KeptRun, KeptRunList } from './kept-runs.js';
-import { keptSource, metricNames } from './metric-data.js';
+import { isWhole, type StoredRun, StoredRunList } from './stored-runs.js';
+import { storedSource, metricNames } from './metric-data.js';
 import { MetricsView } from './metrics-view.js';
 import { RunView } from './run-view.js';
 import { RUN_EXAMPLE } from './view.js';
@@ -36,7 +36,7 @@ export interface RunsPageProps {
   readonly trans: TranslationBundle;
 }
 
-const LOOK_MS = 5_000;
+const POLL_MS = 5_000;
 const CALM_MS = 2_000;
 const LETTERS = ['A', 'B', 'C', 'D', 'E'] as const;
 const PAGE_ROWS = 50;
@@ -45,7 +45,7 @@ const STATES = ['running', 'finished', 'failed', 'interrupted'] as const;
 
 export function RunsPage(props: RunsPageProps): JSX.Element {
   const { backends, trans } = props;
-  const [lists] = useState(() => new Map<string, KeptRunList>());
+  const [lists] = useState(() => new Map<string, StoredRunList>());
   const [chosen, setChosen] = useState<string | null>(null);
   useChanges(backends, false, CALM_MS);
   useEffect(
@@ -58,7 +58,7 @@ export function RunsPage(props: RunsPageProps): JSX.Element {
   const { gateways } = backends;
   const place = gateways.find(({ id }) => id === chosen) ?? gateways[0];
   if (place && !lists.has(place.id)) {
-    lists.set(place.id, new KeptRunList(() => place.serverSettings));
+    lists.set(place.id, new StoredRunList(() => place.serverSettings));
   }
   const list = place && lists.get(place.id);
   return (
@@ -87,7 +87,7 @@ export function RunsPage(props: RunsPageProps): JSX.Element {
   );
 }
 
-function OnePlace(props: RunsPageProps & { readonly list: KeptRunList }): JSX.Element {
+function OnePlace(props: RunsPageProps & { readonly list: StoredRunList }): JSX.Element {
   const { list, trans } = props;
   useChanges(list, false, 0);
   const [chosen, setChosen] = useState<readonly string[]>([]);
@@ -97,7 +97,7 @@ function OnePlace(props: RunsPageProps & { readonly list: KeptRunList }): JSX.El
     ...{ grouped: true, unfolded: [] }
   });
   useEffect(() => {
-    const looking = list.look(LOOK_MS);
+    const looking = list.poll(POLL_MS);
     return () => looking.dispose();
   }, [list]);
   const wanted = list.runs.filter(run => (chosen.includes(run.key) || run.key === opened) && !isWhole(run));
@@ -173,7 +173,7 @@ function Empty({
 }
 
 interface RunsTableProps {
-  readonly list: KeptRunList;
+  readonly list: StoredRunList;
   readonly choice: TableChoice;
   readonly chosen: readonly string[];
   readonly onChoice: (choice: TableChoice) => void;
@@ -384,7 +384,7 @@ function RunRow({
   onToggle,
   onOpen,
   trans
-}: Columns & { readonly run: KeptRunSummary }): JSX.Element {
+}: Columns & { readonly run: StoredRunSummary }): JSX.Element {
   const { key, name, document, machine, state, startedAt, lastAt, steps, metrics, stepMs, config, labels } =
     run;
   const letter = LETTERS[chosen.indexOf(key)];
@@ -449,13 +449,13 @@ function GroupRows({
   ...columns
 }: Columns & {
   readonly group: string;
-  readonly runs: readonly KeptRunSummary[];
+  readonly runs: readonly StoredRunSummary[];
   readonly isOpen: boolean;
   readonly onFold: () => void;
 }): JSX.Element {
   const { metric, settings, trans } = columns;
   const values = runs.flatMap(run => run.metrics[metric ?? ''] ?? []);
-  const count = (state: KeptRunSummary['state']): number => runs.filter(run => run.state === state).length;
+  const count = (state: StoredRunSummary['state']): number => runs.filter(run => run.state === state).length;
   const span = 7 + settings.length + (metric === null ? 0 : 1);
   return (
     <>
@@ -484,8 +484,8 @@ function GroupRows({
 }
 
 interface ChosenProps extends RunsPageProps {
-  readonly list: KeptRunList;
-  readonly runs: readonly KeptRun[];
+  readonly list: StoredRunList;
+  readonly runs: readonly StoredRun[];
 }
 
 function ChosenBar(
@@ -614,7 +614,7 @@ function Chosen({ runs, loop, onGoTo, trans }: ChosenProps): JSX.Element {
   const [pair, setPair] = useState<readonly [number, number]>([0, 1]);
   const [hidden, setHidden] = useState<readonly string[] | null>(null);
   const lettered = runs.map((one, at) => ({ ...one, letter: LETTERS[at] ?? '' }));
-  const sources = lettered.flatMap(one => keptSource(one, `${one.letter} ${one.summary.name}`) ?? []);
+  const sources = lettered.flatMap(one => storedSource(one, `${one.letter} ${one.summary.name}`) ?? []);
   const names = metricNames(runs.flatMap(({ body }) => Object.keys(body?.series ?? {})));
   const shown = names.filter((name, at) => (hidden === null ? at < CHARTS_SHOWN : !hidden.includes(name)));
   const [one, other] = pair.map((at, side) => lettered[at] ?? lettered[side]);

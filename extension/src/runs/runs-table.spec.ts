@@ -1,4 +1,4 @@
-import { curvesCsv, type KeptRun, type KeptRunSummary, tableCsv } from '@tpulab/protocol';
+import { curvesCsv, type StoredRun, type StoredRunSummary, tableCsv } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { isFound, settingColumns, type TableChoice, tableRows } from './runs-table.js';
 
@@ -8,7 +8,7 @@ const NEWEST: TableChoice = {
   unfolded: []
 };
 
-function summary(name: string, fields: Partial<KeptRunSummary> = {}): KeptRunSummary {
+function summary(name: string, fields: Partial<StoredRunSummary> = {}): StoredRunSummary {
   return {
     ...{ key: `k.${name}`, kernelId: 'k', run: name, name, state: 'finished', startedAt: T0, lastAt: T0 + 5 },
     ...{ steps: 10, totalSteps: null, config: {}, metrics: {} },
@@ -16,7 +16,7 @@ function summary(name: string, fields: Partial<KeptRunSummary> = {}): KeptRunSum
   };
 }
 
-const names = (runs: readonly KeptRunSummary[], choice: Partial<TableChoice>): string[] =>
+const names = (runs: readonly StoredRunSummary[], choice: Partial<TableChoice>): string[] =>
   tableRows(runs, { ...NEWEST, ...choice }).map(({ group, runs: list }) => group ?? list[0]?.name ?? '');
 
 describe('the table of runs', () => {
@@ -67,7 +67,7 @@ it('gives runs as tables that a spreadsheet does not take for formulas', () => {
   const run = {
     ...summary('=cmd', { config: { lr: 1 }, metrics: { 'a,b': 3 }, labels: { note: 'say "hi"' } }),
     series: { 'a,b': { steps: [0, 4], values: [1, 2], waiting: [[5, 3]] } }
-  } as unknown as KeptRun;
+  } as unknown as StoredRun;
   expect(curvesCsv([run]).trimEnd().split('\r\n')).toEqual([
     'run,key,metric,step,value',
     `'=cmd,k.=cmd,"a,b",0,1`,

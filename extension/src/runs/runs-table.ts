@@ -1,13 +1,13 @@
 /** The table of runs: what is searched, the order and runs of one group under one row. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { differingNames, type KeptRunSummary } from '@tpulab/protocol';
+import { differingNames, type StoredRunSummary } from '@tpulab/protocol';
 import { valueText } from '../text/value.js';
 
 export type SortKey = 'name' | 'startedAt' | 'duration' | 'steps' | 'stepMs' | 'metric';
 
 export interface TableChoice {
   readonly search: string;
-  readonly state: KeptRunSummary['state'] | null;
+  readonly state: StoredRunSummary['state'] | null;
   readonly sort: SortKey;
   readonly descending: boolean;
   /** The metric that is shown, and by which `metric` sorts. */
@@ -20,11 +20,11 @@ export interface TableChoice {
 /** One row: a run, or several of a group. */
 export interface TableRow {
   readonly group: string | null;
-  readonly runs: readonly KeptRunSummary[];
+  readonly runs: readonly StoredRunSummary[];
 }
 
 /** Every word has to be in the name, a tag, the note, the notebook, the machine, or in `setting=value`. */
-export function isFound(run: KeptRunSummary, search: string): boolean {
+export function isFound(run: StoredRunSummary, search: string): boolean {
   const { name, labels, document, machine, config } = run;
   const text = [
     ...[name, document, machine, labels?.note, labels?.group, ...(labels?.tags ?? [])],
@@ -38,12 +38,12 @@ export function isFound(run: KeptRunSummary, search: string): boolean {
     .every(word => text.includes(word));
 }
 
-export function tableRows(runs: readonly KeptRunSummary[], choice: TableChoice): TableRow[] {
+export function tableRows(runs: readonly StoredRunSummary[], choice: TableChoice): TableRow[] {
   const { search, state, descending, grouped } = choice;
   const found = runs
     .filter(run => (state === null || run.state === state) && isFound(run, search))
     .sort((a, b) => compare(a, b, choice) * (descending ? -1 : 1));
-  const rows = new Map<string, KeptRunSummary[]>();
+  const rows = new Map<string, StoredRunSummary[]>();
   for (const run of found) {
     const group = grouped ? run.labels?.group || null : null;
     const key = group === null ? `run ${run.key}` : `group ${group}`;
@@ -56,9 +56,13 @@ export function tableRows(runs: readonly KeptRunSummary[], choice: TableChoice):
 }
 
 /** What is not known comes last in both orders. */
-function compare(a: KeptRunSummary, b: KeptRunSummary, { sort, metric, descending }: TableChoice): number {
+function compare(
+  a: StoredRunSummary,
+  b: StoredRunSummary,
+  { sort, metric, descending }: TableChoice
+): number {
   if (sort === 'name') return a.name.localeCompare(b.name, undefined, { numeric: true });
-  const of = (run: KeptRunSummary): number | undefined =>
+  const of = (run: StoredRunSummary): number | undefined =>
     sort === 'metric'
       ? run.metrics[metric ?? '']
       : sort === 'duration'
@@ -71,7 +75,7 @@ function compare(a: KeptRunSummary, b: KeptRunSummary, { sort, metric, descendin
 
 /** Settings whose columns are shown: those that differ between the runs in view, of which at most `most`. */
 export function settingColumns(
-  runs: readonly KeptRunSummary[],
+  runs: readonly StoredRunSummary[],
   most: number
 ): { all: number; shown: string[] } {
   const configured = runs.filter(({ config }) => Object.keys(config).length > 0);
@@ -79,7 +83,7 @@ export function settingColumns(
   return { all: all.length, shown: all.slice(0, most) };
 }
 
-export function stateText(state: KeptRunSummary['state'], trans: TranslationBundle): string {
+export function stateText(state: StoredRunSummary['state'], trans: TranslationBundle): string {
   switch (state) {
     case 'running':
       return trans.__('running');

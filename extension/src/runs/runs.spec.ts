@@ -4,7 +4,7 @@ import type {
   ControlCommand,
   ControlMessage,
   Hyperparameter,
-  KeptRun,
+  StoredRun,
   RunControl
 } from '@tpulab/protocol';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -15,9 +15,9 @@ import { metricText } from '../text/value.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
 import { metricColumns, metricNames } from './metric-data.js';
 import { addPast, lacksPast } from './past.js';
-import { ASK_AGAIN_MS, ControlModel } from './model.js';
+import { RETRY_MS, ControlModel } from './model.js';
 import { buttonsOf, stateText } from '../events/run-state.js';
-import { takeCheckpoints } from './take-checkpoints.js';
+import { saveCheckpoints } from './save-checkpoints.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 
@@ -101,14 +101,16 @@ class Scene {
 describe('a metric that is NaN or infinite', () => {
   it('is seen as such, from which step on, and is a gap in the chart', () => {
     const { kernel } = new Scene();
-    const told = [
+    const reported = [
       { metrics: { loss: 2 } },
       { nonFinite: { loss: 'NaN' } },
       { metrics: { loss: 1 } },
       { nonFinite: { loss: 'Infinity' } },
       { nonFinite: { loss: 'NaN' } }
     ] as const;
-    told.forEach((fields, at) => kernel.applyTelemetry(telemetry('k', 100 + at, steps(at, 1, fields)), T0));
+    reported.forEach((fields, at) =>
+      kernel.applyTelemetry(telemetry('k', 100 + at, steps(at, 1, fields)), T0)
+    );
     const series = kernel.runs.current?.series.get('loss');
     expect(series?.nonFiniteSince).toBe(3);
     expect(kernel.runs.current?.metrics).toEqual({ loss: Number.NaN });
@@ -125,9 +127,9 @@ describe('a metric that is NaN or infinite', () => {
 describe('a request to a run', () => {
   it('is under way until the agent has applied it', async () => {
     const scene = new Scene();
-    const asked = scene.control.request({ action: 'pause', run: 'r1' });
+    const requested = scene.control.request({ action: 'pause', run: 'r1' });
     expect(scene.control.pendingOf('pause')?.phase).toBe('sent');
-    await asked;
+    await requested;
     expect(scene.control.pendingOf('pause')?.phase).toBe('accepted');
     scene.receive(message('c0', 'applied'));
     await new Promise(resolve => setTimeout(resolve, 150));
@@ -167,18 +169,18 @@ describe('an accepted request whose last word was lost', () => {
     vi.useFakeTimers();
     const scene = new Scene();
     await scene.control.request({ action: 'set', run: 'r1', name: 'rate', value: 0.1 });
-    await vi.advanceTimersByTimeAsync(ASK_AGAIN_MS);
+    await vi.advanceTimersByTimeAsync(RETRY_MS);
     expect(scene.sent).toHaveLength(2);
     expect(scene.sent[1]).toEqual(scene.sent[0]);
     expect(scene.control.pendingOf('set', 'rate')?.phase).toBe('accepted');
     scene.answer = () => Promise.reject(new Error('The kernel did not answer.'));
-    await vi.advanceTimersByTimeAsync(ASK_AGAIN_MS);
+    await vi.advanceTimersByTimeAsync(RETRY_MS);
     expect(scene.control.pendingOf('set', 'rate')?.phase).toBe('accepted');
     scene.answer = async ({ id }) => message(id, 'applied', { action: 'set', name: 'rate' });
-    await vi.advanceTimersByTimeAsync(ASK_AGAIN_MS);
+    await vi.advanceTimersByTimeAsync(RETRY_MS);
     expect(scene.control.pending).toEqual([]);
     expect(scene.control.failed).toEqual([]);
-    await vi.advanceTimersByTimeAsync(3 * ASK_AGAIN_MS);
+    await vi.advanceTimersByTimeAsync(3 * RETRY_MS);
     expect(scene.sent).toHaveLength(4);
     scene.control.dispose();
     expect(vi.getTimerCount()).toBe(0);
@@ -197,19 +199,19 @@ describe('a checkpoint of everything that trains', () => {
 
   it('is taken when each run has applied it', async () => {
     const [one, other] = [new Scene(), new Scene()];
-    const taking = takeCheckpoints([target(one), target(other)], signal);
+    const taking = saveCheckpoints([target(one), target(other)], signal);
     for (const scene of [one, other]) {
       expect(scene.sent).toMatchObject([{ action: 'checkpoint', run: 'r1' }]);
       scene.receive(message(scene.sent[0]!.id, 'applied', { action: 'checkpoint' }));
     }
-    expect(await taking).toEqual({ taken: [one.run.name, other.run.name], failed: [] });
+    expect(await taking).toEqual({ saved: [one.run.name, other.run.name], failed: [] });
   });
 
   it('says why a run has taken none, and asks nothing of one that does not know how', async () => {
     const [unwilling, unable] = [new Scene(), new Scene({ ...CONTROL, actions: ['pause'] })];
     unwilling.answer = async ({ id }) => message(id, 'failed', { reason: 'the disk is full' });
-    expect(await takeCheckpoints([target(unwilling), target(unable)], signal)).toEqual({
-      taken: [],
+    expect(await saveCheckpoints([target(unwilling), target(unable)], signal)).toEqual({
+      saved: [],
       failed: [{ run: unwilling.run.name, text: 'the disk is full' }]
     });
     expect(unable.sent).toEqual([]);
@@ -217,17 +219,17 @@ describe('a checkpoint of everything that trains', () => {
 
   it('is not waited for when the kernel ends', async () => {
     const scene = new Scene();
-    const taking = takeCheckpoints([target(scene)], signal);
+    const taking = saveCheckpoints([target(scene)], signal);
     scene.kernel.applyState(kernelState('k', 'dead'));
-    expect(await taking).toMatchObject({ taken: [], failed: [{ text: 'The kernel has ended.' }] });
+    expect(await taking).toMatchObject({ saved: [], failed: [{ text: 'The kernel has ended.' }] });
   });
 
   it('is not waited for longer than somebody wants to', async () => {
     const scene = new Scene();
     const enough = new AbortController();
-    const taking = takeCheckpoints([target(scene)], enough.signal);
+    const taking = saveCheckpoints([target(scene)], enough.signal);
     enough.abort();
-    expect(await taking).toMatchObject({ taken: [], failed: [{ text: 'It has not been heard of.' }] });
+    expect(await taking).toMatchObject({ saved: [], failed: [{ text: 'It has not been heard of.' }] });
   });
 });
 
@@ -341,7 +343,7 @@ describe('a run that the page found under way (F11)', () => {
     inStep: false,
     failed: false
   };
-  const kept: KeptRun = {
+  const stored: StoredRun = {
     ...{ v: 1, key: 'k.r1', kernelId: 'k', run: 'r1', name: 'train', state: 'running' },
     ...{ startedAt: T0 - 9_000_000, lastAt: T0, steps: 9_005, totalSteps: null, config: {}, metrics: {} },
     ...{ hyperparameters: [], totals: { ...sums, compileMs: 0 }, commands: [message('c7', 'applied')] },
@@ -359,7 +361,7 @@ describe('a run that the page found under way (F11)', () => {
     late.series.clear();
     for (const step of [9_000, 9_001, 9_002]) late.addMetric('loss', step, step / 1_000, T0 + step);
     expect(lacksPast(late)).toBe(true);
-    addPast(late, kept);
+    addPast(late, stored);
     expect(lacksPast(late)).toBe(false);
     const loss = late.series.get('loss');
     expect([...(loss?.steps ?? [])]).toEqual([0, 4_500, 8_999, 9_000, 9_001, 9_002]);

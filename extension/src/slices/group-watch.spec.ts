@@ -17,7 +17,7 @@ class Scene {
     this.notebook = new RunNotebook(['a', 'b', 'c'], { id: 'k', name: kernel });
     this.watch = new GroupWatch({
       ...this.notebook.options,
-      notice: { say: text => (this.shown = text), clear: () => (this.shown = null) },
+      notice: { show: text => (this.shown = text), clear: () => (this.shown = null) },
       trans: nullTranslator.load('jupyterlab_tpulab')
     });
   }

@@ -4,14 +4,14 @@ import type { CodeCell } from '@jupyterlab/cells';
 import type { IError } from '@jupyterlab/nbformat';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
-import { type IRunAgainOptions, RunAgain } from '../absent/run-again.js';
+import { type IRunAgainOptions, RunAgain } from '../unreachable/run-again.js';
 import { isSliceKernel } from '../backends/spec-names.js';
 import type { NoticePlace } from '../ui/notebook-notice.js';
 import { type ILostGroup, type IRunCell, lostGroup } from './lost-group.js';
 
 export interface IGroupWatchOptions extends IRunAgainOptions {
   readonly sessionContext: ISessionContext;
-  readonly notice: Pick<NoticePlace, 'say' | 'clear'>;
+  readonly notice: Pick<NoticePlace, 'show' | 'clear'>;
   readonly trans: TranslationBundle;
 }
 
@@ -22,8 +22,8 @@ export class GroupWatch implements IDisposable {
     const { sessionContext, executed } = options;
     executed.connect(this.onExecuted, this);
     sessionContext.statusChanged.connect(this.onStatus, this);
-    sessionContext.kernelChanged.connect(this.look, this);
-    void sessionContext.ready.then(() => this.look());
+    sessionContext.kernelChanged.connect(this.poll, this);
+    void sessionContext.ready.then(() => this.poll());
   }
 
   get isDisposed(): boolean {
@@ -36,7 +36,7 @@ export class GroupWatch implements IDisposable {
       const { sessionContext, executed } = this.options;
       executed.disconnect(this.onExecuted, this);
       sessionContext.statusChanged.disconnect(this.onStatus, this);
-      sessionContext.kernelChanged.disconnect(this.look, this);
+      sessionContext.kernelChanged.disconnect(this.poll, this);
     }
   }
 
@@ -57,7 +57,7 @@ export class GroupWatch implements IDisposable {
 
   private onExecuted(_: unknown, { notebook }: { notebook: unknown }): void {
     if (notebook === this.options.notebook) {
-      this.look();
+      this.poll();
     }
   }
 
@@ -65,11 +65,11 @@ export class GroupWatch implements IDisposable {
     if (status === 'restarting' || status === 'autorestarting') {
       this.set(null);
     } else if (status === 'idle' || status === 'busy') {
-      this.look();
+      this.poll();
     }
   }
 
-  private look(): void {
+  private poll(): void {
     if (this.isDisposed) {
       return;
     }
@@ -89,7 +89,7 @@ export class GroupWatch implements IDisposable {
         notice.clear();
       }
     } else if (!isSame(lost, before)) {
-      notice.say({
+      notice.show({
         text: trans.__(
           '%1. All hosts were ended. Restart them to run this cell again, after the cells above it that had run.',
           lost.reason

@@ -89,10 +89,10 @@ function tabOf({ details, who, what }: IFold): { tab: HTMLButtonElement; panel: 
   panel.tabIndex = 0;
   panel.setAttribute('role', 'tabpanel');
   panel.setAttribute('aria-labelledby', tab.id);
-  const said = document.createElement('p');
-  said.textContent = what;
+  const text = document.createElement('p');
+  text.textContent = what;
   details.querySelector(':scope > summary')?.remove();
-  panel.append(said, ...details.childNodes);
+  panel.append(text, ...details.childNodes);
   return { tab, panel };
 }
 

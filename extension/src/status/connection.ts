@@ -136,11 +136,11 @@ function reconnectingText(
   why: StreamFailure | string,
   trans: TranslationBundle
 ): ConnectionText {
-  const kept = trans.__('The kernel keeps running, and no output is lost. Click to retry now.');
+  const reassurance = trans.__('The kernel keeps running, and no output is lost. Click to retry now.');
   const cause = typeof why === 'string' ? why : failureText(why, trans);
   return {
     label: trans.__('reconnecting in %1', countdownText(waitMs)),
-    detail: cause ? `${cause} ${kept}` : kept,
+    detail: cause ? `${cause} ${reassurance}` : reassurance,
     canReconnect: true
   };
 }

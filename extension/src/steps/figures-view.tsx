@@ -1,18 +1,18 @@
 /** Three figures of a run with their names: how much of the chips' peak it uses, how much of its time, and how much it gets done. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { durationText, type PaceMessage, percentText, threeFigures } from '@tpulab/protocol';
+import { durationText, type ThroughputMessage, percentText, threeFigures } from '@tpulab/protocol';
 import type { JSX } from 'react';
 import { Figure } from '../ui/figure.js';
-import { badputName, computeFigure, throughputFigure } from './pace.js';
+import { badputName, computeFigure, throughputFigure } from './throughput.js';
 
 export interface FiguresViewProps {
-  readonly pace: PaceMessage;
+  readonly measured: ThroughputMessage;
   readonly trans: TranslationBundle;
 }
 
-export function FiguresView({ pace, trans }: FiguresViewProps): JSX.Element {
-  const compute = computeFigure(pace, trans);
-  const throughput = throughputFigure(pace, trans);
+export function FiguresView({ measured, trans }: FiguresViewProps): JSX.Element {
+  const compute = computeFigure(measured, trans);
+  const throughput = throughputFigure(measured, trans);
   return (
     <div className="jp-TPULabFigures">
       {compute ? (
@@ -30,7 +30,7 @@ export function FiguresView({ pace, trans }: FiguresViewProps): JSX.Element {
           ))}
         </Figure>
       ) : null}
-      <Productive pace={pace} trans={trans} />
+      <Productive measured={measured} trans={trans} />
       {throughput ? (
         <Figure name={trans.__('Throughput')} value={throughput.value} unit={throughput.unit}>
           <p>{trans.__('Mean of the last ten seconds, without evaluations and pauses.')}</p>
@@ -40,7 +40,7 @@ export function FiguresView({ pace, trans }: FiguresViewProps): JSX.Element {
   );
 }
 
-function Productive({ pace: { goodput }, trans }: FiguresViewProps): JSX.Element | null {
+function Productive({ measured: { goodput }, trans }: FiguresViewProps): JSX.Element | null {
   const { totalMs, productiveMs, badputMs } = goodput;
   if (totalMs <= 0) {
     return null;

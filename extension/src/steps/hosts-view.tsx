@@ -24,7 +24,9 @@ export function HostsView({ hosts, trans }: HostsViewProps): JSX.Element {
   const left = hosts.hosts.length - shown.length;
   return (
     <div className="jp-TPULabHosts">
-      <p className={`jp-TPULabSay${straggler ? ' jp-mod-act' : ' jp-mod-fine'}`}>{sayOf(hosts, trans)}</p>
+      <p className={`jp-TPULabSay${straggler ? ' jp-mod-act' : ' jp-mod-fine'}`}>
+        {stragglerText(hosts, trans)}
+      </p>
       <ul aria-label={trans.__('Steps by host, mean of the last %1 steps', hosts.compared)}>
         {shown.map(host => (
           <Row key={host.host} host={host} isLate={straggler?.host === host.host} trans={trans} />
@@ -36,7 +38,7 @@ export function HostsView({ hosts, trans }: HostsViewProps): JSX.Element {
 }
 
 /** "Host 2 is 18 ms later at each step: input. The others wait for it." */
-export function sayOf({ straggler }: HostsMessage, trans: TranslationBundle): string {
+export function stragglerText({ straggler }: HostsMessage, trans: TranslationBundle): string {
   return straggler
     ? trans.__(
         'Host %1 is %2 later at each step: %3. The others wait for it.',

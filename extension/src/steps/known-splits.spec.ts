@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
-import { STEPS_KEPT } from '../events/run.js';
+import { MAX_STEPS } from '../events/run.js';
 import { SPANS, StepRing } from '../events/step-ring.js';
 import { T0 } from '../events/samples.spec-data.js';
 import { adviceFor } from './advice.js';
@@ -31,7 +31,7 @@ const POINTS = 0.05;
 const WINDOWS = [16, 64, 256];
 
 function ringOf({ recorded }: Case): StepRing {
-  const ring = new StepRing(STEPS_KEPT);
+  const ring = new StepRing(MAX_STEPS);
   let startTime = T0;
   for (const [row, count] of recorded.order) {
     const [inputMs = 0, hostMs = 0, compileMs = 0, deviceMs = 0, gapMs = 0, known] = recorded.rows[row] ?? [];

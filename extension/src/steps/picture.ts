@@ -26,18 +26,18 @@ export interface PictureOptions {
   readonly summary: StepSummary;
   readonly window: number;
   /** The sentence that says what limits the step. */
-  readonly say: string;
+  readonly headline: string;
   readonly trans: TranslationBundle;
 }
 
-export function stepsPicture({ run, summary, window, say, trans }: PictureOptions): string {
+export function stepsPicture({ run, summary, window, headline, trans }: PictureOptions): string {
   const area = { left: MARGIN, top: 96, width: WIDTH - 2 * MARGIN - 60, height: HEIGHT - 96 - MARGIN };
   const title = trans.__('%1: %2 per step', run.name, durationText(summary.typicalMs));
   const parts = [
     text(MARGIN, 22, title, 'font-weight="600" font-size="15"'),
     ...splitBar(summary),
     ...legend(summary, trans),
-    text(MARGIN, 88, shortened(say, 100), 'font-size="11"'),
+    text(MARGIN, 88, shortened(headline, 100), 'font-size="11"'),
     ...bars(run.steps, window, area)
   ];
   return [

@@ -63,8 +63,8 @@ const HANG_MS = 5_000;
 
 /** How long a run that goes on has been silent, where that is far more than a step takes; null: it is as it should be. */
 export function silenceOf(run: Run, typicalMs: number): number | null {
-  const silentMs = Date.now() - run.heardAt;
-  const isLong = run.heardAt > 0 && silentMs > Math.max(HANG_MS, HANG_FACTOR * typicalMs);
+  const silentMs = Date.now() - run.receivedAt;
+  const isLong = run.receivedAt > 0 && silentMs > Math.max(HANG_MS, HANG_FACTOR * typicalMs);
   return isLong && run.state === 'running' && run.control?.state !== 'paused' ? silentMs : null;
 }
 

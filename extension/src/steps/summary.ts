@@ -122,12 +122,12 @@ export function progressOf(run: Run, summary: StepSummary): Progress | null {
 }
 
 /** Nothing while it is paused, and before enough steady steps. The agent knows all steps and the evaluations to come. */
-function remainingMs({ state, control, pace }: Run, summary: StepSummary, left: number): number | null {
+function remainingMs({ state, control, throughput }: Run, summary: StepSummary, left: number): number | null {
   if (state !== 'running' || control?.state === 'paused') {
     return null;
   }
-  if (pace) {
-    return pace.etaSeconds === null ? null : pace.etaSeconds * 1_000;
+  if (throughput) {
+    return throughput.etaSeconds === null ? null : throughput.etaSeconds * 1_000;
   }
   const isAlways = summary.compiledSteps * ALWAYS >= summary.count;
   const steady = isAlways ? summary.count / 2 : summary.count - summary.compiledSteps;

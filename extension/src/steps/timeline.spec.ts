@@ -5,7 +5,7 @@ import { run as runMessage, step, steps, T0 } from '../events/samples.spec-data.
 import { StepRing } from '../events/step-ring.js';
 import { scaleOf } from './chart-geometry.js';
 import { fileName, toCsv, toJson } from './export.js';
-import { badputName, computeFigure, throughputFigure } from './pace.js';
+import { badputName, computeFigure, throughputFigure } from './throughput.js';
 import { stepsPicture } from './picture.js';
 import { marksOf, positionOf } from './step-marks.js';
 import { behind, FEWEST, moved, zoomed } from './step-window.js';
@@ -132,7 +132,7 @@ describe('what is taken along', () => {
     if (!summary) {
       throw new Error('no steps');
     }
-    const svg = stepsPicture({ run, summary, window: 48, say: 'The device is the limit.', trans });
+    const svg = stepsPicture({ run, summary, window: 48, headline: 'The device is the limit.', trans });
     const parsed = new DOMParserOf(svg);
     expect(parsed.tags).not.toContain('script');
     expect(svg).toContain('&lt;script&gt;');

@@ -47,7 +47,7 @@ export interface StepsViewProps {
   /** Why the last trace came to nothing. */
   readonly traceFailure: string | null;
   /** Null where the page saves no files. */
-  readonly onExport: ((what: ExportKind, run: Run, summary: StepSummary, say: string) => void) | null;
+  readonly onExport: ((what: ExportKind, run: Run, summary: StepSummary, headline: string) => void) | null;
   /** False where there is no notebook for a picture. */
   readonly canInsert: boolean;
   /** The run section says how far the run is: here it would be said of another moment, as that is drawn less often. */
@@ -64,23 +64,23 @@ export function StepsView(props: StepsViewProps): JSX.Element {
       <>
         <Compiling kernel={kernel} trans={trans} />
         <NoSteps run={run} trans={trans} />
-        <Notes {...props} run={null} said={null} />
+        <Notes {...props} run={null} cause={null} />
       </>
     );
   }
-  const found = adviceFor(summary, trans, recompileAdvice(kernel, run), run.pace?.mfu?.value ?? null);
+  const found = adviceFor(summary, trans, recompileAdvice(kernel, run), run.throughput?.mfu?.value ?? null);
   // To name an output helps only where the hook is there that tells of the step's programs.
   const hidden = found.limit === 'unwatched' ? whyUnknown(kernel.agent, 'device-time') : null;
   const advice =
     hidden === null
       ? found
       : { ...found, text: trans.__('Device time is unknown. %1 Host and idle time include it.', hidden) };
-  const said = causeOf(kernel, run, advice);
+  const cause = causeOf(kernel, run, advice);
   return (
     <div className="jp-TPULabSteps">
       <Compiling kernel={kernel} trans={trans} />
       <SplitBar summary={summary} trans={trans} />
-      <Cause {...props} said={said} summary={summary} advice={advice} />
+      <Cause {...props} cause={cause} summary={summary} advice={advice} />
       {run.hosts ? <HostsView hosts={run.hosts} trans={trans} /> : null}
       <ChartView
         kernel={kernel}
@@ -92,8 +92,8 @@ export function StepsView(props: StepsViewProps): JSX.Element {
         trans={trans}
       />
       {props.isCountedElsewhere ? null : <ProgressLine run={run} summary={summary} trans={trans} />}
-      {run.pace ? <FiguresView pace={run.pace} trans={trans} /> : null}
-      <Notes {...props} run={run} said={said} />
+      {run.throughput ? <FiguresView measured={run.throughput} trans={trans} /> : null}
+      <Notes {...props} run={run} cause={cause} />
       <Actions
         {...props}
         hasTable={hasTable}
@@ -145,39 +145,39 @@ function Compiling({
  * the step has been compiled there again.
  */
 function Cause({
-  said,
+  cause,
   summary,
   advice,
   onGoTo,
   trans
 }: StepsViewProps & {
-  readonly said: AdviceMessage | null;
+  readonly cause: AdviceMessage | null;
   readonly summary: StepSummary;
   readonly advice: Advice;
 }): JSX.Element {
-  const goTo = said?.location ? onGoTo(said.location) : null;
+  const goTo = cause?.location ? onGoTo(cause.location) : null;
   const idleMs = summary.spans.find(({ span }) => span === 'gap')?.meanMs ?? 0;
   return (
     <div className={`jp-TPULabSay${advice.act ? ' jp-mod-act' : ' jp-mod-fine'}`}>
-      {said && advice.limit === 'gap' ? (
+      {cause && advice.limit === 'gap' ? (
         <p>
-          {trans.__('The device sits idle for %1 of every step.', durationText(idleMs))} {said.message}
+          {trans.__('The device sits idle for %1 of every step.', durationText(idleMs))} {cause.message}
         </p>
       ) : (
         <p>
           <Marked pieces={fromBackticks(advice.text)} />
         </p>
       )}
-      {said ? (
+      {cause ? (
         <div className="jp-TPULabSay-act">
           {goTo ? (
             <button type="button" className="jp-TPULab-button" onClick={goTo}>
               <Glyph name="line" />
-              {trans.__('Go to %1', locationText(said.location, trans))}
+              {trans.__('Go to %1', locationText(cause.location, trans))}
             </button>
           ) : null}
           <span className="jp-TPULab-quiet">
-            <Marked pieces={fromBackticks(said.remedy)} />
+            <Marked pieces={fromBackticks(cause.remedy)} />
           </span>
         </div>
       ) : null}
@@ -195,15 +195,15 @@ function causeOf(kernel: KernelTelemetry, run: Run, { limit }: Advice): AdviceMe
 function Notes({
   kernel,
   run,
-  said,
+  cause,
   onGoTo,
   onFree,
   trans
-}: StepsViewProps & { readonly said: AdviceMessage | null }): JSX.Element {
+}: StepsViewProps & { readonly cause: AdviceMessage | null }): JSX.Element {
   // Of a metric that is not finite the head of the run speaks; of another run, that run's own steps.
   const advice = kernel.advice.filter(
     one =>
-      one !== said &&
+      one !== cause &&
       (run === null || (one.kind !== 'non-finite-metric' && (one.run === null || one.run === run.id)))
   );
   return (

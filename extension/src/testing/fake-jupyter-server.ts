@@ -41,7 +41,7 @@ export class FakeJupyterServer implements AsyncDisposable {
   /** Method and path of each request, in order; for sockets `WS path`. */
   readonly requests: string[] = [];
   /** Paths of what was asked of remotes. */
-  readonly asked: string[] = [];
+  readonly requested: string[] = [];
   /** What came with it. */
   readonly wishes: Record<string, unknown>[] = [];
   /** Headers of the last request. */
@@ -217,7 +217,7 @@ export class FakeJupyterServer implements AsyncDisposable {
     if (path.startsWith('/bridge/v1/machines')) {
       const name = path.split('/')[4];
       if (method === 'POST' && name !== undefined && this.remotes) {
-        this.asked.push(path);
+        this.requested.push(path);
         this.wishes.push(body);
         send(response, 200, this.remotes.find(remote => remote.name === name) ?? {});
         return;

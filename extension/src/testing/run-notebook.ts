@@ -3,7 +3,7 @@ import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Cell } from '@jupyterlab/cells';
 import type { Notebook } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
-import type { IRunAgainOptions } from '../absent/run-again.js';
+import type { IRunAgainOptions } from '../unreachable/run-again.js';
 
 interface IKernel {
   readonly id: string;
@@ -88,7 +88,7 @@ export class RunNotebook {
     this.sessionChanged.emit({ name: 'session', oldValue: {}, newValue: null });
   }
 
-  takeKernel(kernel: IKernel): void {
+  useKernel(kernel: IKernel): void {
     this.session.kernel = kernel;
     this.kernelChanged.emit({ name: 'kernel', oldValue: null, newValue: kernel });
   }

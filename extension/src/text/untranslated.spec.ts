@@ -15,7 +15,7 @@ const isText = (text: string): boolean => /\p{L}{2}/u.test(text) && !NAMES.has(t
 function untranslated(file: string): string[] {
   const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true);
   const found: string[] = [];
-  const look = (node: ts.Node): void => {
+  const visit = (node: ts.Node): void => {
     if (ts.isJsxText(node) && isText(node.text)) {
       found.push(node.text.trim());
     }
@@ -25,9 +25,9 @@ function untranslated(file: string): string[] {
         if (!NAMES.has(value.getText().slice(1, -1))) found.push(value.getText());
       }
     }
-    ts.forEachChild(node, look);
+    ts.forEachChild(node, visit);
   };
-  look(source);
+  visit(source);
   return found;
 }
 

@@ -67,14 +67,14 @@ export class DrawLoop implements IDisposable {
     if (waitMs > 1) {
       this._timer = this._source.setTimeout(() => {
         this._timer = undefined;
-        this._askForFrame();
+        this._requestFrame();
       }, waitMs);
     } else {
-      this._askForFrame();
+      this._requestFrame();
     }
   }
 
-  private _askForFrame(): void {
+  private _requestFrame(): void {
     this._frame = this._source.requestAnimationFrame(() => {
       this._frame = null;
       this._draw();

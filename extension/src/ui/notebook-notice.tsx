@@ -23,7 +23,7 @@ export class NoticePlace {
     private readonly trans: TranslationBundle
   ) {}
 
-  say(notice: INoticeText): void {
+  show(notice: INoticeText): void {
     this.clear();
     if (!this.header.isDisposed) {
       this._shown = new NotebookNotice(notice, this.trans);
@@ -44,10 +44,10 @@ class NotebookNotice extends Widget {
     super();
     this.addClass('jp-TPULabNotice');
     this._row.className = 'jp-TPULabNotice-row';
-    const said = document.createElement('p');
-    said.setAttribute('role', 'status');
-    said.textContent = text;
-    this._row.append(said);
+    const line = document.createElement('p');
+    line.setAttribute('role', 'status');
+    line.textContent = text;
+    this._row.append(line);
     for (const { label, stays = false, onClick } of actions) {
       this._row.append(
         button(label, () => {

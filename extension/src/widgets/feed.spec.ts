@@ -16,8 +16,8 @@ class Model implements AnyModel {
 
   set(name: string, value: unknown): void {
     this._values[name] = value;
-    for (const tell of this._listeners.get(`change:${name}`) ?? []) {
-      tell();
+    for (const listener of this._listeners.get(`change:${name}`) ?? []) {
+      listener();
     }
   }
 

@@ -75,15 +75,15 @@ let views = 0;
 function announce(model: AnyModel, by: 'bridge' | 'comm'): () => void {
   views += 1;
   const view = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}-${views}`;
-  const say = (value: string | null): void => {
+  const setBusy = (value: string | null): void => {
     try {
       model.send({ type: 'feed', view, by: value });
     } catch {
       // A page without a kernel, or whose kernel is gone: nobody sends anything then.
     }
   };
-  say(by);
-  return () => say(null);
+  setBusy(by);
+  return () => setBusy(null);
 }
 
 /** What both feeds have: the run that the widget is of, and one signal for all that changes. */
@@ -99,8 +99,8 @@ abstract class WidgetFeed implements Feed {
     readonly trans: TranslationBundle,
     by: 'bridge' | 'comm'
   ) {
-    kernel.changed.connect(this.tell, this);
-    machine?.changed.connect(this.tell, this);
+    kernel.changed.connect(this.emit, this);
+    machine?.changed.connect(this.emit, this);
     this._leave = announce(model, by);
   }
 
@@ -118,7 +118,7 @@ abstract class WidgetFeed implements Feed {
     this.control.dispose();
   }
 
-  protected tell(): void {
+  protected emit(): void {
     this.changed.emit();
   }
 }
@@ -129,7 +129,7 @@ class BridgeFeed extends WidgetFeed {
   constructor(model: AnyModel, kernel: KernelTelemetry, host: WidgetHost, kernelId: string) {
     super(model, kernel, host.machineOf(kernelId), host.trans, 'bridge');
     this.control = new ControlModel(kernel, command => host.send(kernelId, command));
-    this.control.changed.connect(this.tell, this);
+    this.control.changed.connect(this.emit, this);
   }
 }
 
@@ -145,7 +145,7 @@ class CommFeed extends WidgetFeed {
     super(model, new KernelTelemetry('widget'), null, english, 'comm');
     this._reader = new SnapshotReader(this.kernel);
     this.control = new ControlModel(this.kernel, command => this._send(command));
-    this.control.changed.connect(this.tell, this);
+    this.control.changed.connect(this.emit, this);
     model.on(`change:${SNAPSHOT}`, this._onSnapshot);
     model.on('msg:custom', this._onMessage);
     this._onSnapshot();

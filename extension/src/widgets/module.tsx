@@ -53,16 +53,16 @@ function useSeen(el: HTMLElement): boolean {
   const [isSeen, setSeen] = useState(false);
   useEffect(() => {
     let isInView = false;
-    const look = (): void => setSeen(isInView && !document.hidden);
+    const updateSeen = (): void => setSeen(isInView && !document.hidden);
     const views = new IntersectionObserver(entries => {
       isInView = entries.at(-1)?.isIntersecting ?? false;
-      look();
+      updateSeen();
     });
     views.observe(el);
-    document.addEventListener('visibilitychange', look);
+    document.addEventListener('visibilitychange', updateSeen);
     return () => {
       views.disconnect();
-      document.removeEventListener('visibilitychange', look);
+      document.removeEventListener('visibilitychange', updateSeen);
     };
   }, [el]);
   return isSeen;

@@ -2,7 +2,7 @@
 import type {
   ControlMessage,
   DevicesMessage,
-  PaceMessage,
+  ThroughputMessage,
   RunMessage,
   StepSample,
   TelemetryMessage
@@ -17,7 +17,7 @@ export interface Snapshot {
   readonly kernelId: string | null;
   readonly devices: DevicesMessage | null;
   readonly run: RunMessage | null;
-  readonly pace: PaceMessage | null;
+  readonly pace: ThroughputMessage | null;
   /** Rows of the newest steps: index, start, wall, input, host, compile, device, gap, known (0 or 1). */
   readonly steps: readonly (readonly number[])[];
   /** By name: steps and values, thinned; null for NaN and infinities. */
@@ -41,22 +41,22 @@ export class SnapshotReader {
 
   read(snapshot: Snapshot): void {
     const { devices, run, pace, commands } = snapshot;
-    const told: TelemetryMessage[] = [];
+    const messages: TelemetryMessage[] = [];
     if (devices) {
-      told.push(devices);
+      messages.push(devices);
     }
     if (run) {
-      told.push(run);
+      messages.push(run);
       const steps = this._newSteps(snapshot, run.run);
       if (steps.length > 0) {
-        told.push({ type: 'steps', time: snapshot.time, run: run.run, steps, dropped: 0 });
+        messages.push({ type: 'steps', time: snapshot.time, run: run.run, steps, dropped: 0 });
       }
     }
     if (pace) {
-      told.push(pace);
+      messages.push(pace);
     }
-    told.push(...commands);
-    this._apply(told, snapshot.time);
+    messages.push(...commands);
+    this._apply(messages, snapshot.time);
     if (run) {
       // Which run is shown was decided in the kernel, which saw all of them; the end of the one before never comes here.
       this.kernel.runs.show(run.run);
@@ -64,8 +64,8 @@ export class SnapshotReader {
     this._readMetrics(snapshot);
   }
 
-  private _apply(told: readonly TelemetryMessage[], time: number): void {
-    for (const data of told) {
+  private _apply(messages: readonly TelemetryMessage[], time: number): void {
+    for (const data of messages) {
       this._seq += 1;
       this.kernel.applyTelemetry(
         { topic: 'runs', kernelId: this.kernel.kernelId, seq: this._seq, data },

@@ -12,11 +12,11 @@ function filled(text: string, values: readonly Value[]): string {
   });
 }
 
-const said = {
+const bundle = {
   __: (text: string, ...values: Value[]): string => filled(text, values),
   _n: (one: string, many: string, count: number, ...values: Value[]): string =>
     filled(count === 1 ? one : many, [count, ...values])
 };
 
 /** Only `__` and `_n` are ever asked for by the models that the widgets share. */
-export const english = said as unknown as TranslationBundle;
+export const english = bundle as unknown as TranslationBundle;

@@ -22,7 +22,7 @@ from transformers import TrainerCallback
 from tpulab.control.hyperparameters import Hyper, hyper
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import BandKind, HyperValue
-from tpulab.telemetry.text import tell
+from tpulab.telemetry.text import write_line
 from tpulab.training.run import TrainingRun, run
 from tpulab.training.run_steps import RunBlock
 
@@ -105,7 +105,7 @@ class Callback(_Base):
         optimizer = str(getattr(getattr(args, "optim", None), "value", getattr(args, "optim", "")))
         if optimizer == "adamw_torch_fused" and getattr(args.device, "type", "") == "xla":
             args.optim = type(args.optim)("adamw_torch")
-            tell('The fused AdamW does not run on XLA: optim="adamw_torch" is used instead.')
+            write_line('The fused AdamW does not run on XLA: optim="adamw_torch" is used instead.')
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:  # noqa: ARG002
         """The step before is over. Commands are applied here; a pause holds the Trainer here."""

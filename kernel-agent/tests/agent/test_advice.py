@@ -132,5 +132,7 @@ def test_buckets_cover_all_sizes_with_few_programs() -> None:
 def test_advice_on_buckets_needs_several_sizes_of_one_axis() -> None:
     assert bucket_advice("x", "f", [(8, 3), (8, 5)]) is None
     assert bucket_advice("x", "f", [(8, 3), (9, 5), (10, 7)]) is None
-    said = bucket_advice("x", "f", [(8, 3), (8, 5), (8, 12)])
-    assert said == "Axis 1 of `x` has had 3 sizes, each a program of `f`: pad it up to the next of 4, 8, 12."
+    message = bucket_advice("x", "f", [(8, 3), (8, 5), (8, 12)])
+    assert (
+        message == "Axis 1 of `x` has had 3 sizes, each a program of `f`: pad it up to the next of 4, 8, 12."
+    )

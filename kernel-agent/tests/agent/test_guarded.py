@@ -10,7 +10,7 @@ import pytest
 
 import tpulab
 from keeper_double import KeeperDouble, wait_until
-from tpulab.agent import asked
+from tpulab.agent import requested
 from tpulab.agent.agent import Agent
 from tpulab.telemetry import guarded
 from tpulab.telemetry.guarded import start_thread
@@ -30,7 +30,7 @@ def fails(*_: object, **__: object) -> Any:
 def test_a_command_that_raises_is_answered_and_so_are_those_after_it(
     keeper: KeeperDouble, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(asked, "held_arrays", fails)
+    monkeypatch.setattr(requested, "held_arrays", fails)
     run = tpulab.run("steered")
     for step in run.steps(range(3)):
         for _ in range(3):
@@ -38,12 +38,12 @@ def test_a_command_that_raises_is_answered_and_so_are_those_after_it(
             assert failed["reason"] == "It failed inside TPULab: RuntimeError: a fault of ours"
         if step == 0:
             with monkeypatch.context() as broken:
-                broken.setattr(agent.desk, "_find", fails)
+                broken.setattr(agent.commands, "_find", fails)
                 keeper.outcome(keeper.command("pause", fence=True), "failed")
                 keeper.outcome(keeper.command("stop"), "failed")
     run.finish()
-    said = [record.message for record in caplog.records if "a command failed" in record.message]
-    assert len(said) == 1
+    sent = [record.message for record in caplog.records if "a command failed" in record.message]
+    assert len(sent) == 1
 
 
 def test_a_report_that_fails_is_said_once_and_the_next_ones_arrive(

@@ -22,13 +22,13 @@ class Spawning:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.said: deque[Any] = deque()
+        self.message: deque[Any] = deque()
         self.cells = CellRegister()
         self.modules: dict[str, Any] = {}
         for module, name in MODULES.items():
             self.modules[name] = SimpleNamespace(**{name: self._spawn})
             patch.setitem(sys.modules, module, self.modules[name])
-        adviser = Adviser(self.said, lambda: None)
+        adviser = Adviser(self.message, lambda: None)
         # torch_xla may be imported again; a function is wrapped once all the same.
         warn_of_spawn(adviser, self.cells)
         warn_of_spawn(adviser, self.cells)
@@ -54,19 +54,19 @@ def test_in_a_cell_it_is_said_once_and_goes_on(spawning: Spawning, name: str) ->
     spawning.in_a_cell()
     for _ in range(2):
         assert spawning.call(name, print, args=(1,)) == "result"
-    [advice] = spawning.said
+    [advice] = spawning.message
     assert (advice["kind"], f".{name} starts a process" in advice["message"]) == ("spawn-in-cell", True)
     assert "nprocs=1" in advice["remedy"]
     assert spawning.calls == [((print,), {"args": (1,)})] * 2
 
 
-@pytest.mark.parametrize("asked", [{"nprocs": 1}, {"debug_single_process": True}])
-def test_one_process_in_a_cell_is_fine(spawning: Spawning, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("requested", [{"nprocs": 1}, {"debug_single_process": True}])
+def test_one_process_in_a_cell_is_fine(spawning: Spawning, requested: dict[str, Any]) -> None:
     spawning.in_a_cell()
-    assert spawning.call("spawn", print, **asked) == "result"
-    assert not spawning.said
+    assert spawning.call("spawn", print, **requested) == "result"
+    assert not spawning.message
 
 
 def test_outside_a_cell_it_is_the_way_to_do_it(spawning: Spawning) -> None:
     assert spawning.call("launch", print) == "result"
-    assert not spawning.said
+    assert not spawning.message

@@ -33,9 +33,11 @@ def test_compilations_are_told_without_an_argument_and_device_time_is_unknown(ke
     for size in tpulab.steps([16, 16, 7], name="bare loop"):
         bare(jnp.ones((size, 4))).block_until_ready()
     [run] = keeper.wait(keeper.ended_runs, "the end of the run")
-    told = keeper.wait(lambda: len(keeper.compiled("bare")) == 2 and keeper.compiled("bare"), "two of them")
-    assert [message["id"] for message in keeper.compiled("bare", "started")] == [m["id"] for m in told]
-    assert all(message["compileMs"] > 0 and message["reason"]["argument"] is None for message in told)
+    reported = keeper.wait(
+        lambda: len(keeper.compiled("bare")) == 2 and keeper.compiled("bare"), "two of them"
+    )
+    assert [message["id"] for message in keeper.compiled("bare", "started")] == [m["id"] for m in reported]
+    assert all(message["compileMs"] > 0 and message["reason"]["argument"] is None for message in reported)
     [advice] = keeper.of_type("advice")
     assert advice["kind"] == "missing-hook", "nobody knows which argument it was"
     assert advice["message"] == f"With jax {jax.__version__}, TPULab does not see: device time."

@@ -33,15 +33,15 @@ def compiled(number: int, size: int) -> dict:
     }
 
 
-def say(value: dict) -> None:
+def report(value: dict) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 
 
-say({"jax": "0", "libtpu": "0"})
+report({"jax": "0", "libtpu": "0"})
 for program in json.loads((folder / "programs.json").read_text()):
-    say(compiled(program["number"], sum(each["bytes"] for each in program["arguments"])))
+    report(compiled(program["number"], sum(each["bytes"] for each in program["arguments"])))
 if "--serve" in sys.argv:
     for line in sys.stdin:
-        asked = json.loads(line)
-        say(compiled(asked["number"], asked["bytes"]))
+        requested = json.loads(line)
+        report(compiled(requested["number"], requested["bytes"]))

@@ -298,8 +298,8 @@ def test_what_cannot_be_checked_is_one_sentence(
     for name in ("words.txt", "words.py", "broken.ipynb"):
         (tmp_path / name).write_text("words = 1")
     assert main(argv) == 2
-    said = capsys.readouterr().err.strip().splitlines()[-1]
-    assert words in said
+    sent = capsys.readouterr().err.strip().splitlines()[-1]
+    assert words in sent
 
 
 @pytest.mark.parametrize(
@@ -316,15 +316,15 @@ def test_what_cannot_be_checked_is_one_sentence(
 def test_the_largest_batch_is_one_that_compiles_and_the_next_does_not(
     limit: int, rows: int, unit: int, found: dict
 ) -> None:
-    asked: list[int] = []
+    requested: list[int] = []
 
     def fits(batch: int) -> bool:
-        asked.append(batch)
+        requested.append(batch)
         return batch <= limit
 
     assert check.search_batch(rows, unit, fits) == found
-    assert found["fits"] in (*asked, 0)
-    assert found["next"] in asked
+    assert found["fits"] in (*requested, 0)
+    assert found["next"] in requested
 
 
 def test_collectives_and_buffers_of_a_module_have_their_lines() -> None:

@@ -32,17 +32,17 @@ print(hits.count("/jax/compilation_cache/cache_hits"), jax.config.jax_compilatio
 def test_a_second_process_loads_what_the_first_has_compiled(tmp_path: pathlib.Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     env |= {"JAX_PLATFORMS": "cpu", "TPULAB_COMPILATION_CACHE": str(tmp_path)}
-    said = [
+    message = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=True, timeout=300
         )
         for _ in range(2)
     ]
-    (none, limit), (hits, _) = (one.stdout.split() for one in said)
+    (none, limit), (hits, _) = (one.stdout.split() for one in message)
     assert (int(none), int(limit)) == (0, DEFAULT_MB * 1_000_000)
     assert int(hits) > 0
     # What XLA prints about programs from a cache would stand below the user's cell.
-    assert said[1].stderr == said[0].stderr
+    assert message[1].stderr == message[0].stderr
 
 
 def test_the_folder_is_the_usual_one_unless_it_is_moved_or_switched_off(tmp_path: pathlib.Path) -> None:

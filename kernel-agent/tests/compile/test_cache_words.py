@@ -82,8 +82,8 @@ def test_it_says_so_for_jax_itself(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120, check=True
         )
-        [said] = json.loads(done.stdout.splitlines()[-1])
-        return str(said)
+        [message] = json.loads(done.stdout.splitlines()[-1])
+        return str(message)
 
     assert start().endswith("it is now.")
     assert start() == "hit"

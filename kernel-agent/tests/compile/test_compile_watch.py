@@ -272,7 +272,7 @@ def test_a_pmap_has_the_name_of_its_function_and_its_operations(watched: Watched
         batch = mapped(batch)
         batch.block_until_ready()
     agent.settle(1)
-    found = run._tracked.run.pace.message(run._tracked.run.figures())["mfu"]  # type: ignore[union-attr,index]
+    found = run._tracked.run.throughput.message(run._tracked.run.figures())["mfu"]  # type: ignore[union-attr,index]
     assert (found["flopsPerStep"], found["source"]) == (2 * 2 * 16**3, "counted")  # type: ignore[index]
     assert found["peakFlopsPerSecond"] == 2e12  # type: ignore[index]
 
@@ -427,11 +427,11 @@ def test_no_array_is_kept_alive(watched: Watched) -> None:
         return batch * 2
 
     arrays = [jnp.ones(23)]
-    gone = weakref.ref(arrays[0])
+    reference = weakref.ref(arrays[0])
     watched.during(lambda: lets_go(arrays[0]))
     arrays.clear()
     gc.collect()
-    assert gone() is None
+    assert reference() is None
 
 
 @pytest.mark.usefixtures("agent")
@@ -451,10 +451,10 @@ def test_functions_of_a_factory_and_lambdas_of_one_line_are_different_ones(keepe
     x = jnp.ones(3)
     for function in (generator, discriminator, up, down, *table.values()):
         function(x)
-    told = keeper.wait(
+    reported = keeper.wait(
         lambda: len(found := [*keeper.compiled("net"), *keeper.compiled("<lambda>")]) == 7 and found, "all"
     )
-    assert [(one["reason"]["verdict"], one["variant"]) for one in told] == [("first", 1)] * 7
+    assert [(one["reason"]["verdict"], one["variant"]) for one in reported] == [("first", 1)] * 7
 
 
 @pytest.mark.usefixtures("agent")
@@ -462,9 +462,9 @@ def test_one_that_is_made_again_and_again_is_redefined(keeper: KeeperDouble) -> 
     x = jnp.ones(3)
     for _ in range(12):
         jax.jit(lambda x: x * 3)(x)
-    told = keeper.wait(lambda: len(found := keeper.compiled("<lambda>")) == 12 and found, "all")
-    assert [one["reason"]["verdict"] for one in told[3:]] == ["redefined"] * 9
-    assert told[-1]["variant"] == 12
+    reported = keeper.wait(lambda: len(found := keeper.compiled("<lambda>")) == 12 and found, "all")
+    assert [one["reason"]["verdict"] for one in reported[3:]] == ["redefined"] * 9
+    assert reported[-1]["variant"] == 12
 
 
 @pytest.mark.usefixtures("agent")
@@ -476,8 +476,8 @@ def test_a_cause_that_cannot_be_found_is_unknown(
     step = jax.jit(lambda x: x.sum())
     for size in (3, 4):
         step(jnp.ones(size))
-    told = keeper.wait(lambda: len(found := keeper.compiled("<lambda>")) == 2 and found, "both")
-    assert told[1]["reason"] == {
+    reported = keeper.wait(lambda: len(found := keeper.compiled("<lambda>")) == 2 and found, "both")
+    assert reported[1]["reason"] == {
         "verdict": "other",
         "argument": None,
         "before": None,

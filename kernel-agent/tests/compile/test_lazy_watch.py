@@ -93,12 +93,12 @@ class Lazy:
         self.runtime.around(run)
         self.runtime.ran.append(Execution(time.time_ns(), 1_000))
 
-    def told(self, compilations: int) -> dict[int, list[str]]:
+    def reported(self, compilations: int) -> dict[int, list[str]]:
         """The phases by the id of a compilation, once so many have finished."""
 
         def finished() -> bool:
-            told = self._keeper.of_type("compile")
-            return sum(message["phase"] == "finished" for message in told) >= compilations
+            reported = self._keeper.of_type("compile")
+            return sum(message["phase"] == "finished" for message in reported) >= compilations
 
         self._keeper.wait(finished, f"{compilations} compilations to be told")
         phases: dict[int, list[str]] = {}
@@ -115,7 +115,7 @@ def lazy(agent: Agent, keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_compilation_that_takes_long_is_told_while_it_goes_on(lazy: Lazy) -> None:
     lazy.compile(meanwhile=lazy.watch.poll)
-    assert list(lazy.told(1).values()) == [["started", "finished"]]
+    assert list(lazy.reported(1).values()) == [["started", "finished"]]
 
 
 def test_one_that_ends_while_it_is_being_told_is_begun_before_it_is_finished(
@@ -141,7 +141,7 @@ def test_one_that_ends_while_it_is_being_told_is_begun_before_it_is_finished(
     poll.join(PATIENCE_S)
     # Whatever the poll had told would have arrived before this one.
     lazy.compile()
-    assert list(lazy.told(2).values()) == [["started", "finished"]] * 2
+    assert list(lazy.reported(2).values()) == [["started", "finished"]] * 2
 
 
 def test_what_was_told_as_begun_is_finished_also_when_another_thread_has_counted_it(lazy: Lazy) -> None:
@@ -152,7 +152,7 @@ def test_what_was_told_as_begun_is_finished_also_when_another_thread_has_counted
         other.join(PATIENCE_S)
 
     lazy.compile(meanwhile=compile_elsewhere)
-    assert list(lazy.told(2).values()) == [["started", "finished"]] * 2
+    assert list(lazy.reported(2).values()) == [["started", "finished"]] * 2
 
 
 def finished(keeper: KeeperDouble) -> list[dict[str, Any]]:
@@ -184,12 +184,12 @@ def test_a_compilation_by_a_read_has_its_own_line_and_moment(
                 lazy.launch()
             if epoch == 0:
                 evaluate()
-    told = keeper.wait(lambda: finished(keeper), "the compilation of the read")
-    assert [one["function"] for one in told] == ["evaluate"]
-    assert told[0]["location"]["function"] == "evaluate"
-    assert (told[0]["reason"]["argument"], told[0]["reason"]["advice"]) == (None, None)
+    reported = keeper.wait(lambda: finished(keeper), "the compilation of the read")
+    assert [one["function"] for one in reported] == ["evaluate"]
+    assert reported[0]["location"]["function"] == "evaluate"
+    assert (reported[0]["reason"]["argument"], reported[0]["reason"]["advice"]) == (None, None)
     [end] = keeper.wait(keeper.ended_runs, "the end of the run")
-    assert told[0]["run"] == end["run"]
+    assert reported[0]["run"] == end["run"]
     # Between two loops, so in no step.
     assert [step["compileMs"] for step in keeper.steps(end["run"])] == [0] * 6
 
@@ -205,8 +205,8 @@ def test_what_was_compiled_just_before_a_run_is_none_of_its_own(
     with tpulab.run("later", log=False) as run:
         for _ in run.steps(range(3)):
             lazy.launch()
-    [told] = keeper.wait(lambda: finished(keeper), "the compilations")
-    assert (told["run"], told["compileMs"], told["reason"]["verdict"]) == (None, 20.0, "other")
+    [reported] = keeper.wait(lambda: finished(keeper), "the compilations")
+    assert (reported["run"], reported["compileMs"], reported["reason"]["verdict"]) == (None, 20.0, "other")
     [end] = keeper.wait(keeper.ended_runs, "the end of the run")
     assert [step["compileMs"] for step in keeper.steps(end["run"])] == [0] * 3
 

@@ -30,8 +30,8 @@ def test_the_table_knows_every_state_and_leads_to_known_ones_only() -> None:
 
 def test_the_protocol_has_the_same_states() -> None:
     run = next(kind for kind in SCHEMA["anyOf"] if kind["properties"]["type"]["const"] == "run")
-    told = run["properties"]["control"]["properties"]["state"]["anyOf"]
-    assert {kind["const"] for kind in told} == set(STATES)
+    reported = run["properties"]["control"]["properties"]["state"]["anyOf"]
+    assert {kind["const"] for kind in reported} == set(STATES)
 
 
 def test_a_run_that_goes_on_can_end_and_fail_from_every_state() -> None:

@@ -69,7 +69,7 @@ def clocked(steps, total=None):
         if total is not None and len(turns) == total // 2:
             looks.append((now, agent.tracker.last_run))
             agent.settle(5)
-            looks[0] += (agent.tracker.last_run.pace.message(agent.tracker.last_run.figures()),)
+            looks[0] += (agent.tracker.last_run.throughput.message(agent.tracker.last_run.figures()),)
     if looks:
         looks.append(time.perf_counter())
 
@@ -82,7 +82,7 @@ def report(run, loss=None, flops=None):
 
 def report_of(tracked, loss=None, flops=None):
     steps = [one for m in seen if m["type"] == "steps" and m["run"] == tracked.id for one in m["steps"]]
-    pace = tracked.pace.message(tracked.figures()) if tracked.pace else None
+    pace = tracked.throughput.message(tracked.figures()) if tracked.throughput else None
     spans = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
     steady = slice(UNSTEADY, None)
     mean = lambda values: 1e3 * float(np.mean(values))
@@ -391,8 +391,8 @@ def table(before: str) -> str:
     """Reported / true, for each loop; of loops whose packages are not here, the rows of the page before."""
 
     def cell(found: dict[str, Any], column: str) -> str:
-        told, true = found["told"][column], found["true"][column]
-        return "" if true is None else "not known" if told is None else f"{told:,.4g} / {true:,.4g}"
+        reported, true = found["told"][column], found["true"][column]
+        return "" if true is None else "not known" if reported is None else f"{reported:,.4g} / {true:,.4g}"
 
     head = ["loop", *COLUMNS.values()]
     rows = [head, ["---"] * len(head)]

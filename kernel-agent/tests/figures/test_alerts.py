@@ -13,7 +13,7 @@ import pytest
 import tpulab
 from keeper_double import KeeperDouble
 from tpulab.figures.alerts import parse_rule
-from tpulab.figures.slower import MOST_TOLD, Slower, SlowerWatch
+from tpulab.figures.slower import MAX_REPORTED, Slower, SlowerWatch
 from tpulab.figures.spans import StepSplit, StepTimes
 from tpulab.figures.totals import RunTotals
 from tpulab.measure.device_clock import DeviceClock
@@ -64,8 +64,8 @@ def test_an_invalid_rule_is_refused_with_the_grammar(when: Any) -> None:
 
 def told_by(values: list[dict[str, Any]], *rules: str) -> list[str]:
     recorder = Recorder(DeviceClock())
-    said: list[str] = []
-    recorder.adviser = Adviser(recorder.events, lambda: None, said.append)
+    sentences: list[str] = []
+    recorder.adviser = Adviser(recorder.events, lambda: None, sentences.append)
     recorder.rules = {rule: parse_rule(rule) for rule in rules}
     run = Run("lm", None, None)
     recorder.events.append((run, run.message()))
@@ -75,7 +75,7 @@ def told_by(values: list[dict[str, Any]], *rules: str) -> list[str]:
         )
         recorder.closed.append(closed)
         recorder.collect()
-    return said
+    return sentences
 
 
 def test_a_rule_raises_one_alert_when_it_has_held_long_enough() -> None:
@@ -94,9 +94,9 @@ def test_a_metric_of_every_tenth_step_counts_the_steps_between() -> None:
 
 
 def test_nan_breaks_no_rule_and_infinity_does() -> None:
-    said = told_by([{"loss": float("nan")}, {"loss": float("inf")}], "loss > 5")
-    assert said[-1] == "At step 1, `loss` is inf. Your rule: `loss > 5`."
-    assert sum("Your rule" in text for text in said) == 1
+    sentences = told_by([{"loss": float("nan")}, {"loss": float("inf")}], "loss > 5")
+    assert sentences[-1] == "At step 1, `loss` is inf. Your rule: `loss > 5`."
+    assert sum("Your rule" in text for text in sentences) == 1
 
 
 def test_rules_belong_to_the_process_and_can_be_removed() -> None:
@@ -125,9 +125,9 @@ def watched(
     split = StepSplit(*(part * MS for part in split_ms))
     for _ in range(int(seconds * 1000 / sum(split_ms))):
         totals.add(split, True)
-        told = watch.look(totals, **given)
-        if told is not None:
-            found.append(told)
+        reported = watch.look(totals, **given)
+        if reported is not None:
+            found.append(reported)
     return found
 
 
@@ -136,10 +136,10 @@ def test_a_run_that_loses_its_speed_raises_an_alert_with_the_span_that_grew() ->
     assert watched(watch, totals, 130, (1, 2, 0, 96, 1)) == []
     # Not yet a minute, and 15 percent of the rate are lost after some 50 s of it.
     assert watched(watch, totals, 30, (31, 2, 0, 96, 1)) == []
-    [told] = watched(watch, totals, 200, (31, 2, 0, 96, 1))
-    assert told.before_ms == 100
-    assert told.now_ms > 100 / 0.85
-    assert max(told.longer_ms, key=lambda name: told.longer_ms[name]) == "input"
+    [reported] = watched(watch, totals, 200, (31, 2, 0, 96, 1))
+    assert reported.before_ms == 100
+    assert reported.now_ms > 100 / 0.85
+    assert max(reported.longer_ms, key=lambda name: reported.longer_ms[name]) == "input"
 
 
 def test_noise_a_short_fall_and_a_pause_are_nothing() -> None:
@@ -163,13 +163,13 @@ def test_another_program_is_another_measure() -> None:
 
 def test_a_run_whose_speed_alternates_raises_a_few_alerts() -> None:
     watch, totals = SlowerWatch(), RunTotals()
-    told = [
+    reported = [
         each
-        for _ in range(2 * MOST_TOLD)
+        for _ in range(2 * MAX_REPORTED)
         for ms in (50, 150)
         for each in watched(watch, totals, 150, (1, 2, 0, ms, 1))
     ]
-    assert len(told) == MOST_TOLD
+    assert len(reported) == MAX_REPORTED
 
 
 PROGRAM = """
@@ -202,8 +202,8 @@ def test_steps_of_a_loop_that_slows_down_raise_one_alert_with_what_grew(
     env = {**os.environ, "TPULAB_AGENT_SOCKET": str(keeper.path)}
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=240, cwd=tmp_path, env=env)
     keeper.wait(lambda: keeper.ended_runs(), "the end of the run")
-    [told] = [advice for advice in keeper.of_type("advice") if advice["kind"] == "slower"]
-    assert told["message"].startswith("lm became slower by itself: ")
-    assert "instead of 10 ms, over a minute, and nothing was compiled" in told["message"]
-    assert told["message"].endswith("ms longer for input.")
+    [reported] = [advice for advice in keeper.of_type("advice") if advice["kind"] == "slower"]
+    assert reported["message"].startswith("lm became slower by itself: ")
+    assert "instead of 10 ms, over a minute, and nothing was compiled" in reported["message"]
+    assert reported["message"].endswith("ms longer for input.")
     assert len(keeper.steps()) == 26000

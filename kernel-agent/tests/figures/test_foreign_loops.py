@@ -20,29 +20,29 @@ def test_what_is_reported_is_what_was_measured_outside(name: str) -> None:
 
 def is_true(found: dict[str, dict[str, Any]], lost_ms: float = 1, unseen: int = 0) -> None:
     """`lost_ms`: what a step may lose between both looks, in the mean, to other threads."""
-    told, true = found["told"], found["true"]
+    reported, true = found["told"], found["true"]
     # A loop without annotation is seen after some turns.
-    assert true["steps"] - unseen <= told["steps"] <= true["steps"]
-    assert unseen or told["steps"] == true["steps"]
+    assert true["steps"] - unseen <= reported["steps"] <= true["steps"]
+    assert unseen or reported["steps"] == true["steps"]
     # Both clocks look at the same loop: what lies between their looks is microseconds, or a lost core.
-    assert told["ms"] == pytest.approx(true["ms"], rel=0.1, abs=lost_ms)
-    assert told["spans"] == pytest.approx(told["walls"], rel=1e-3)
+    assert reported["ms"] == pytest.approx(true["ms"], rel=0.1, abs=lost_ms)
+    assert reported["spans"] == pytest.approx(reported["walls"], rel=1e-3)
     if true["input"] is not None:
         # A wait in which the device works on the step before is device time.
-        overlapped = told["input"] + told["device"]
-        assert told["input"] <= 1.1 * true["input"] + 1
+        overlapped = reported["input"] + reported["device"]
+        assert reported["input"] <= 1.1 * true["input"] + 1
         assert overlapped >= 0.9 * true["input"] - 1
     if true["evaluations"] is not None:
-        assert told["evaluations"] == pytest.approx(true["evaluations"], rel=0.1)
+        assert reported["evaluations"] == pytest.approx(true["evaluations"], rel=0.1)
     if true["goodput"] is not None:
         # From outside it is the call to the result: dispatch, and the wait for a core of the machine, too.
-        assert 0.4 * true["goodput"] <= told["goodput"] <= 1.25 * true["goodput"]
+        assert 0.4 * true["goodput"] <= reported["goodput"] <= 1.25 * true["goodput"]
     if true["left"] is not None:
         # The machine may be faster or slower in the half that is estimated; a compilation in the rate is not.
-        assert told["left"] <= 3 * true["left"] + 1
-        assert true["left"] <= 3 * told["left"] + 1
+        assert reported["left"] <= 3 * true["left"] + 1
+        assert true["left"] <= 3 * reported["left"] + 1
     if true["flops"] is not None:
-        assert told["exact"] is True
-        assert told["flops"] == pytest.approx(true["flops"], rel=1e-6)
+        assert reported["exact"] is True
+        assert reported["flops"] == pytest.approx(true["flops"], rel=1e-6)
     if true["loss"] is not None:
-        assert told["loss"] == pytest.approx(true["loss"], rel=1e-6)
+        assert reported["loss"] == pytest.approx(true["loss"], rel=1e-6)

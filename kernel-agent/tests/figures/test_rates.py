@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tpulab.figures import pace as room
-from tpulab.figures.pace import Effort, Pace, goodput
+from tpulab.figures import throughput as room
 from tpulab.figures.spans import StepSplit, StepTimes, split, without_holes
+from tpulab.figures.throughput import Effort, Throughput, goodput
 from tpulab.figures.totals import Figures, RunTotals
 
 MS = 1_000_000
@@ -22,8 +22,8 @@ class Training:
         self.now, self.total, self.done = 0, total, 0
         self.totals = RunTotals()
         monkeypatch.setattr(room, "now_ns", lambda: self.now)
-        self.pace = Pace(Effort(tokens=1000, updates=100), lambda *_: None)
-        self.told: list[tuple[int, Any]] = []
+        self.throughput = Throughput(Effort(tokens=1000, updates=100), lambda *_: None)
+        self.reported: list[tuple[int, Any]] = []
         self._next = 0
 
     def step(self, ms: float, compile_ms: float = 0) -> None:
@@ -32,22 +32,22 @@ class Training:
         self.totals.add(StepSplit(0, int(ms * MS), int(compile_ms * MS), 0, 0), False, first=self.done == 1)
         if self.now >= self._next:
             self._next = self.now + S
-            self.told.append((self.now, self.message()))
+            self.reported.append((self.now, self.message()))
 
     def band(self, kind: Any, seconds: float) -> None:
         self.now += int(seconds * S)
         self.totals.add_band(kind, int(seconds * S))
-        self.pace.band(kind, self.done, int(seconds * S))
+        self.throughput.band(kind, self.done, int(seconds * S))
 
     def message(self) -> Any:
-        return self.pace.message(Figures("r", 0, self.total, self.done, self.totals))
+        return self.throughput.message(Figures("r", 0, self.total, self.done, self.totals))
 
 
 def errors(training: Training, since: int = 0) -> list[float]:
     """Time left as it was told, against what it then took: told / true."""
     return [
         message["etaSeconds"] / ((training.now - moment) / S)
-        for moment, message in training.told
+        for moment, message in training.reported
         if message["etaSeconds"] is not None and moment >= since and training.now - moment > S
     ]
 
@@ -61,7 +61,7 @@ def test_a_pause_is_in_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(600):
         training.step(100)
     assert all(0.95 < error < 1.05 for error in errors(training, after))
-    for moment, message in training.told:
+    for moment, message in training.reported:
         if moment > 2 * S:
             assert 9.5 < message["stepsPerSecond"] < 10.5
             assert 9_500 < message["tokensPerSecond"] < 10_500
@@ -85,7 +85,7 @@ def test_nothing_is_said_before_ten_steady_steps(monkeypatch: pytest.MonkeyPatch
     training.step(50, compile_ms=3_000)
     for _ in range(198):
         training.step(50)
-    spoken = [moment for moment, message in training.told if message["etaSeconds"] is not None]
+    spoken = [moment for moment, message in training.reported if message["etaSeconds"] is not None]
     assert spoken[0] >= 12 * S + 10 * 50 * MS
     assert all(0.9 < error < 1.1 for error in errors(training))
 
@@ -95,8 +95,8 @@ def test_a_loop_that_compiles_in_each_step_takes_that_long(monkeypatch: pytest.M
     training = Training(monkeypatch, 300)
     for _ in range(300):
         training.step(2, compile_ms=60)
-    told = [message["etaSeconds"] for moment, message in training.told if moment > 5 * S]
-    assert None not in told
+    reported = [message["etaSeconds"] for moment, message in training.reported if moment > 5 * S]
+    assert None not in reported
     assert all(0.8 < error < 1.2 for error in errors(training, 5 * S))
 
 

@@ -247,11 +247,11 @@ def test_exit_ends_the_cells_that_wait_too(short_folder: Path, how: str) -> None
         kernel.client.execute(how)
         kernel.client.execute("print('must not run')")
         assert kernel.process.wait(PATIENCE_S) == 0
-        said: list[str] = []
+        message: list[str] = []
         while kernel.client.iopub_channel.msg_ready():
-            said.append(str(kernel.client.get_iopub_msg(timeout=PATIENCE_S)["content"]))
-        assert any("exit() was called" in text for text in said)
-        assert not any("must not run\\n" in text for text in said)
+            message.append(str(kernel.client.get_iopub_msg(timeout=PATIENCE_S)["content"]))
+        assert any("exit() was called" in text for text in message)
+        assert not any("must not run\\n" in text for text in message)
 
 
 # A18

@@ -24,80 +24,80 @@ def message(name: str, size: int) -> list[bytes]:
 
 
 def watched(limit_bytes: int, *, blocks: bool = False) -> tuple[SendRing, list[str]]:
-    told: list[str] = []
+    reported: list[str] = []
     ring = SendRing()
-    ring.alarm = QueueAlarm(limit_bytes, told.append, blocks=blocks)
-    return ring, told
+    ring.alarm = QueueAlarm(limit_bytes, reported.append, blocks=blocks)
+    return ring, reported
 
 
 def test_it_is_said_at_the_threshold_at_each_doubling_and_when_it_is_over() -> None:
-    ring, told = watched(4 * MIB)
+    ring, reported = watched(4 * MIB)
     ring.reader_came()
     for number in range(17):
         ring.add("iopub", message(f"m{number}", MIB))
-    assert [text.split(" of this")[0] for text in told] == [
+    assert [text.split(" of this")[0] for text in reported] == [
         "tpulab: 4.0 MiB",
         "tpulab: 8.0 MiB",
         "tpulab: 16 MiB",
     ]
-    assert "next warning comes at 32 MiB" in told[-1]
+    assert "next warning comes at 32 MiB" in reported[-1]
     ring.confirm({"iopub": "m13"})
-    assert len(told) == 3  # 3 MiB are more than half of the threshold
+    assert len(reported) == 3  # 3 MiB are more than half of the threshold
     ring.confirm({"iopub": "m15"})
-    assert len(told) == 4
-    assert "no longer accumulates" in told[-1]
+    assert len(reported) == 4
+    assert "no longer accumulates" in reported[-1]
     ring.confirm({"iopub": "m16"})
-    assert (len(told), ring.waiting_bytes()) == (4, 0)
+    assert (len(reported), ring.waiting_bytes()) == (4, 0)
     for number in range(20, 24):
         ring.add("iopub", message(f"m{number}", MIB))
-    assert len(told) == 5
-    assert told[-1] == told[0]
+    assert len(reported) == 5
+    assert reported[-1] == reported[0]
 
 
 def test_a_single_message_above_several_doublings_is_said_once() -> None:
-    ring, told = watched(MIB)
+    ring, reported = watched(MIB)
     ring.reader_came()
     ring.add("iopub", message("m", 5 * MIB))
-    assert len(told) == 1
-    assert "next warning comes at 8.0 MiB" in told[0]
+    assert len(reported) == 1
+    assert "next warning comes at 8.0 MiB" in reported[0]
 
 
 def test_a_cell_that_may_wait_is_not_advised_to_wait() -> None:
     for blocks in (False, True):
-        ring, told = watched(MIB, blocks=blocks)
+        ring, reported = watched(MIB, blocks=blocks)
         ring.reader_came()
         ring.add("iopub", message("m", MIB))
-        assert ("TPULAB_IOPUB_QUEUE=block" in told[0]) is not blocks
+        assert ("TPULAB_IOPUB_QUEUE=block" in reported[0]) is not blocks
 
 
 def test_nothing_is_said_when_the_threshold_is_zero() -> None:
-    ring, told = watched(0)
+    ring, reported = watched(0)
     ring.reader_came()
     ring.add("iopub", message("m0", MIB))
     ring.confirm({"iopub": "m0"})
-    assert told == []
+    assert reported == []
 
 
 def test_what_was_sent_while_no_keeper_read_does_not_wait_in_memory() -> None:
-    ring, told = watched(MIB)
+    ring, reported = watched(MIB)
     ring.add("iopub", message("m0", 2 * MIB))
     ring.reader_came()
     ring.add("iopub", message("m1", MIB // 2))
-    assert told == []
+    assert reported == []
     ring.add("iopub", message("m2", MIB // 2))
-    assert len(told) == 1
+    assert len(reported) == 1
     ring.confirm({"iopub": "m0"})
     assert ring.waiting_bytes() > MIB
 
 
 def test_a_keeper_that_ends_takes_what_waited_for_it_along() -> None:
-    ring, told = watched(MIB)
+    ring, reported = watched(MIB)
     ring.reader_came()
     ring.add("iopub", message("m0", MIB))
-    ring.readers_gone()
+    ring.readers_ended()
     ring.add("iopub", message("m1", 4 * MIB))
-    assert len(told) == 2
-    assert "no longer" in told[1]
+    assert len(reported) == 2
+    assert "no longer" in reported[1]
 
 
 class Confirming:
@@ -145,10 +145,10 @@ def test_a_cell_whose_reader_has_stopped_goes_on_and_its_user_is_told(short_fold
             for mib in ("1.0", "2.0", "4.0"):
                 wait_until(lambda mib=mib: f"tpulab: {mib} MiB of this" in kernel.log_text(), "the alarm")
 
-            printed, told, last = "", "", ""
+            printed, reported, last = "", "", ""
 
             def read_on() -> None:
-                nonlocal printed, told, last
+                nonlocal printed, reported, last
                 assert reader.poll(int(PATIENCE_S * 1000)), "the reader waits in vain"
                 frames = reader.recv_multipart()
                 at = frames.index(b"<IDS|MSG>")
@@ -157,17 +157,17 @@ def test_a_cell_whose_reader_has_stopped_goes_on_and_its_user_is_told(short_fold
                 if json.loads(frames[at + 3]).get("msg_id") != request:
                     return
                 if content["name"] == "stderr":
-                    told += content["text"]
+                    reported += content["text"]
                 else:
                     printed += content["text"]
 
-            while printed.count("\n") < lines or told.count("\n") < 3:
+            while printed.count("\n") < lines or reported.count("\n") < 3:
                 read_on()
             assert [int(line.split()[0]) for line in printed.splitlines()] == list(range(lines))
-            assert "tpulab: 1.0 MiB of this kernel's output are waiting in memory" in told
+            assert "tpulab: 1.0 MiB of this kernel's output are waiting in memory" in reported
 
             keeper.confirm(last)
-            while "no longer accumulates" not in told:
+            while "no longer accumulates" not in reported:
                 read_on()
             assert "no longer accumulates" in kernel.log_text()
         keeper.close()

@@ -8,7 +8,7 @@ import sys
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from tpulab.launcher.short_tracebacks import KEPT_FRAMES, shorten_tracebacks, shortened
+from tpulab.launcher.short_tracebacks import MAX_FRAMES, shorten_tracebacks, shortened
 
 
 def _down(n: int) -> int:
@@ -34,8 +34,8 @@ def test_frames_in_the_middle_are_left_out_and_counted() -> None:
     while short is not None:
         frames.append(short.tb_frame)
         short = short.tb_next
-    assert len(frames) == 2 * KEPT_FRAMES
-    assert left_out == 20_002 - 2 * KEPT_FRAMES
+    assert len(frames) == 2 * MAX_FRAMES
+    assert left_out == 20_002 - 2 * MAX_FRAMES
     assert frames[0].f_code.co_name == "_caught"
     assert frames[-1].f_locals == {"n": 0}
 
@@ -47,11 +47,11 @@ def test_a_short_one_is_itself() -> None:
 
 
 def test_few_frames_are_looked_at_when_an_error_is_formatted(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at = []
+    inspected = []
     real = inspect.getmodule
 
     def counted(*args: object) -> object:
-        looked_at.append(args)
+        inspected.append(args)
         return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(inspect, "getmodule", counted)
@@ -63,7 +63,7 @@ def test_few_frames_are_looked_at_when_an_error_is_formatted(monkeypatch: pytest
     except ValueError as failure:
         lines = shell.InteractiveTB.structured_traceback(ValueError, failure, failure.__traceback__)
     text = "".join(lines)
-    assert len(looked_at) < 20 * KEPT_FRAMES
+    assert len(inspected) < 20 * MAX_FRAMES
     assert "19,802 frames in the middle of this traceback are left out" in text
     assert "what went wrong" in text
     assert "ZeroDivisionError" in text

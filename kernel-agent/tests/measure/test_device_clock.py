@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from keeper_double import wait_until
-from tpulab.measure.device_clock import LOOKS_BEFORE_SLEEP, DeviceClock
+from tpulab.measure.device_clock import POLLS_BEFORE_SLEEP, DeviceClock
 from tpulab.runtimes.device_value import smallest_array
 from tpulab.telemetry.clocks import now_ns
 
@@ -98,11 +98,11 @@ def test_posting_never_waits_for_the_device(clock: DeviceClock) -> None:
 
 def test_an_output_is_let_go_as_soon_as_it_is_ready(clock: DeviceClock) -> None:
     array = ArrayDouble(size=1 << 20)
-    gone = weakref.ref(array)
+    reference = weakref.ref(array)
     array.done.set()
     settled(clock, clock.post(array))
     del array
-    wait_until(lambda: gone() is None, "the output to be let go")
+    wait_until(lambda: reference() is None, "the output to be let go")
 
 
 def test_an_array_that_fails_counts_as_ready(clock: DeviceClock) -> None:
@@ -128,10 +128,10 @@ def test_what_holds_no_array_is_not_waited_for(clock: DeviceClock) -> None:
 def test_a_clock_that_has_stopped_keeps_nothing(clock: DeviceClock) -> None:
     clock.stop()
     array = ArrayDouble()
-    gone = weakref.ref(array)
+    reference = weakref.ref(array)
     clock.post(array)
     del array
-    assert gone() is None
+    assert reference() is None
 
 
 def asleep(clock: DeviceClock) -> ArrayDouble:
@@ -139,7 +139,7 @@ def asleep(clock: DeviceClock) -> ArrayDouble:
     first = ArrayDouble()
     clock.post(first)
     assert first.waited_on.wait(60)
-    for _ in range(LOOKS_BEFORE_SLEEP + 1):
+    for _ in range(POLLS_BEFORE_SLEEP + 1):
         clock.post(ArrayDouble())
     assert clock.sleeps
     array = ArrayDouble()

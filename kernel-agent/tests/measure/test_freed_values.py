@@ -117,9 +117,9 @@ def test_a_freed_array_never_ends_the_process(keeper: KeeperDouble, tmp_path: Pa
     assert all(step["metrics"]["index"] == step["index"] for step in read)
     assert all(abs(step["metrics"].get("total", 0.2) - 0.2) < 1e-6 for step in read)
     lost = sum("total" not in step["metrics"] for step in read)
-    said = [advice["message"] for advice in keeper.of_type("advice") if advice["kind"] == "freed-metric"]
-    assert len(said) == (lost > 0)
-    assert all(f"was donated or deleted before it could be read in {lost} of" in text for text in said)
+    sent = [advice["message"] for advice in keeper.of_type("advice") if advice["kind"] == "freed-metric"]
+    assert len(sent) == (lost > 0)
+    assert all(f"was donated or deleted before it could be read in {lost} of" in text for text in sent)
 
 
 def test_without_a_bridge_too(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from keeper_double import check_message
 from tpulab.figures.spans import StepTimes
 from tpulab.measure.device_clock import DeviceClock
-from tpulab.measure.recorder import KEPT_STEPS, STEPS_A_BATCH, Recorder
+from tpulab.measure.recorder import MAX_STEPS, STEPS_A_BATCH, Recorder
 from tpulab.measure.runs import Run
 from tpulab.measure.step_clock import ClosedStep
 
@@ -55,19 +55,19 @@ def test_a_run_that_began_and_ended_between_two_batches_is_told_in_order(recorde
 
 def test_the_oldest_steps_are_dropped_and_counted(recorder: Recorder) -> None:
     run = begin(recorder)
-    close_steps(recorder, run, KEPT_STEPS + 500)
+    close_steps(recorder, run, MAX_STEPS + 500)
     end(recorder, run)
     batches = [message for message in drain(recorder) if message["type"] == "steps"]
     assert sum(batch["dropped"] for batch in batches) == 500
     indices = [step["index"] for batch in batches for step in batch["steps"]]
-    assert indices == list(range(500, KEPT_STEPS + 500))
+    assert indices == list(range(500, MAX_STEPS + 500))
     assert max(len(batch["steps"]) for batch in batches) <= STEPS_A_BATCH
 
 
 def test_a_flood_of_steps_displaces_no_run(recorder: Recorder) -> None:
     first = begin(recorder, "first")
     end(recorder, first)
-    close_steps(recorder, begin(recorder, "flood"), 3 * KEPT_STEPS)
+    close_steps(recorder, begin(recorder, "flood"), 3 * MAX_STEPS)
     names = [message["name"] for message in drain(recorder) if message["type"] == "run"]
     assert names == ["first", "flood", "first"]
 
@@ -129,14 +129,14 @@ def test_the_end_of_a_run_is_told_even_when_an_interrupt_has_lost_a_step(recorde
     close_steps(recorder, run, 2)
     run.next_index()
     end(recorder, run)
-    told = drain(recorder)
-    assert [message.get("state", message["type"]) for message in told] == [
+    reported = drain(recorder)
+    assert [message.get("state", message["type"]) for message in reported] == [
         "running",
         "steps",
         "steps",
         "finished",
     ]
-    assert [message["dropped"] for message in told if message["type"] == "steps"] == [0, 1]
+    assert [message["dropped"] for message in reported if message["type"] == "steps"] == [0, 1]
 
 
 def test_two_runs_at_a_time_get_batches_of_their_own(recorder: Recorder) -> None:

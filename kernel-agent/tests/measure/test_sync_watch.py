@@ -22,7 +22,7 @@ def never(_step: int) -> None:
     """A line that does not read."""
 
 
-def said(steps: int, first: Read, second: Read = never) -> list[Any]:
+def message(steps: int, first: Read, second: Read = never) -> list[Any]:
     """What is said of a loop of two lines. Each answers whether it waits in a step; None: no read."""
     events: deque[Any] = deque()
     watch = SyncWatch(Adviser(events, lambda: None), CellRegister(), DeviceClock())
@@ -36,27 +36,27 @@ def said(steps: int, first: Read, second: Read = never) -> list[Any]:
 
 
 def test_a_line_that_waits_in_each_step_is_said_after_twenty() -> None:
-    assert said(STEPS_IN_A_ROW - 1, lambda _: True) == []
-    [advice] = said(5 * STEPS_IN_A_ROW, lambda _: True)
+    assert message(STEPS_IN_A_ROW - 1, lambda _: True) == []
+    [advice] = message(5 * STEPS_IN_A_ROW, lambda _: True)
     assert advice["kind"] == "sync-each-step"
 
 
 def test_steps_in_which_the_value_was_there_before_it_was_read_are_no_reason_to_begin_anew() -> None:
     waits_in_a_third = lambda step: step % 3 == 0  # noqa: E731
-    assert said(3 * STEPS_IN_A_ROW - 3, waits_in_a_third) == []
-    assert len(said(3 * STEPS_IN_A_ROW, waits_in_a_third)) == 1
+    assert message(3 * STEPS_IN_A_ROW - 3, waits_in_a_third) == []
+    assert len(message(3 * STEPS_IN_A_ROW, waits_in_a_third)) == 1
 
 
 def test_a_step_without_a_read_is() -> None:
-    assert said(500, lambda step: None if step % 10 == 9 else True) == []
+    assert message(500, lambda step: None if step % 10 == 9 else True) == []
 
 
 def test_reading_what_is_there_already_is_never_said() -> None:
-    assert said(500, lambda _: False) == []
+    assert message(500, lambda _: False) == []
 
 
 @pytest.mark.parametrize("hides", [lambda _: False, lambda step: step == 0])
 def test_a_line_that_reads_and_does_not_wait_hides_none_that_does(hides: Read) -> None:
-    [advice] = said(2 * STEPS_IN_A_ROW, hides, lambda _: True)
+    [advice] = message(2 * STEPS_IN_A_ROW, hides, lambda _: True)
     assert advice["location"]["line"] > 0
-    assert advice["location"]["line"] != said(50, lambda _: True)[0]["location"]["line"]
+    assert advice["location"]["line"] != message(50, lambda _: True)[0]["location"]["line"]

@@ -24,7 +24,7 @@ ADAPT = "jax has changed: adapt tpulab/runtimes/jax_internals.py"
 
 
 @pytest.fixture
-def heard() -> Iterator[list[tuple[str, str, str]]]:
+def received() -> Iterator[list[tuple[str, str, str]]]:
     """What jax tells while the test runs: kind, event, function."""
     events: list[tuple[str, str, str]] = []
 
@@ -51,25 +51,25 @@ def test_jax_names_its_phases_as_the_agent_knows_them() -> None:
     assert named == (TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT), ADAPT
 
 
-def test_a_compilation_is_told_as_start_and_end_of_three_phases(heard: list[tuple[str, str, str]]) -> None:
+def test_a_compilation_is_told_as_start_and_end_of_three_phases(received: list[tuple[str, str, str]]) -> None:
     @jax.jit
-    def told(x: jax.Array) -> jax.Array:
+    def reported(x: jax.Array) -> jax.Array:
         return x * 3
 
     x = jnp.arange(11)
-    heard.clear()
-    told(x)
-    assert heard == [
-        ("start", TRACE_EVENT, "told"),
-        ("end", TRACE_EVENT, "told"),
-        ("start", LOWER_EVENT, "jit(told)"),
-        ("end", LOWER_EVENT, "jit(told)"),
-        ("start", COMPILE_EVENT, "jit(told)"),
-        ("end", COMPILE_EVENT, "jit(told)"),
+    received.clear()
+    reported(x)
+    assert received == [
+        ("start", TRACE_EVENT, "reported"),
+        ("end", TRACE_EVENT, "reported"),
+        ("start", LOWER_EVENT, "jit(reported)"),
+        ("end", LOWER_EVENT, "jit(reported)"),
+        ("start", COMPILE_EVENT, "jit(reported)"),
+        ("end", COMPILE_EVENT, "jit(reported)"),
     ], ADAPT
-    heard.clear()
-    told(x)
-    assert heard == [], "jax tells something in the steady state, which would cost time"
+    received.clear()
+    reported(x)
+    assert received == [], "jax tells something in the steady state, which would cost time"
 
 
 def test_the_call_that_compiles_is_found_on_the_stack() -> None:
@@ -116,7 +116,7 @@ def test_the_hook_after_a_call_exists_and_gets_function_arguments_and_output() -
     double = jax.jit(lambda x: x * 2)
     x = jnp.arange(3)
     double(x)
-    slot.install(lambda *told: seen.append(told))
+    slot.install(lambda *reported: seen.append(reported))
     try:
         result = double(x)
     finally:
@@ -228,7 +228,7 @@ def test_a_program_and_its_devices_are_seen_before_it_is_compiled(monkeypatch: p
 
     assert jax_internals.before_compile(look), ADAPT
     with pytest.raises(ValueError, match="not this one"):
-        jax.jit(lambda looked_at: looked_at + 41)(1.0)
+        jax.jit(lambda inspected: inspected + 41)(1.0)
     ((text, processes),) = seen
     assert text.startswith("module @jit__lambda"), ADAPT
     assert "func.func public @main(%arg0: tensor<f32>" in text, ADAPT

@@ -11,7 +11,7 @@ import pytest
 import tpulab
 from keeper_double import KeeperDouble
 from tpulab.agent.agent import Agent
-from tpulab.figures.pace import PEAK_FLOPS
+from tpulab.figures.throughput import PEAK_FLOPS
 from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
 from tpulab.telemetry.messages import DevicesMessage
 
@@ -76,19 +76,19 @@ def put(patch: pytest.MonkeyPatch, xlac: StandIn) -> None:
     patch.setitem(sys.modules, "torch_xla", SimpleNamespace(_XLAC=xlac, __version__="2.9.0"))  # type: ignore[arg-type]
 
 
-def told(root: Path) -> DevicesMessage:
+def reported(root: Path) -> DevicesMessage:
     message = TorchXlaRuntime(root).devices()
     assert message is not None
     return message
 
 
 def kinds(root: Path) -> set[str]:
-    return {device["kind"] for device in told(root)["devices"]}
+    return {device["kind"] for device in reported(root)["devices"]}
 
 
 def test_the_kind_is_the_one_that_the_runtime_reports(stand_in: pytest.MonkeyPatch, tmp_path: Path) -> None:
     del stand_in
-    message = told(tmp_path)
+    message = reported(tmp_path)
     assert message["platform"] == "tpu"
     assert [device["kind"] for device in message["devices"]] == ["TPU v5 lite"] * 2
     assert PEAK_FLOPS["TPU v5 lite"] == 197e12
@@ -100,7 +100,7 @@ def test_on_a_slice_each_host_tells_of_its_own_devices_and_names_the_others(
     stand_in: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     put(stand_in, StandIn(process=1))
-    devices = told(tmp_path)["devices"]
+    devices = reported(tmp_path)["devices"]
     assert [(device["id"], device["processIndex"]) for device in devices] == [(0, 0), (1, 0), (2, 1), (3, 1)]
     assert [device["memoryUsedBytes"] for device in devices] == [None, None, 1 * GIB, 2 * GIB]
 
@@ -156,6 +156,6 @@ def test_a_run_that_says_its_flops_has_an_mfu(
     for _ in run.steps(range(3)):
         keeper.wait(lambda: keeper.of_type("devices"), "the devices")
     run.finish()
-    [*_, pace] = keeper.wait(lambda: [m for m in keeper.of_type("pace") if m["mfu"]["value"]], "an MFU")
-    assert pace["mfu"]["peakFlopsPerSecond"] == 2 * 197e12
-    assert pace["mfu"]["value"] == pytest.approx(1e12 * pace["stepsPerSecond"] / (2 * 197e12))
+    [*_, throughput] = keeper.wait(lambda: [m for m in keeper.of_type("pace") if m["mfu"]["value"]], "an MFU")
+    assert throughput["mfu"]["peakFlopsPerSecond"] == 2 * 197e12
+    assert throughput["mfu"]["value"] == pytest.approx(1e12 * throughput["stepsPerSecond"] / (2 * 197e12))

@@ -19,7 +19,7 @@ OPTIONS = {"silent": False, "store_history": True, "user_expressions": {}, "allo
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("reported", "reason"),
     [
         ({"exited": -9, "oom": True}, "out of memory: its machine's kernel killed the process"),
         ({"exited": -9, "preempted": True}, "the cloud preempted its machine"),
@@ -28,14 +28,14 @@ OPTIONS = {"silent": False, "store_history": True, "user_expressions": {}, "allo
         ({"exited": 1, "tail": "[Gloo] Error\nOSError: no\n  at f\n"}, "ended with code 1: OSError: no"),
     ],
 )
-def test_the_reason_says_what_is_known(said: dict[str, Any], reason: str) -> None:
-    assert loss.of_exit(said).endswith(reason)
+def test_the_reason_says_what_is_known(reported: dict[str, Any], reason: str) -> None:
+    assert loss.of_exit(reported).endswith(reason)
 
 
 def test_a_connection_that_ends_is_named_with_its_last_word() -> None:
-    said = {"gone": 255, "why": "debug\nTimeout, server not responding."}
-    assert loss.of_link(said, False) == "the connection to it ended: Timeout, server not responding."
-    assert loss.of_link(said, True) == "the cloud preempted its machine"
+    reported = {"gone": 255, "why": "debug\nTimeout, server not responding."}
+    assert loss.of_link(reported, False) == "the connection to it ended: Timeout, server not responding."
+    assert loss.of_link(reported, True) == "the cloud preempted its machine"
 
 
 class Hosts:

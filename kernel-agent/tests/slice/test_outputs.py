@@ -11,7 +11,7 @@ HOSTS = 256
 LINES = 200
 
 
-def say(outputs: Outputs, host: int, text: str) -> None:
+def report(outputs: Outputs, host: int, text: str) -> None:
     outputs.add(host, "stream", {"name": "stdout", "text": text})
 
 
@@ -22,7 +22,7 @@ def test_256_hosts_are_folded_by_what_they_print_and_nothing_is_lost() -> None:
         for host in range(HOSTS):
             # The last two differ from all others, and from each other.
             who = str(host) if host >= HOSTS - 2 else "all"
-            say(outputs, host, f"{who} {line} {'x' * 40}\n")
+            report(outputs, host, f"{who} {line} {'x' * 40}\n")
     outputs.refresh()
     live = published[-1][1]["data"]["text/plain"]
     assert len(live) < 3 * LIVE_CHARS + 2000
@@ -45,6 +45,6 @@ def test_a_progress_bar_without_lines_shows_where_it_stands() -> None:
     published: list[dict[str, Any]] = []
     outputs = Outputs(range(2), lambda _, content: published.append(content), 1)
     for percent in range(101):
-        say(outputs, 1, f"\r{percent} % {'#' * 100}")
+        report(outputs, 1, f"\r{percent} % {'#' * 100}")
     outputs.refresh()
     assert published[-1]["data"]["text/plain"].splitlines()[-1] == f"  100 % {'#' * 100}"

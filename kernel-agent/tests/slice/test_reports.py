@@ -17,7 +17,7 @@ from tpulab.control.command import Command
 from tpulab.control.controller import Controller, ControlListener
 from tpulab.control.hyperparameters import Hyperparameters
 from tpulab.slice.host_steps import HostSteps, in_words, straggler
-from tpulab.slice.reports import GRACE_S, KEPT_MESSAGES, KEPT_RUNS, HostCompilations, HostRuns
+from tpulab.slice.reports import GRACE_S, MAX_MESSAGES, MAX_RUNS, HostCompilations, HostRuns
 from tpulab.slice.spec import SliceSpec
 
 LOOP = """
@@ -82,14 +82,14 @@ def test_the_books_of_a_week_of_evaluations_are_bounded() -> None:
 
     for host in (0, 1):
         run(host, "training", 0, "running")
-        for number in range(5 * KEPT_RUNS):
+        for number in range(5 * MAX_RUNS):
             run(host, "evaluate", number, "running")
             run(host, "evaluate", number)
             run(host, f"trial {number}", number)
     for one in hosts:
-        assert len(one.messages) == KEPT_RUNS
-        assert len(one._count) <= KEPT_MESSAGES
-    for name, number in (("training", 0), ("evaluate", 5 * KEPT_RUNS - 1), ("trial 5119", 5119)):
+        assert len(one.messages) == MAX_RUNS
+        assert len(one._count) <= MAX_MESSAGES
+    for name, number in (("training", 0), ("evaluate", 5 * MAX_RUNS - 1), ("trial 5119", 5119)):
         place = hosts[1].place_of(f"1-{name}-{number}")
         assert place is not None
         assert hosts[0].at(place) == f"0-{name}-{number}"
@@ -97,8 +97,8 @@ def test_the_books_of_a_week_of_evaluations_are_bounded() -> None:
 
 
 def test_a_program_that_not_all_hosts_compiled_is_marked() -> None:
-    told: list[dict[str, Any]] = []
-    compilations = HostCompilations(3, told.append)
+    reported: list[dict[str, Any]] = []
+    compilations = HostCompilations(3, reported.append)
 
     def compiled(host: int, function: str) -> None:
         message = {"id": 7, "phase": "finished", "eager": False, "function": function, "variant": 1}
@@ -110,11 +110,11 @@ def test_a_program_that_not_all_hosts_compiled_is_marked() -> None:
         compiled(host, "some")
     compiled(1, "own")
     compilations.settle(GRACE_S / 2)
-    assert [(one["function"], one.get("hosts")) for one in told] == [("all", None), ("some", None)]
+    assert [(one["function"], one.get("hosts")) for one in reported] == [("all", None), ("some", None)]
     compilations.settle(GRACE_S + 1)
-    assert [(one["function"], one["hosts"]) for one in told[2:]] == [("some", [0, 2]), ("own", [1])]
-    assert told[2]["id"] == 7
-    assert told[3]["id"] != 7
+    assert [(one["function"], one["hosts"]) for one in reported[2:]] == [("some", [0, 2]), ("own", [1])]
+    assert reported[2]["id"] == 7
+    assert reported[3]["id"] != 7
 
 
 def test_a_loop_waits_at_its_fence_for_the_command() -> None:
@@ -156,8 +156,10 @@ def test_the_page_sees_all_hosts_and_steers_them_together(watched: tuple[SlicePr
 
     def slow_input() -> dict[str, Any] | None:
         # On a busy machine another host, or something else, may be late for a while.
-        told = [one for one in keeper.of_type("hosts") if one["straggler"]]
-        late = (one for one in told if one["straggler"] | {"host": 1, "cause": "input"} == one["straggler"])
+        reported = [one for one in keeper.of_type("hosts") if one["straggler"]]
+        late = (
+            one for one in reported if one["straggler"] | {"host": 1, "cause": "input"} == one["straggler"]
+        )
         return next(late, None)
 
     late = keeper.wait(slow_input, "the host with the slow input")

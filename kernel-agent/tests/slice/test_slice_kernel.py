@@ -136,8 +136,8 @@ def test_different_programs_are_an_error_before_they_hang(kernel: SliceProcess) 
 
 def test_input_completion_inspection_and_a_widget_of_host_3(kernel: SliceProcess) -> None:
     request = kernel.start("name = input('who? ')\nprint(name)", stdin=True)
-    asked = kernel.client.get_stdin_msg(timeout=PATIENCE_S)
-    assert asked["content"]["prompt"] == "who? "
+    requested = kernel.client.get_stdin_msg(timeout=PATIENCE_S)
+    assert requested["content"]["prompt"] == "who? "
     kernel.client.input("Ada")
     answer = kernel.answer(request)
     assert answer.text() == "Ada\n"

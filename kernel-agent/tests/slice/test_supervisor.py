@@ -59,7 +59,7 @@ def _supervisor(order: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        _tell(process, {"argv": SLEEP, "env": {}, **order})
+        _send(process, {"argv": SLEEP, "env": {}, **order})
         try:
             yield process
         finally:
@@ -72,33 +72,33 @@ def _supervisor(order: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
                 process.kill()
 
 
-def _tell(process: subprocess.Popen[str], order: dict[str, Any]) -> None:
+def _send(process: subprocess.Popen[str], order: dict[str, Any]) -> None:
     assert process.stdin is not None
     process.stdin.write(json.dumps(order) + "\n")
     process.stdin.flush()
 
 
-def _hear(process: subprocess.Popen[str], key: str) -> dict[str, Any]:
+def _receive(process: subprocess.Popen[str], key: str) -> dict[str, Any]:
     assert process.stdout is not None
-    while key not in (said := json.loads(process.stdout.readline())):
+    while key not in (message := json.loads(process.stdout.readline())):
         pass
-    return dict(said)
+    return dict(message)
 
 
 def test_it_says_that_the_machine_is_preempted_and_how_the_process_ended(
     supervisor: subprocess.Popen[str],
 ) -> None:
-    _hear(supervisor, "alive")
+    _receive(supervisor, "alive")
     Metadata.preempted.set()
-    _hear(supervisor, "preempted")
-    _tell(supervisor, {"kill": True})
-    ended = _hear(supervisor, "exited")
+    _receive(supervisor, "preempted")
+    _send(supervisor, {"kill": True})
+    ended = _receive(supervisor, "exited")
     assert (ended["exited"], ended["oom"], ended["preempted"]) == (-9, False, True)
     assert supervisor.wait(PATIENCE_S) == 0
 
 
 def test_the_process_ends_with_the_lead(supervisor: subprocess.Popen[str]) -> None:
-    pid = _hear(supervisor, "alive")["alive"]
+    pid = _receive(supervisor, "alive")["alive"]
     assert supervisor.stdin is not None
     supervisor.stdin.close()
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the process to end")
@@ -107,13 +107,13 @@ def test_the_process_ends_with_the_lead(supervisor: subprocess.Popen[str]) -> No
 def test_it_ends_the_process_from_before_the_restart_and_waits_for_its_end() -> None:
     place = {"place": uuid.uuid4().hex, "patience_s": 600}
     with _supervisor(place) as cut_off, _supervisor({"place": uuid.uuid4().hex}) as another:
-        pid = _hear(cut_off, "alive")["alive"]
+        pid = _receive(cut_off, "alive")["alive"]
         with _supervisor(place) as after:
-            assert _hear(after, "alive")["alive"] != pid
+            assert _receive(after, "alive")["alive"] != pid
             assert not os.path.exists(f"/proc/{pid}")
-            assert _hear(cut_off, "exited")["exited"] == -9
+            assert _receive(cut_off, "exited")["exited"] == -9
             # Of another kernel, or of another host.
-            assert os.path.exists(f"/proc/{_hear(another, 'alive')['alive']}")
+            assert os.path.exists(f"/proc/{_receive(another, 'alive')['alive']}")
 
 
 def test_it_says_what_it_waits_for() -> None:
@@ -122,14 +122,14 @@ def test_it_says_what_it_waits_for() -> None:
         stuck.bind(f"\0tpulab-slice-{os.getuid()}-{name}")
         stuck.listen()
         with _supervisor({"place": name}) as after:
-            assert "waiting for it to free the chips" in _hear(after, "waits")["waits"]
+            assert "waiting for it to free the chips" in _receive(after, "waits")["waits"]
             stuck.close()
-            _hear(after, "alive")
+            _receive(after, "alive")
 
 
 def test_it_ends_the_process_when_the_lead_is_silent() -> None:
     with _supervisor({"patience_s": 0.1}) as process:
-        assert _hear(process, "exited")["exited"] == -9
+        assert _receive(process, "exited")["exited"] == -9
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,11 @@ def test_a_loss_that_is_read_in_each_step_is_said_once_with_its_line(way: str, k
     else:
         for _ in tpulab.steps(range(2 * STEPS), name="reads"):
             float(heavy(x))  # float
-    [said] = advice(keeper)
-    assert said["kind"] == "sync-each-step"
-    line = Path(__file__).read_text().splitlines()[said["location"]["line"] - 1]
+    [message] = advice(keeper)
+    assert message["kind"] == "sync-each-step"
+    line = Path(__file__).read_text().splitlines()[message["location"]["line"] - 1]
     assert line.endswith(f"# {way}")
-    assert "run.log(loss=loss)" in said["remedy"]
+    assert "run.log(loss=loss)" in message["remedy"]
     assert not any(name in vars(torch.Tensor) for name in READS), "the ways to read are as they were"
 
 

@@ -42,9 +42,11 @@ def test_an_evaluation_with_item_is_compiled_at_its_own_line(keeper: KeeperDoubl
     def finished() -> list[dict[str, Any]]:
         return [one for one in keeper.of_type("compile") if one["phase"] == "finished"]
 
-    told = keeper.wait(lambda: [one for one in finished() if one["function"] != "train"], "the evaluation's")
+    reported = keeper.wait(
+        lambda: [one for one in finished() if one["function"] != "train"], "the evaluation's"
+    )
     lines = Path(__file__).read_text().splitlines()
-    [read] = [one for one in told if one["function"] == "evaluate"]
+    [read] = [one for one in reported if one["function"] == "evaluate"]
     assert lines[read["location"]["line"] - 1].endswith("# read")
     for one in finished():
         assert one["reason"]["argument"] is None, one["reason"]

@@ -128,7 +128,7 @@ def test_a_message_that_cannot_be_said_is_dropped_alone_and_logged_once(
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "sent"),
     [
         (math.inf, "null"),
         (np.float32(0.5), "0.5"),
@@ -139,8 +139,8 @@ def test_a_message_that_cannot_be_said_is_dropped_alone_and_logged_once(
         (np.arange(2), '"array([0, 1])"'),
     ],
 )
-def test_numbers_of_a_framework_are_made_plain(value: Any, said: str) -> None:
-    assert encode({"value": value}).decode() == f'{{"value":{said}}}\n'
+def test_numbers_of_a_framework_are_made_plain(value: Any, sent: str) -> None:
+    assert encode({"value": value}).decode() == f'{{"value":{sent}}}\n'
 
 
 class Hostile:

@@ -95,10 +95,10 @@ def test_the_total_of_each_loop_is_told_when_it_begins(keeper: KeeperDouble) -> 
     for epoch in range(3):
         for step in run.steps(range(60)):
             if step == 0:
-                told = keeper.wait(
+                reported = keeper.wait(
                     lambda: [message["totalSteps"] for message in keeper.of_type("run")], "the total"
                 )
-                wait_until(lambda: keeper.of_type("run")[-1]["totalSteps"] == 60 * (epoch + 1), str(told))  # noqa: B023
+                wait_until(lambda: keeper.of_type("run")[-1]["totalSteps"] == 60 * (epoch + 1), str(reported))  # noqa: B023
     run.finish()
 
 
@@ -193,10 +193,10 @@ def test_the_steps_of_many_short_runs_are_all_told_or_counted(keeper: KeeperDoub
         for _ in tpulab.steps(range(30), name=f"short {number}"):
             tpulab.metric(loss=1.0)
     keeper.wait(lambda: len(keeper.ended_runs()) == 300, "all runs")
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
     for batch in keeper.of_type("steps"):
-        told[batch["run"]] = told.get(batch["run"], 0) + len(batch["steps"]) + batch["dropped"]
-    assert list(told.values()) == [30] * 300
+        reported[batch["run"]] = reported.get(batch["run"], 0) + len(batch["steps"]) + batch["dropped"]
+    assert list(reported.values()) == [30] * 300
 
 
 @pytest.mark.usefixtures("agent")

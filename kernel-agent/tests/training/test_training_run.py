@@ -150,14 +150,14 @@ def test_a_stop_ends_this_loop_and_those_that_follow(run: TrainingRun, keeper: K
 
 
 def test_a_stop_is_applied_also_when_the_loop_is_faster_than_whoever_asks() -> None:
-    told: list[str] = []
-    asked = threading.Event()
+    reported: list[str] = []
+    requested = threading.Event()
 
     class Slow(ControlListener):
-        def told(self, message: ControlMessage) -> None:
-            told.append(message["phase"])
+        def reported(self, message: ControlMessage) -> None:
+            reported.append(message["phase"])
             if message["phase"] == "accepted":
-                asked.set()
+                requested.set()
                 # Time for the loop to come to its next step, if it does not wait for the command.
                 time.sleep(0.2)
 
@@ -166,11 +166,11 @@ def test_a_stop_is_applied_also_when_the_loop_is_faster_than_whoever_asks() -> N
     controller.begin()
     page = threading.Thread(target=controller.submit, args=(Command("stop"),))
     page.start()
-    assert asked.wait(PATIENCE_S)
+    assert requested.wait(PATIENCE_S)
     assert not controller.boundary(3)
     controller.finish("end", "The run ended before its next step.")
     page.join(PATIENCE_S)
-    assert told == ["accepted", "applied"]
+    assert reported == ["accepted", "applied"]
     assert controller.state == "stopped"
 
 
@@ -632,8 +632,8 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_checkpoint(keeper: KeeperD
         pass
     third.finish()
     assert written == ["ckpt/6", 8, 10]
-    told = [step for message in keeper.of_type("steps") for step in message["steps"]]
-    assert {step["index"] for step in told} <= set(range(10))
+    reported = [step for message in keeper.of_type("steps") for step in message["steps"]]
+    assert {step["index"] for step in reported} <= set(range(10))
 
 
 def test_a_run_that_was_stopped_resumes_from_its_last_checkpoint(tmp_path: Path) -> None:
@@ -684,7 +684,7 @@ def test_a_branch_that_the_page_requests_is_where_the_next_run_begins(
     agent: Agent, keeper: KeeperDouble, tmp_path: Path
 ) -> None:
     def request(**body: Any) -> ControlMessage:
-        return agent.desk.receive({"id": f"b{next(numbers)}", "action": "branch", **body})[0]
+        return agent.commands.receive({"id": f"b{next(numbers)}", "action": "branch", **body})[0]
 
     def train(name: str) -> tuple[int, Any]:
         with tpulab.run(name, hyperparameters={"rate": tpulab.hyper(0.5, max=1)}, log=tmp_path / name) as run:

@@ -26,7 +26,7 @@ interface Response {
 
 async function debug(client: ChannelsClient, command: string, args: object = {}): Promise<Response> {
   const request = { type: 'request', seq: ++seq, command, arguments: args };
-  const reply = await client.ask('control', 'debug_request', request);
+  const reply = await client.request('control', 'debug_request', request);
   expect(reply.header.msg_type).toBe('debug_reply');
   return reply.content as unknown as Response;
 }

@@ -155,8 +155,8 @@ export class KernelChannels {
       stale.close(CLOSE.replaced);
     }
     const isNew = sessionId === null || this.#positions.get(sessionId) === undefined;
-    const asksFrom = this.#startOf(sessionId, resume, socket.protocol === NUMBERED_SUBPROTOCOL);
-    const position = Math.max(asksFrom, Math.min(view?.from ?? 0, kernel.lastSeq));
+    const requestsFrom = this.#startOf(sessionId, resume, socket.protocol === NUMBERED_SUBPROTOCOL);
+    const position = Math.max(requestsFrom, Math.min(view?.from ?? 0, kernel.lastSeq));
     const refuse = isReader ? readerRefusals() : this.#refusalsOf(maySteer);
     const client: ClientConnection = new ClientConnection({
       socket,

@@ -37,15 +37,15 @@ beforeEach(() => {
 
 afterEach(() => vi.useRealTimers());
 
-function say(msgType: string, content: object): void {
+function output(msgType: string, content: object): void {
   seq += 1;
   const parts = newMessage({ msgType, session: 'kernel', parent: REQUEST, content });
   const payload = encodeV1({ channel: 'iopub', parts });
   bound.take(new OutgoingMessage({ seq, timeNs: 0n, channel: RecordChannel.iopub, payload }));
 }
 
-const print = (text: string, name = 'stdout'): void => say('stream', { name, text });
-const idle = (): void => say('status', { execution_state: 'idle' });
+const print = (text: string, name = 'stdout'): void => output('stream', { name, text });
+const idle = (): void => output('status', { execution_state: 'idle' });
 const textOf = (messages: readonly Sent[]): string =>
   messages.flatMap(({ type, content }) => (type === 'stream' ? [content['text']] : [])).join('');
 const ofType = (type: string): Sent[] => sent.filter(each => each.type === type);
@@ -67,7 +67,7 @@ function notes(): Shown[] {
 describe('bounded output', () => {
   it('of a cell that says little is as the kernel sends it, at once', () => {
     print('one\n');
-    say('display_data', { data: { 'text/plain': 'two' }, metadata: {} });
+    output('display_data', { data: { 'text/plain': 'two' }, metadata: {} });
     expect(sent.map(({ seq: number, type }) => [number, type])).toEqual([
       [1, 'stream'],
       [2, 'display_data']
@@ -141,9 +141,9 @@ describe('bounded output', () => {
   });
 
   it('joins ten thousand updates of a display to a few, and ends at the newest', () => {
-    say('display_data', { data: { 'text/plain': '0' }, metadata: {}, transient: { display_id: 'd' } });
+    output('display_data', { data: { 'text/plain': '0' }, metadata: {}, transient: { display_id: 'd' } });
     for (let turn = 1; turn <= 10_000; turn++) {
-      say('update_display_data', {
+      output('update_display_data', {
         data: { 'text/plain': String(turn) },
         metadata: {},
         transient: { display_id: 'd' }
@@ -168,10 +168,10 @@ describe('bounded output', () => {
 
   it('joins the states that a widget is given in quick succession, and loses no key of them', () => {
     const update = (state: object): void =>
-      say('comm_msg', { comm_id: 'w', data: { method: 'update', state, buffer_paths: [] } });
+      output('comm_msg', { comm_id: 'w', data: { method: 'update', state, buffer_paths: [] } });
     for (let turn = 0; turn < 5_000; turn++)
       update(turn === 4_000 ? { bar_style: 'danger' } : { value: turn });
-    say('comm_msg', { comm_id: 'w', data: { method: 'custom', content: 'done' } });
+    output('comm_msg', { comm_id: 'w', data: { method: 'custom', content: 'done' } });
     const states = ofType('comm_msg').map(({ content }) => (content['data'] as { state?: object }).state);
     expect(states.length).toBeLessThan(40);
     expect(Object.assign({}, ...states)).toEqual({ value: 4_999, bar_style: 'danger' });
@@ -180,8 +180,8 @@ describe('bounded output', () => {
 
   it('sends of an animation what is seen of it', () => {
     for (let frame = 0; frame < 5_000; frame++) {
-      say('clear_output', { wait: true });
-      say('display_data', { data: { 'image/png': `frame ${frame}` }, metadata: {} });
+      output('clear_output', { wait: true });
+      output('display_data', { data: { 'image/png': `frame ${frame}` }, metadata: {} });
       if (frame % 500 === 0) vi.advanceTimersByTime(100);
     }
     idle();
@@ -193,7 +193,7 @@ describe('bounded output', () => {
 
   it('counts the images that are too many', () => {
     for (let image = 0; image < 2_000; image++) {
-      say('display_data', { data: { 'image/png': 'i'.repeat(1000) }, metadata: {} });
+      output('display_data', { data: { 'image/png': 'i'.repeat(1000) }, metadata: {} });
     }
     idle();
     const images = ofType('display_data').filter(({ content }) => 'image/png' in (content['data'] as object));
@@ -202,7 +202,7 @@ describe('bounded output', () => {
   });
 
   it('cuts a traceback of 10 MB and keeps its error', () => {
-    say('error', {
+    output('error', {
       ename: 'E',
       evalue: 'v',
       traceback: ['first frame', 'f'.repeat(10_000_000), 'last frame']
@@ -216,17 +216,17 @@ describe('bounded output', () => {
 
   it('begins again after clear_output, and with another execution', () => {
     print('z'.repeat(2 * BOUND_LIMITS.headChars));
-    say('clear_output', { wait: false });
+    output('clear_output', { wait: false });
     print('after\n');
     idle();
     expect(sent.at(-2)).toMatchObject({ type: 'stream', content: { text: 'after\n' } });
   });
 
   it('waits for a slow connection, and then sends the newest', () => {
-    say('display_data', { data: { 'text/plain': '0' }, metadata: {}, transient: { display_id: 'd' } });
+    output('display_data', { data: { 'text/plain': '0' }, metadata: {}, transient: { display_id: 'd' } });
     unsent = 2 * BOUND_LIMITS.unsentBytes;
     for (let turn = 1; turn <= 100; turn++) {
-      say('update_display_data', { data: { 'text/plain': `${turn}` }, transient: { display_id: 'd' } });
+      output('update_display_data', { data: { 'text/plain': `${turn}` }, transient: { display_id: 'd' } });
       vi.advanceTimersByTime(200);
     }
     expect(ofType('update_display_data')).toHaveLength(0);

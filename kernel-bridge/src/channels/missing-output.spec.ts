@@ -38,7 +38,7 @@ function numbers(messages: readonly Message[]): number[] {
 }
 
 /** Old segments are removed beside the writing, and until that is done the gap grows. */
-async function oldSegmentsAreGone(): Promise<void> {
+async function oldSegmentsAreRemoved(): Promise<void> {
   const { directory } = bridge.gateway.registry.get(kernelId);
   await vi.waitFor(async () => {
     const closed = (await measureSegments(path.join(directory, 'journal'))).slice(0, -1);
@@ -60,7 +60,7 @@ describe('a client that comes back to what its kernel no longer keeps', () => {
     expect(numbers(other.messages)).toEqual(Array.from({ length: LINES }, (_, n) => n));
     expect(other.messages.filter(isNotice)).toEqual([]);
 
-    await oldSegmentsAreGone();
+    await oldSegmentsAreRemoved();
     using again = await bridge.connect(kernelId, { sessionId: 'away', resume: seen });
     await again.until(() => numbers(again.messages).at(-1) === LINES - 1);
     const notices = again.messages.filter(isNotice);

@@ -114,7 +114,7 @@ describe('numbered channels', () => {
       () => before.answers(id).filter(({ header }) => header.msg_type === 'display_data')[9]
     );
     before.acknowledge(tenth!);
-    const control = await before.ask('control', 'kernel_info_request');
+    const control = await before.request('control', 'kernel_info_request');
     expect(control.seq).toBeGreaterThan(tenth!);
     await before.abort();
     using again = await connect();

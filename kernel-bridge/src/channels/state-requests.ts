@@ -66,7 +66,7 @@ export class StateRequests implements Disposable {
     if (message.channel !== 'shell' || this.#isUnsupported || typeof header.subshell_id === 'string') {
       return false;
     }
-    if (!this.#asksForState(message, header.msg_type)) return false;
+    if (!this.#requestsState(message, header.msg_type)) return false;
     remember(this.#open, header.msg_id);
     if (this.#subshell === null) {
       this.#waiting.push({ msgId: header.msg_id, message });
@@ -110,7 +110,7 @@ export class StateRequests implements Disposable {
     this.#stopTimer();
   }
 
-  #asksForState(message: KernelMessage, msgType: string): boolean {
+  #requestsState(message: KernelMessage, msgType: string): boolean {
     if (ABOUT_THE_KERNEL.has(msgType)) return this.actions.isBusy();
     if (msgType !== 'comm_open' && msgType !== 'comm_msg' && msgType !== 'comm_close') return false;
     if (msgType === 'comm_open' ? !this.actions.isBusy() : this.#comms.size === 0) return false;

@@ -63,7 +63,7 @@ describe('a question of a real kernel', () => {
     await requested(owner, id);
     answer(other, 'the wrong one');
     // Behind its answer on the same socket: when this is answered, the gateway has seen both.
-    await other.ask('control', 'kernel_info_request');
+    await other.request('control', 'kernel_info_request');
     answer(owner, 'the right one');
     await owner.done(id);
     expect(owner.printed(id)).toBe('the right one\n');

@@ -26,13 +26,13 @@ async function connected(sessionId?: string): Promise<ChannelsClient> {
 }
 
 async function created(client: ChannelsClient): Promise<string> {
-  const { content } = await client.ask('control', 'create_subshell_request');
+  const { content } = await client.request('control', 'create_subshell_request');
   expect(content).toMatchObject({ status: 'ok' });
   return content['subshell_id'] as string;
 }
 
 async function listed(client: ChannelsClient): Promise<string[]> {
-  const { content } = await client.ask('control', 'list_subshell_request');
+  const { content } = await client.request('control', 'list_subshell_request');
   return content['subshell_id'] as string[];
 }
 
@@ -50,7 +50,7 @@ describe('subshells of a real kernel', () => {
     expect(await listed(client)).toEqual([id]);
     const main = client.execute('input("busy ")', { allow_stdin: true });
     await client.first(({ header }) => header.msg_type === 'input_request');
-    const run = await client.ask(
+    const run = await client.request(
       'shell',
       'execute_request',
       { code: 'print("beside")', silent: false, store_history: false },
@@ -61,7 +61,7 @@ describe('subshells of a real kernel', () => {
     expect(client.answers(main).some(({ channel }) => channel === 'shell')).toBe(false);
     client.send('stdin', 'input_reply', { value: '', status: 'ok' });
     await client.done(main);
-    const deleted = await client.ask('control', 'delete_subshell_request', { subshell_id: id });
+    const deleted = await client.request('control', 'delete_subshell_request', { subshell_id: id });
     expect(deleted.content).toMatchObject({ status: 'ok' });
     expect(await listed(client)).toEqual([]);
   });

@@ -128,8 +128,8 @@ for n in range(20):
         'picture = ipywidgets.Image(value=bytes(range(256)), format="png")'
     );
     // An idle kernel is asked as its clients ask.
-    await runs.ask('shell', 'comm_info_request');
-    const before = await runs.ask('control', 'list_subshell_request');
+    await runs.request('shell', 'comm_info_request');
+    const before = await runs.request('control', 'list_subshell_request');
     expect(before.content['subshell_id']).toEqual([]);
     const cell = runs.execute('shown.value = 4\ninput("go on? ")\nshown.value = 9', { allow_stdin: true });
     await runs.first(({ header }) => header.msg_type === 'input_request');
@@ -152,7 +152,7 @@ for n in range(20):
     expect(progress?.state).toMatchObject({ value: 4, max: 9 });
     expect(paths).toContainEqual([expect.any(String), 'state', 'value']);
     expect(answer.buffers).toContainEqual(BYTES);
-    const info = await page.ask('shell', 'comm_info_request', { target_name: 'jupyter.widget' });
+    const info = await page.request('shell', 'comm_info_request', { target_name: 'jupyter.widget' });
     expect(Object.keys(info.content['comms'] as object)).toEqual(expect.arrayContaining(Object.keys(states)));
 
     // Both answers end with an idle of their own; the newest status is the cell's all the same.

@@ -85,7 +85,7 @@ export class RunningGateway {
   }
 
   /** @throws GatewayRefusal; CommandError where the answer is not what was asked for */
-  async ask<T extends TSchema>(
+  async request<T extends TSchema>(
     schema: T,
     method: string,
     path: string,
@@ -114,16 +114,16 @@ export class RunningGateway {
   }
 
   kernels(): Promise<Static<typeof Kernels>> {
-    return this.ask(Kernels, 'GET', 'api/kernels');
+    return this.request(Kernels, 'GET', 'api/kernels');
   }
 
   devices(): Promise<DevicesPage> {
-    return this.ask(DevicesPage, 'GET', 'bridge/v1/devices');
+    return this.request(DevicesPage, 'GET', 'bridge/v1/devices');
   }
 
   /** @param remote name of a remote, for the chips of that one */
   holders(remote?: string): Promise<HoldersPage> {
-    return this.ask(HoldersPage, 'GET', `${below(remote)}bridge/v1/devices/holders`);
+    return this.request(HoldersPage, 'GET', `${below(remote)}bridge/v1/devices/holders`);
   }
 
   /** Shuts down the kernel that the process belongs to. */
@@ -152,7 +152,7 @@ export class RunningGateway {
 
   /** Which documents run on which kernels. */
   async documents(): Promise<{ path: string; kernelId: string }[]> {
-    const answer = await this.ask(Sessions, 'GET', 'api/sessions');
+    const answer = await this.request(Sessions, 'GET', 'api/sessions');
     return answer.map(({ path, kernel }) => ({ path, kernelId: kernel.id }));
   }
 

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { KeptRun } from '@tpulab/protocol';
+import type { StoredRun } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 import { runsCommand } from './runs-command.js';
@@ -19,7 +19,7 @@ const GOLDEN_EVENTS = [
 ].join('');
 
 /** 40 steps, of which each waits so long for input. */
-function run(name: string, at: number, inputMs: number, fingerprint: string): KeptRun {
+function run(name: string, at: number, inputMs: number, fingerprint: string): StoredRun {
   const sums = { wallMs: 40 * (inputMs + 9), inputMs: 40 * inputMs, hostMs: 40, deviceMs: 320, gapMs: 0 };
   const location = { cellId: null, executionCount: 3, line: 9, file: null, function: null };
   const reason = { verdict: 'first' as const, argument: null, before: null, after: null, advice: null };
@@ -47,7 +47,7 @@ function run(name: string, at: number, inputMs: number, fingerprint: string): Ke
 }
 
 /** With two checkpoints and a value that can be changed. */
-function steered(): KeptRun {
+function steered(): StoredRun {
   const command = { type: 'control' as const, time: T0, run: 'r3', name: null, value: null, before: null };
   const applied = { origin: 'code' as const, phase: 'applied' as const, durationMs: 1, reason: null };
   const rate = { name: 'rate', value: 0.5, initial: 0.5, kind: 'number' as const, min: 0, max: 1 };

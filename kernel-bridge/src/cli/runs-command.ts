@@ -11,9 +11,9 @@ import {
   ControlMessage,
   durationText,
   type HyperValue,
-  KeptRun,
-  KeptRuns,
-  type KeptRunSummary,
+  StoredRun,
+  StoredRuns,
+  type StoredRunSummary,
   percentText,
   type RunComparison,
   runsJson
@@ -38,7 +38,7 @@ export function runsCommand(streams: Streams): Command {
   ofState(
     runs.command('list', { isDefault: true }).description('show the training runs, newest first')
   ).action(async (options: StateOptions) => {
-    const found = await (await chosenGateway(options)).ask(KeptRuns, 'GET', 'bridge/v1/runs');
+    const found = await (await chosenGateway(options)).request(StoredRuns, 'GET', 'bridge/v1/runs');
     const text = found.runs.map(line).join('\n');
     print(streams, options, found, text === '' ? 'No training run is stored.' : text);
   });
@@ -95,7 +95,7 @@ export function runsCommand(streams: Streams): Command {
     .requiredOption('--out <path>', 'the file or folder')
     .action(async (requested: readonly string[], options: StateOptions & { to: string; out: string }) => {
       const gateway = await chosenGateway(options);
-      const found: KeptRun[] = [];
+      const found: StoredRun[] = [];
       for (const each of requested) found.push(await read(gateway, each));
       if (options.to !== 'tensorboard')
         await writeFile(options.out, (options.to === 'csv' ? curvesCsv : runsJson)(found));
@@ -115,7 +115,7 @@ const ASK_AGAIN_MS = 500;
 /** What became of it, when that is decided: a run applies a command between two steps. Throws where it was not applied. */
 async function steer(
   gateway: RunningGateway,
-  { kernelId, run }: KeptRunSummary,
+  { kernelId, run }: StoredRunSummary,
   requested: string
 ): Promise<ControlMessage> {
   const match = STEERED.find(action => action === requested);
@@ -126,7 +126,7 @@ async function steer(
   };
   for (;;) {
     // The same command again is asked after, and not applied twice.
-    const answer = await gateway.ask(ControlMessage, 'POST', `bridge/v1/kernels/${kernelId}/control`, {
+    const answer = await gateway.request(ControlMessage, 'POST', `bridge/v1/kernels/${kernelId}/control`, {
       json: command
     });
     if (answer.phase === 'applied') return answer;
@@ -141,7 +141,7 @@ async function steer(
 
 async function branch(
   gateway: RunningGateway,
-  { kernelId, run, name, commands, hyperparameters }: KeptRun,
+  { kernelId, run, name, commands, hyperparameters }: StoredRun,
   options: { readonly step?: string; readonly set?: string }
 ): Promise<ControlMessage> {
   const steps = commands.flatMap(({ action, phase, step }) =>
@@ -153,12 +153,12 @@ async function branch(
     throw new CommandError('control_refused', `${plainText(name)} has no such checkpoint: ${known}.`);
   }
   const change = options.set === undefined ? {} : changeIn(options.set, hyperparameters);
-  return gateway.ask(ControlMessage, 'POST', `bridge/v1/kernels/${kernelId}/control`, {
+  return gateway.request(ControlMessage, 'POST', `bridge/v1/kernels/${kernelId}/control`, {
     json: { id: randomUUID(), action: 'branch', run, step, ...change }
   });
 }
 
-function changeIn(text: string, known: KeptRun['hyperparameters']): { name: string; value: HyperValue } {
+function changeIn(text: string, known: StoredRun['hyperparameters']): { name: string; value: HyperValue } {
   const [, name = '', value = ''] = /^([^=]*)=(.*)$/.exec(text) ?? [];
   const parameter = known.find(one => one.name === name);
   if (!parameter) {
@@ -179,12 +179,12 @@ function answerText({ step, durationMs, reason }: ControlMessage, requested: str
   return plainText(`${requested}: done at step ${step ?? 0}${lasted}${reason === null ? '' : `: ${reason}`}`);
 }
 
-async function read(gateway: RunningGateway, requested: string): Promise<KeptRun> {
-  return gateway.ask(KeptRun, 'GET', `bridge/v1/runs/${(await find(gateway, requested)).key}`);
+async function read(gateway: RunningGateway, requested: string): Promise<StoredRun> {
+  return gateway.request(StoredRun, 'GET', `bridge/v1/runs/${(await find(gateway, requested)).key}`);
 }
 
-async function find(gateway: RunningGateway, requested: string): Promise<KeptRunSummary> {
-  const { runs } = await gateway.ask(KeptRuns, 'GET', 'bridge/v1/runs');
+async function find(gateway: RunningGateway, requested: string): Promise<StoredRunSummary> {
+  const { runs } = await gateway.request(StoredRuns, 'GET', 'bridge/v1/runs');
   const found = runs.find(({ key }) => key === requested) ?? runs.find(({ name }) => name === requested);
   if (found !== undefined) return found;
   throw new GatewayRefusal(
@@ -203,7 +203,7 @@ function line({
   metrics,
   stepMs,
   document
-}: KeptRunSummary): string {
+}: StoredRunSummary): string {
   return [
     plainText(name),
     state,
@@ -218,7 +218,7 @@ function line({
   ].join('  ');
 }
 
-function runText(run: KeptRun): string {
+function runText(run: StoredRun): string {
   const { inputMs, hostMs, compileMs, deviceMs, gapMs } = run.totals;
   const split = { device: deviceMs, input: inputMs, host: hostMs, compile: compileMs, idle: gapMs };
   const whole = Object.values(split).reduce((sum, ms) => sum + ms, 0);

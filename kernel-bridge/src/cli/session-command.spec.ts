@@ -49,17 +49,17 @@ describe('tpulab session', () => {
     expect((await linked()).pathname).toBe('/session/');
     expect(link.href).not.toContain(TOKEN);
     const code = new URLSearchParams(link.hash.slice(1)).get('code') ?? '';
-    const ask = (route: string, token: string, cookie?: string): Promise<Response> =>
+    const request = (route: string, token: string, cookie?: string): Promise<Response> =>
       fetch(new URL(route, bridge.url), {
         headers: { authorization: `token ${token}`, ...(cookie !== undefined && { cookie }) }
       });
     // It opens nothing but this one route.
-    expect((await ask('api/kernels', code)).status).toBe(403);
-    const first = await ask('bridge/v1/page-key', code);
+    expect((await request('api/kernels', code)).status).toBe(403);
+    const first = await request('bridge/v1/page-key', code);
     const { key } = (await first.json()) as { key: string };
     const cookie = first.headers.get('set-cookie')?.split(';')[0] ?? '';
-    expect((await ask('api/kernels', key, cookie)).status).toBe(200);
-    expect((await ask('bridge/v1/page-key', code)).status).toBe(403);
+    expect((await request('api/kernels', key, cookie)).status).toBe(200);
+    expect((await request('bridge/v1/page-key', code)).status).toBe(403);
   });
 
   it('refuses a notebook that does not exist, or that the gateway does not serve', async () => {

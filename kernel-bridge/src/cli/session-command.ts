@@ -43,7 +43,7 @@ export function sessionCommand(streams: Streams): Command {
       });
       const open = async (gateway: RunningGateway, rootDir: string | undefined): Promise<void> => {
         const notebook = belowRoot(requested, rootDir);
-        const { code } = await gateway.ask(PageCode, 'POST', 'bridge/v1/page-code');
+        const { code } = await gateway.request(PageCode, 'POST', 'bridge/v1/page-code');
         const link = sessionLink(gateway.record.url, code, notebook);
         print(streams, options, { url: link }, link);
         if (options.browser) await openBrowser(stateDir, link);

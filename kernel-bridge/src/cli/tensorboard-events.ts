@@ -2,7 +2,7 @@
  * A run as an event file of TensorBoard: records of TFRecord (tensorflow/core/lib/io/record_writer.h), each an `Event` of
  * tensorflow/core/util/event.proto. `wandb sync` and TensorBoard read it.
  */
-import { type KeptRun, momentOf, wholeSeries } from '@tpulab/protocol';
+import { type StoredRun, momentOf, wholeSeries } from '@tpulab/protocol';
 import { crc32c } from '../journal/index.js';
 
 /** Wire types of protocol buffers. */
@@ -11,7 +11,7 @@ const FIXED_64 = 1;
 const BYTES = 2;
 const FIXED_32 = 5;
 
-export function eventsOf(run: KeptRun): Buffer {
+export function eventsOf(run: StoredRun): Buffer {
   const begin = run.startedAt / 1_000;
   const points = Object.entries(run.series).flatMap(([name, series]) =>
     wholeSeries(series).map(([step, value]) => ({ name, step, value }))

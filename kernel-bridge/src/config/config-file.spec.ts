@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ConfigError, NOT_HERE, readConfigFile, settingsOf } from './config-file.js';
+import { ConfigError, NOT_IN_FILE, readConfigFile, settingsOf } from './config-file.js';
 import { SETTING_KEYS, SETTINGS } from './settings.js';
 
 let folder: string;
@@ -114,7 +114,7 @@ describe('a configuration file', () => {
     });
   });
 
-  it.each(Object.entries(NOT_HERE))(
+  it.each(Object.entries(NOT_IN_FILE))(
     '%s of Jupyter is answered with what to do instead',
     (name, { why, isRefused }) => {
       const [section = '', trait = ''] = name.split('.');

@@ -111,7 +111,7 @@ export function settingsOf(json: unknown, file: string, passOver: PassOver = () 
 
 /** A name that is no setting: whether that ends the start, and what helps whoever wrote it. */
 function judge(section: string, name: string): { readonly why: string | null; readonly isRefused: boolean } {
-  const known = NOT_HERE[name];
+  const known = NOT_IN_FILE[name];
   if (known !== undefined) return { why: known.why, isRefused: known.isRefused };
   const near = nearestName(name, [...KEY_OF.keys()]);
   const isJupyters = JUPYTER_CLASS.test(section) && !OURS.has(section);
@@ -147,7 +147,7 @@ const ignored = (why: string): NotHere => ({ why, isRefused: false });
  * Settings that Jupyter has and the bridge on purpose does not, with what to do instead. Whoever set one that is refused relies on
  * it for safety; the others are passed over, and named.
  */
-export const NOT_HERE: Readonly<Record<string, NotHere>> = {
+export const NOT_IN_FILE: Readonly<Record<string, NotHere>> = {
   'ServerApp.allow_origin_pat': ignored(
     'patterns may admit unintended pages; list the exact origins in ServerApp.allow_origin'
   ),

@@ -19,7 +19,7 @@ names = ["hbm_capacity_total", "hbm_capacity_usage", "duty_cycle_pct"]
 print(json.dumps({"known": sdk.list_supported_metrics(), **{name: sdk.get_metric(name).data() for name in names}}))
 `;
 
-async function ask(): Promise<Record<string, string[]>> {
+async function request(): Promise<Record<string, string[]>> {
   const { stdout } = await promisify(execFile)(PYTHON, ['-c', CLIENT], {
     // Off a TPU the SDK would ask the metadata server for minutes.
     env: { ...process.env, TPU_SKIP_MDS_QUERY: '1' },
@@ -41,7 +41,7 @@ describe.skipIf(PYTHON === '')(
       async generation => {
         server = await MetricServer.start(PORT);
         serve(server, generation);
-        const reported = await ask();
+        const reported = await request();
         const devices = Array.from(
           { length: generation.chips * generation.devicesPerChip },
           (_, index) => index
@@ -60,7 +60,7 @@ describe.skipIf(PYTHON === '')(
     );
 
     it('gives nothing, and no error, where nobody serves; and knows the metrics that only it can read', async () => {
-      const reported = await ask();
+      const reported = await request();
       expect(reported['hbm_capacity_total']).toEqual([]);
       expect(reported['known']).toEqual(
         expect.arrayContaining(['tensorcore_util', 'ici_link_health', 'tpu_throttle_score'])

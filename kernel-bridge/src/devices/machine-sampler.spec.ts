@@ -98,18 +98,18 @@ describe('the sampler', () => {
     await using one = sampler({ sampleHz: 10, backgroundMs: 3_600_000 });
     const events: MachineEvent[] = [];
     using _listening = one.listen(event => events.push(event));
-    const watches = [one.look(), one.look()];
+    const watches = [one.watch(), one.watch()];
     await vi.waitUntil(() => events.length >= 3, WAIT);
     expect([...Value.Errors(Event, events[0])]).toEqual([]);
     expect(events.slice(0, 3).map(({ machineSeq }) => machineSeq)).toEqual([1, 2, 3]);
-    for (const look of [...watches, ...watches]) look[Symbol.dispose]();
+    for (const watch of [...watches, ...watches]) watch[Symbol.dispose]();
     // One more may be under way; after that the long pause has begun, and asking shows the count at rest.
     const count = events.length;
     await one.history(1);
     const page = await one.page();
     expect(page.sampleHz).toBe(10);
     expect(events.length).toBeLessThanOrEqual(count + 3);
-    using _again = one.look();
+    using _again = one.watch();
     const before = events.length;
     await vi.waitUntil(() => events.length > before + 1, WAIT);
   });
@@ -129,7 +129,7 @@ describe('the sampler', () => {
 
   it('takes no samples of its own when it is told not to', async () => {
     await using one = sampler({ sampleHz: 0, backgroundMs: 1 });
-    using _watch = one.look();
+    using _watch = one.watch();
     await one.page();
     expect(one.newest?.machineSeq).toBe(1);
   });

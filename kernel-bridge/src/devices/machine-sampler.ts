@@ -72,7 +72,7 @@ export class MachineSampler implements AsyncDisposable {
   }
 
   /** Somebody looks until this is disposed. */
-  look(): Disposable {
+  watch(): Disposable {
     let isOver = false;
     this.#watchers++;
     this.#schedule();
@@ -178,10 +178,10 @@ export class MachineSampler implements AsyncDisposable {
   }
 
   #sample(): Promise<MachineSample> {
-    return (this.#sampling ??= this.#take().finally(() => (this.#sampling = null)));
+    return (this.#sampling ??= this.#readOnce().finally(() => (this.#sampling = null)));
   }
 
-  async #take(): Promise<MachineSample> {
+  async #readOnce(): Promise<MachineSample> {
     const { table, gatewayId } = this.options;
     const first = this.#chips[0]?.name ?? null;
     const spec = first === null ? null : table.get(first);

@@ -200,20 +200,20 @@ export class MetricClient implements Disposable {
 
   async metric(name: string): Promise<MetricAnswer> {
     const request: MetricRequest = { metric_name: name, skip_node_aggregation: this.#alone };
-    const answer = await this.#ask('GetRuntimeMetric', request);
+    const answer = await this.#request('GetRuntimeMetric', request);
     return answer.state === 'ok' ? { state: 'ok', points: pointsOf(answer.value) } : answer;
   }
 
   /** Names of the metrics that this runtime has; null when it does not say. */
   async supported(filter = ''): Promise<ReadonlySet<string> | null> {
-    const answer = await this.#ask('ListSupportedMetrics', { filter });
+    const answer = await this.#request('ListSupportedMetrics', { filter });
     if (answer.state !== 'ok') return null;
     const { supported_metric } = answer.value as ListResponse;
     return new Set((supported_metric ?? []).flatMap(({ metric_name }) => metric_name ?? []));
   }
 
   /** What comes out of the decoder has the shape that our description gives it. */
-  #ask(
+  #request(
     method: string,
     request: MetricRequest | ListRequest
   ): Promise<Exclude<MetricAnswer, { state: 'ok' }> | { state: 'ok'; value: object }> {

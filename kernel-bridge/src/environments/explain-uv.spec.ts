@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { explainUvFailure } from './environment-error.js';
 
 /** Literal words of uv 0.13 and of the systems below it. */
-const SAID: [string, string, string][] = [
+const MESSAGES: [string, string, string][] = [
   [
     'env_network',
     'error: Request failed after 3 retries in 7.9s\n  cause: Failed to fetch: http://127.0.0.1:9/simple/six/\n  cause: tcp connect error\n  cause: Connection refused (os error 111)',
@@ -28,7 +28,7 @@ const SAID: [string, string, string][] = [
 ];
 
 describe('a failure of uv', () => {
-  it.each(SAID)('is %s for its words', (code, words, sentence) => {
+  it.each(MESSAGES)('is %s for its words', (code, words, sentence) => {
     const result = { exitCode: 1, stdout: [], stderr: words.split('\n'), timedOut: false };
     const error = explainUvFailure('installing packages', result, '>=3.20');
     expect(error.code).toBe(code);

@@ -36,7 +36,7 @@ export function lessonsFolder(packageFolder: string = PACKAGE_FOLDER): string {
  */
 export async function copyLessons(folder: string, from: string = lessonsFolder()): Promise<LessonsCopied> {
   const copied: string[] = [];
-  const kept: string[] = [];
+  const unchanged: string[] = [];
   try {
     await mkdir(folder, { recursive: true });
     for (const name of (await readdir(from)).filter(file => file.endsWith('.ipynb')).sort()) {
@@ -45,7 +45,7 @@ export async function copyLessons(folder: string, from: string = lessonsFolder()
         copied.push(name);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-        kept.push(name);
+        unchanged.push(name);
       }
     }
   } catch (error) {
@@ -56,5 +56,5 @@ export async function copyLessons(folder: string, from: string = lessonsFolder()
       { cause: error }
     );
   }
-  return { folder, copied, kept };
+  return { folder, copied, kept: unchanged };
 }

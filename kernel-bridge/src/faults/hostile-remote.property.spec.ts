@@ -167,7 +167,7 @@ function bytesBelow(place: string): number {
 const ALLOWED =
   /^(accept-ranges|allow|cache-control|content-(disposition|encoding|length|range|type|security-policy)|etag|last-modified|retry-after|x-tpulab-\w+|x-content-type-options|vary|date|connection|keep-alive|transfer-encoding)$/;
 
-async function ask(): Promise<void> {
+async function request(): Promise<void> {
   const method = one(fc.constantFrom('GET', 'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'));
   const target = one(
     fc.constantFrom('api/kernels', 'api/kernels/x', 'bridge/v1/files/victim.txt', 'bridge/v1/trash')
@@ -225,7 +225,7 @@ it(`lives, keeps its secrets and bounds its disk (seed ${SEED})`, async () => {
   expect((await bridge.rest('POST', '/bridge/v1/machines', { body })).status).toBe(201);
   let connected = 0;
   for (const end = performance.now() + FUZZ_MS; performance.now() < end || connected === 0;) {
-    await Promise.all([ask(), ask(), ask(), open()]);
+    await Promise.all([request(), request(), request(), open()]);
     const { state } = (await bridge.rest('GET', '/bridge/v1/machines/liar')).body as Remote;
     if (state === 'connected') connected++;
     else await bridge.rest('POST', '/bridge/v1/machines/liar/connect', { body: {} });

@@ -123,7 +123,7 @@ async function recordsIn(journalDir: string): Promise<string[]> {
 }
 
 /** A kernel with the id of the lost one: its journal goes on. */
-async function goesOn(bridge: BridgeProcess): Promise<void> {
+async function continues(bridge: BridgeProcess): Promise<void> {
   const body = { name: 'lossless', kernel_id: scene.kernelId };
   expect(await bridge.rest('POST', 'api/kernels', body)).toMatchObject({ status: 201 });
   const { stock, ours } = pair;
@@ -170,7 +170,7 @@ describe.runIf(isLinux)('a machine that loses its power', () => {
       expect(await readEnded(path.join(stateDir, 'kernels', other))).toMatchObject({ reason: SHUT_DOWN });
       await mirrorFrom(bridge, folder, { cut: 0.4, zeros: 0.7, names: 0.05 }[loss]);
 
-      if (loss === 'cut') await goesOn(bridge);
+      if (loss === 'cut') await continues(bridge);
     } finally {
       await BridgeProcess.stopAll(scene.program, stateDir).catch(() => undefined);
       await bridge.end('SIGKILL');

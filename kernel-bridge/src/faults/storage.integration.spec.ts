@@ -39,7 +39,7 @@ async function atRisk({ bridge, kernelId }: Scene): Promise<string | undefined> 
 }
 
 /** The keeper has taken all that the cells printed: their end came behind it, and is known also while nothing can be written. */
-function untilTaken(on: Scene): Promise<void> {
+function untilAdopted(on: Scene): Promise<void> {
   return on.until(async () => (await on.kernelModel()).execution_state === 'idle', 'the end of the cells');
 }
 
@@ -88,7 +88,7 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
     await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
     disk.fill();
     await writeFile(filled, '');
-    await untilTaken(scene);
+    await untilAdopted(scene);
     disk.free();
     // Writing is tried again twice a second; only then is there room for what follows.
     await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
@@ -120,7 +120,7 @@ describe(`a journal folder that becomes read-only${noDisk === null ? '' : ` (ski
       await pair.ours.until(() => pair.ours.greatest >= 0, 'for numbers');
       // For root, permissions are no obstacle; this attribute is.
       execFileSync('chattr', ['+i', scene.journalDir]);
-      await untilTaken(scene);
+      await untilAdopted(scene);
       execFileSync('chattr', ['-i', scene.journalDir]);
       await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
       const ends = faultEnds(scene);

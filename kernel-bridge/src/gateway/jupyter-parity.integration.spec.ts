@@ -22,106 +22,112 @@ interface Step {
 type Ask = (name: string, method: string, target: string, body?: unknown, text?: string) => Promise<Step>;
 
 /** Everything that is asked, in this order, of either server. */
-async function conversation(ask: Ask): Promise<void> {
-  await ask('[1] version', 'GET', '/api');
-  await ask('[1] version with a cache-buster', 'GET', '/api?1700000000000');
-  await ask('[1] status', 'GET', '/api/status');
-  await ask('[1] identity', 'GET', '/api/me');
+async function conversation(request: Ask): Promise<void> {
+  await request('[1] version', 'GET', '/api');
+  await request('[1] version with a cache-buster', 'GET', '/api?1700000000000');
+  await request('[1] status', 'GET', '/api/status');
+  await request('[1] identity', 'GET', '/api/me');
   const requested = encodeURIComponent('{"kernels":["execute"],"contents":["read"]}');
-  await ask('[1] identity with permissions', 'GET', `/api/me?permissions=${requested}`);
-  await ask('[1] identity with malformed permissions', 'GET', '/api/me?permissions=x');
-  await ask('[1] description', 'GET', '/api/spec.yaml');
-  await ask('[2] kernelspecs', 'GET', '/api/kernelspecs?1700000000000');
-  await ask('[2] a kernelspec', 'GET', '/api/kernelspecs/python3');
-  await ask('[2] an unknown kernelspec', 'GET', '/api/kernelspecs/nope');
-  await ask('[2] a logo', 'GET', '/kernelspecs/python3/logo-svg.svg');
-  await ask('[2] a logo that is not there', 'GET', '/kernelspecs/python3/logo-64x64.png');
+  await request('[1] identity with permissions', 'GET', `/api/me?permissions=${requested}`);
+  await request('[1] identity with malformed permissions', 'GET', '/api/me?permissions=x');
+  await request('[1] description', 'GET', '/api/spec.yaml');
+  await request('[2] kernelspecs', 'GET', '/api/kernelspecs?1700000000000');
+  await request('[2] a kernelspec', 'GET', '/api/kernelspecs/python3');
+  await request('[2] an unknown kernelspec', 'GET', '/api/kernelspecs/nope');
+  await request('[2] a logo', 'GET', '/kernelspecs/python3/logo-svg.svg');
+  await request('[2] a logo that is not there', 'GET', '/kernelspecs/python3/logo-64x64.png');
 
-  await ask('[3] no kernels', 'GET', '/api/kernels?1700000000000');
-  const made = await ask('[3] start', 'POST', '/api/kernels', { name: 'python3' });
+  await request('[3] no kernels', 'GET', '/api/kernels?1700000000000');
+  const made = await request('[3] start', 'POST', '/api/kernels', { name: 'python3' });
   const { id } = made.body as { id: string };
-  await ask('[3] kernels', 'GET', '/api/kernels');
-  await ask('[3] a kernel', 'GET', `/api/kernels/${id}`);
-  await ask('[3] interrupt', 'POST', `/api/kernels/${id}/interrupt`);
-  await ask('[3] restart', 'POST', `/api/kernels/${id}/restart`);
-  await ask('[3] a chosen id that is taken', 'POST', '/api/kernels', { name: 'python3', kernel_id: id });
-  await ask('[3] shutdown', 'DELETE', `/api/kernels/${id}`);
-  await ask('[3] a kernel that has gone', 'GET', `/api/kernels/${id}`);
-  await ask('[3] shutdown of a kernel that has gone', 'DELETE', `/api/kernels/${id}`);
-  await ask('[3] interrupt of a kernel that has gone', 'POST', `/api/kernels/${id}/interrupt`);
-  await ask('[3] restart of a kernel that has gone', 'POST', `/api/kernels/${id}/restart`);
-  await ask('[3] start of an unknown kernelspec', 'POST', '/api/kernels', { name: 'nope' });
-  await ask('[3] start with a malformed body', 'POST', '/api/kernels', undefined, '{"name":');
-  const standard = await ask('[3] start without a body', 'POST', '/api/kernels');
-  await ask('[3] shutdown of the default', 'DELETE', `/api/kernels/${(standard.body as { id: string }).id}`);
+  await request('[3] kernels', 'GET', '/api/kernels');
+  await request('[3] a kernel', 'GET', `/api/kernels/${id}`);
+  await request('[3] interrupt', 'POST', `/api/kernels/${id}/interrupt`);
+  await request('[3] restart', 'POST', `/api/kernels/${id}/restart`);
+  await request('[3] a chosen id that is taken', 'POST', '/api/kernels', { name: 'python3', kernel_id: id });
+  await request('[3] shutdown', 'DELETE', `/api/kernels/${id}`);
+  await request('[3] a kernel that has gone', 'GET', `/api/kernels/${id}`);
+  await request('[3] shutdown of a kernel that has gone', 'DELETE', `/api/kernels/${id}`);
+  await request('[3] interrupt of a kernel that has gone', 'POST', `/api/kernels/${id}/interrupt`);
+  await request('[3] restart of a kernel that has gone', 'POST', `/api/kernels/${id}/restart`);
+  await request('[3] start of an unknown kernelspec', 'POST', '/api/kernels', { name: 'nope' });
+  await request('[3] start with a malformed body', 'POST', '/api/kernels', undefined, '{"name":');
+  const standard = await request('[3] start without a body', 'POST', '/api/kernels');
+  await request(
+    '[3] shutdown of the default',
+    'DELETE',
+    `/api/kernels/${(standard.body as { id: string }).id}`
+  );
   const chosen = randomUUID();
-  const own = await ask('[3] start with a chosen id', 'POST', '/api/kernels', {
+  const own = await request('[3] start with a chosen id', 'POST', '/api/kernels', {
     name: 'python3',
     kernel_id: chosen
   });
   expect((own.body as { id: string }).id).toBe(chosen);
-  await ask('[3] shutdown of the chosen one', 'DELETE', `/api/kernels/${chosen}`);
-  const lost = await ask('[3] start in a folder that does not exist', 'POST', '/api/kernels', {
+  await request('[3] shutdown of the chosen one', 'DELETE', `/api/kernels/${chosen}`);
+  const lost = await request('[3] start in a folder that does not exist', 'POST', '/api/kernels', {
     name: 'python3',
     path: 'no/where'
   });
-  await ask('[3] shutdown of that one', 'DELETE', `/api/kernels/${(lost.body as { id: string }).id}`);
+  await request('[3] shutdown of that one', 'DELETE', `/api/kernels/${(lost.body as { id: string }).id}`);
 
   const notebook = { path: 'a.ipynb', type: 'notebook', name: 'a', kernel: { name: 'python3' } };
-  await ask('[4] no sessions', 'GET', '/api/sessions?1700000000000');
-  const session = await ask('[4] a session is made', 'POST', '/api/sessions', notebook);
+  await request('[4] no sessions', 'GET', '/api/sessions?1700000000000');
+  const session = await request('[4] a session is made', 'POST', '/api/sessions', notebook);
   const { id: sessionId } = session.body as { id: string };
-  const again = await ask('[4] the same path again', 'POST', '/api/sessions', notebook);
+  const again = await request('[4] the same path again', 'POST', '/api/sessions', notebook);
   expect((again.body as { id: string }).id).toBe(sessionId);
   const target = `/api/sessions/${sessionId}`;
-  await ask('[4] sessions', 'GET', '/api/sessions');
-  await ask('[4] a session', 'GET', target);
-  await ask('[4] another path', 'PATCH', target, { path: 'b.ipynb' });
-  await ask('[4] another name and type', 'PATCH', target, { name: 'c', type: 'console' });
-  await ask('[4] the old form of a change', 'PATCH', target, { notebook: { path: 'd.ipynb' } });
-  await ask('[4] a kernel that does not exist', 'PATCH', target, { kernel: { id: randomUUID() } });
-  await ask('[4] a kernelspec that does not exist', 'PATCH', target, { kernel: { name: 'nope' } });
-  await ask('[4] a change without a body', 'PATCH', target);
-  const changed = await ask('[4] another kernel by name', 'PATCH', target, { kernel: { name: 'lossless' } });
+  await request('[4] sessions', 'GET', '/api/sessions');
+  await request('[4] a session', 'GET', target);
+  await request('[4] another path', 'PATCH', target, { path: 'b.ipynb' });
+  await request('[4] another name and type', 'PATCH', target, { name: 'c', type: 'console' });
+  await request('[4] the old form of a change', 'PATCH', target, { notebook: { path: 'd.ipynb' } });
+  await request('[4] a kernel that does not exist', 'PATCH', target, { kernel: { id: randomUUID() } });
+  await request('[4] a kernelspec that does not exist', 'PATCH', target, { kernel: { name: 'nope' } });
+  await request('[4] a change without a body', 'PATCH', target);
+  const changed = await request('[4] another kernel by name', 'PATCH', target, {
+    kernel: { name: 'lossless' }
+  });
   expect((changed.body as { kernel: { name: string } }).kernel.name).toBe('lossless');
-  await ask('[4] no path', 'POST', '/api/sessions', { type: 'notebook' });
-  await ask('[4] no type', 'POST', '/api/sessions', { path: 'x' });
-  await ask('[4] no body', 'POST', '/api/sessions');
-  await ask('[4] an unknown kernelspec', 'POST', '/api/sessions', {
+  await request('[4] no path', 'POST', '/api/sessions', { type: 'notebook' });
+  await request('[4] no type', 'POST', '/api/sessions', { path: 'x' });
+  await request('[4] no body', 'POST', '/api/sessions');
+  await request('[4] an unknown kernelspec', 'POST', '/api/sessions', {
     path: 'x',
     type: 'notebook',
     kernel: { name: 'nope' }
   });
-  await ask('[4] delete', 'DELETE', target);
+  await request('[4] delete', 'DELETE', target);
   for (const [what, method] of [
     ['show', 'GET'],
     ['delete', 'DELETE'],
     ['change', 'PATCH']
   ] as const) {
-    await ask(
+    await request(
       `[4] ${what} one that has gone`,
       method,
       target,
       method === 'PATCH' ? { path: 'x' } : undefined
     );
   }
-  const old = await ask('[4] the old form', 'POST', '/api/sessions', {
+  const old = await request('[4] the old form', 'POST', '/api/sessions', {
     notebook: { path: 'old.ipynb' },
     kernel: { name: 'python3' }
   });
-  await ask('[4] delete the old form', 'DELETE', `/api/sessions/${(old.body as { id: string }).id}`);
-  const orphan = await ask('[4] a session whose kernel will go', 'POST', '/api/sessions', {
+  await request('[4] delete the old form', 'DELETE', `/api/sessions/${(old.body as { id: string }).id}`);
+  const orphan = await request('[4] a session whose kernel will go', 'POST', '/api/sessions', {
     ...notebook,
     path: 'o'
   });
   const { id: orphanId, kernel } = orphan.body as { id: string; kernel: { id: string } };
-  await ask('[4] its kernel goes', 'DELETE', `/api/kernels/${kernel.id}`);
-  await ask('[4] delete a session whose kernel has gone', 'DELETE', `/api/sessions/${orphanId}`);
+  await request('[4] its kernel goes', 'DELETE', `/api/kernels/${kernel.id}`);
+  await request('[4] delete a session whose kernel has gone', 'DELETE', `/api/sessions/${orphanId}`);
 
-  await ask('[5] a method that a route does not take', 'PUT', '/api/kernels');
-  await ask('[6] a path that neither has', 'GET', '/api/nothing');
-  await ask('[6] files', 'GET', '/api/contents');
-  await ask('[6] terminals', 'GET', '/api/terminals');
+  await request('[5] a method that a route does not take', 'PUT', '/api/kernels');
+  await request('[6] a path that neither has', 'GET', '/api/nothing');
+  await request('[6] files', 'GET', '/api/contents');
+  await request('[6] terminals', 'GET', '/api/terminals');
 }
 
 /** Statuses that differ on purpose: jupyter_server's, ours, and why. */

@@ -1,4 +1,4 @@
-import type { KeptRunSummary, MachineSample } from '@tpulab/protocol';
+import type { StoredRunSummary, MachineSample } from '@tpulab/protocol';
 import { describe, expect, it, vi } from 'vitest';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 import { metricsText } from './metrics-route.js';
@@ -14,7 +14,7 @@ const sample = {
   ]
 } as unknown as MachineSample;
 
-function run(name: string, fields: Partial<KeptRunSummary> = {}): KeptRunSummary {
+function run(name: string, fields: Partial<StoredRunSummary> = {}): StoredRunSummary {
   return {
     ...{ key: `k.${name}`, kernelId: 'k', run: 'r1', name, state: 'running', startedAt: 0, lastAt: 0 },
     ...{ steps: 7, totalSteps: null, config: {}, metrics: { loss: 0.5 }, stepMs: 20 },

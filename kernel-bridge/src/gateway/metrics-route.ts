@@ -1,5 +1,5 @@
 /** `GET /metrics`: kernels, runs, chips, host and journals in the text format of Prometheus. */
-import type { KeptRunSummary, MachineSample } from '@tpulab/protocol';
+import type { StoredRunSummary, MachineSample } from '@tpulab/protocol';
 import { notJson, route } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 
@@ -10,7 +10,7 @@ const METRICS_SHOWN = 16;
 export interface MetricsSources {
   /** Execution states. */
   readonly kernels: () => readonly string[];
-  readonly runs: () => Promise<readonly KeptRunSummary[]>;
+  readonly runs: () => Promise<readonly StoredRunSummary[]>;
   readonly machine: () => Promise<MachineSample>;
   readonly journalBytes: () => Promise<number>;
 }
@@ -30,7 +30,7 @@ export function addMetricsRoute(app: App, sources: MetricsSources): void {
 export async function metricsText({ kernels, runs, machine, journalBytes }: MetricsSources): Promise<string> {
   const [all, { host, devices }, bytes] = await Promise.all([runs(), machine(), journalBytes()]);
   const running = all.filter(({ state }) => state === 'running').slice(0, RUNS_SHOWN);
-  const of = ({ kernelId, run, name }: KeptRunSummary): Labels => ({ kernel: kernelId, run, name });
+  const of = ({ kernelId, run, name }: StoredRunSummary): Labels => ({ kernel: kernelId, run, name });
   const states = kernels();
   const device = (figure: (one: MachineSample['devices'][number]) => number | null): Sample[] =>
     devices.map(one => [{ device: String(one.ordinal) }, figure(one)]);

@@ -41,7 +41,7 @@ describe('a gateway on a machine of the cloud', () => {
 
 describe('a checkpoint at a notice', () => {
   it('is asked for once of each kernel, and a kernel without a run does no harm', async () => {
-    let tell: (notice: RemoteNotice | null) => void = () => undefined;
+    let notify: (notice: RemoteNotice | null) => void = () => undefined;
     const commands: [string, ControlCommand][] = [];
     const kernel = (id: string) => ({
       id,
@@ -53,7 +53,7 @@ describe('a checkpoint at a notice', () => {
     checkpointOnNotice({
       notices: {
         listen: listener => {
-          tell = listener;
+          notify = listener;
           return { [Symbol.dispose]: () => undefined };
         }
       },
@@ -61,14 +61,14 @@ describe('a checkpoint at a notice', () => {
       log: silent()
     });
     const notice: RemoteNotice = { kind: 'preemption', since: 1, deadline: 2, message: '' };
-    tell(notice);
-    tell(notice);
-    tell(null);
+    notify(notice);
+    notify(notice);
+    notify(null);
     expect(commands.map(([id, { action }]) => [id, action])).toEqual([
       ['one', 'checkpoint'],
       ['two', 'checkpoint']
     ]);
-    tell({ ...notice, since: 5 });
+    notify({ ...notice, since: 5 });
     expect(commands).toHaveLength(4);
   });
 });

@@ -19,7 +19,7 @@ afterAll(async () => {
   await bridge[Symbol.asyncDispose]();
 });
 
-async function ask(url: string, method: string, target: string, body?: object): Promise<Response> {
+async function request(url: string, method: string, target: string, body?: object): Promise<Response> {
   const response = await fetch(new URL(target, url), {
     method,
     headers: { authorization: `token ${TOKEN}` },
@@ -31,11 +31,11 @@ async function ask(url: string, method: string, target: string, body?: object): 
 
 /** A kernel of either server, with two clients that have heard of nothing but an execution that is over. */
 async function onBoth<T>(
-  look: (url: string, id: string, clients: readonly ChannelsClient[]) => Promise<T>
+  check: (url: string, id: string, clients: readonly ChannelsClient[]) => Promise<T>
 ): Promise<T[]> {
   const results: T[] = [];
   for (const { url } of [jupyter, bridge]) {
-    const { id } = (await (await ask(url, 'POST', 'api/kernels', { name: 'lossless' })).json()) as {
+    const { id } = (await (await request(url, 'POST', 'api/kernels', { name: 'lossless' })).json()) as {
       id: string;
     };
     const connect = (): Promise<ChannelsClient> =>
@@ -47,10 +47,10 @@ async function onBoth<T>(
     await clients[0]!.done(cell);
     for (const client of clients) await client.until(() => client.answers(cell).some(isIdle));
     try {
-      results.push(await look(url, id, clients));
+      results.push(await check(url, id, clients));
     } finally {
       for (const client of clients) client[Symbol.dispose]();
-      await ask(url, 'DELETE', `api/kernels/${id}`);
+      await request(url, 'DELETE', `api/kernels/${id}`);
     }
   }
   return results;
@@ -88,10 +88,10 @@ async function newProcess(client: ChannelsClient, from: number): Promise<Message
 }
 
 /** jupyter_server's subscription may be back only when the new process has said all that it says by itself. */
-async function heardAgain(client: ChannelsClient, from: number): Promise<Message[]> {
+async function receivedAgain(client: ChannelsClient, from: number): Promise<Message[]> {
   const later = (): Message[] => client.messages.slice(from);
   const isReceived = async (): Promise<boolean> => {
-    await client.ask('shell', 'kernel_info_request');
+    await client.request('shell', 'kernel_info_request');
     return later().some(message => isRequested(message) && isIdle(message));
   };
   await vi.waitUntil(isReceived, { timeout: 60_000 });
@@ -108,8 +108,8 @@ describe('every client of a kernel', () => {
   it('[17] hears of an explicit restart what the kernel itself says of its end and of its beginning', async () => {
     const [stock, ours] = await onBoth(async (url, id, clients) => {
       const from = clients.map(client => client.messages.length);
-      await ask(url, 'POST', `api/kernels/${id}/restart`);
-      const receives = url === bridge.url ? newProcess : heardAgain;
+      await request(url, 'POST', `api/kernels/${id}/restart`);
+      const receives = url === bridge.url ? newProcess : receivedAgain;
       const received = await Promise.all(clients.map((client, at) => receives(client, from[at]!)));
       return received.map(story);
     });
@@ -134,7 +134,7 @@ describe('every client of a kernel', () => {
         clients.map(async (client, at) => {
           const words = (): string[] => story(client.messages.slice(from[at]));
           await client.until(() => words().includes(expected[url === bridge.url ? 1 : 0]!));
-          if (url === jupyter.url) await heardAgain(client, from[at]!);
+          if (url === jupyter.url) await receivedAgain(client, from[at]!);
           return words().filter(word => expected.includes(word));
         })
       );

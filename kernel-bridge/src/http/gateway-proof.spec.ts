@@ -69,8 +69,9 @@ describe('a gateway', () => {
   it('shows nothing else to who has no token, and asks for Host and Origin there too', async () => {
     await using bridge = await TemporaryGateway.start();
     const target = `${IDENTITY}?challenge=${newChallenge()}`;
-    const ask = (headers: Record<string, string>) => bridge.rest('GET', target, { token: null, headers });
-    expect((await ask({ origin: 'http://evil.example' })).status).toBe(403);
+    const requestWith = (headers: Record<string, string>) =>
+      bridge.rest('GET', target, { token: null, headers });
+    expect((await requestWith({ origin: 'http://evil.example' })).status).toBe(403);
     for (const bad of ['', '?challenge=', '?challenge=zz', `?challenge=${'0'.repeat(4000)}`]) {
       expect((await bridge.rest('GET', IDENTITY + bad, { token: null })).status).toBe(400);
     }

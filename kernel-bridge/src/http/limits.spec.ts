@@ -78,12 +78,12 @@ describe('limits', () => {
 
   // The router would end the path there, and the rules of who may do what would not.
   it('refuses a path with a "#", whoever asks', async () => {
-    const asked = await rawRequest(
+    const requested = await rawRequest(
       bridge.url,
       `GET /api/kernels#1 HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nAuthorization: token ${TOKEN}\r\n\r\n`
     );
-    expect(asked.status).toBe(400);
-    expect(asked.text).toContain('write %23');
+    expect(requested.status).toBe(400);
+    expect(requested.text).toContain('write %23');
   });
 
   it('what the parser refuses can be read by pages of the origin that asked, where that is known, and by no other', async () => {

@@ -87,7 +87,7 @@ const READER_SOCKETS = 16;
 const READER_SHARE = 0.25;
 
 /** RFC 6455's "policy violation": the client must not simply try again. */
-const CLOSE_TOKEN_GONE = { code: 1008, reason: 'the token of this client is no longer valid' };
+const CLOSE_TOKEN_INVALID = { code: 1008, reason: 'the token of this client is no longer valid' };
 
 export class Upgrades {
   readonly routes: UpgradeRoute[] = [];
@@ -149,7 +149,7 @@ export class Upgrades {
       const identity = this.#identities.get(socket);
       if (identity === undefined || this.options.rules.authenticator.stillValid(identity)) continue;
       this.options.log.info({ client: identity.client?.name }, 'socket closed: its token is no longer valid');
-      socket.close(CLOSE_TOKEN_GONE.code, CLOSE_TOKEN_GONE.reason);
+      socket.close(CLOSE_TOKEN_INVALID.code, CLOSE_TOKEN_INVALID.reason);
       const timer = setTimeout(() => socket.terminate(), graceMs);
       socket.once('close', () => clearTimeout(timer));
     }

@@ -66,7 +66,7 @@ export class KeeperClient implements KeeperHandle {
       {
         payload: note => (events.wantsPayload?.(note.channel) === false ? null : this.#payloads.read(note)),
         journal: new JournalReader(join(kernelDir, 'journal')),
-        subscribe: () => this.#ask('subscribe', ANSWER_MS),
+        subscribe: () => this.#request('subscribe', ANSWER_MS),
         pause: () => socket.pause(),
         resume: () => socket.resume()
       },
@@ -99,7 +99,7 @@ export class KeeperClient implements KeeperHandle {
   }
 
   subscribeTelemetry(since: number): Promise<{ historyFrom: number; lastSeq: number }> {
-    return this.#ask('telemetry', ANSWER_MS, { since });
+    return this.#request('telemetry', ANSWER_MS, { since });
   }
 
   send(frame: Buffer): boolean {
@@ -129,27 +129,30 @@ export class KeeperClient implements KeeperHandle {
         'This kernel was started by an older version of the server; restart it to control its runs.'
       );
     }
-    const { message } = await this.#ask('control', ANSWER_MS, { command });
+    const { message } = await this.#request('control', ANSWER_MS, { command });
     return message;
   }
 
   async interrupt(): Promise<void> {
-    await this.#ask('interrupt', ANSWER_MS);
+    await this.#request('interrupt', ANSWER_MS);
   }
 
   async restart(): Promise<KernelSnapshot> {
-    const { snapshot } = await this.#ask('restart', this.hello.shutdownWaitMs + KERNEL_START_MS + ANSWER_MS);
+    const { snapshot } = await this.#request(
+      'restart',
+      this.hello.shutdownWaitMs + KERNEL_START_MS + ANSWER_MS
+    );
     return snapshot;
   }
 
   async shutdown(): Promise<void> {
-    await this.#ask('shutdown', this.hello.shutdownWaitMs + 2 * ANSWER_MS);
+    await this.#request('shutdown', this.hello.shutdownWaitMs + 2 * ANSWER_MS);
     this.#expectedEnd = true;
   }
 
   /** State, and what the kernel said about itself. */
   status(): Promise<StatusReply> {
-    return this.#ask('status', ANSWER_MS);
+    return this.#request('status', ANSWER_MS);
   }
 
   /** Ends the connection; the keeper and its kernel go on. */
@@ -162,12 +165,12 @@ export class KeeperClient implements KeeperHandle {
     });
   }
 
-  #ask<Op extends keyof CommandReplies>(
+  #request<Op extends keyof CommandReplies>(
     op: Op,
     timeoutMs: number,
     fields: object = {}
   ): Promise<CommandReplies[Op]> {
-    return this.#commands.ask(op, timeoutMs, id => {
+    return this.#commands.request(op, timeoutMs, id => {
       this.socket.write(encodeJsonFrame(FrameType.command, { id, op, ...fields }));
     });
   }
@@ -264,7 +267,7 @@ class PendingCommands {
   #ended: Error | null = null;
 
   /** `send` gets the id under which the reply will come. */
-  ask<Op extends keyof CommandReplies>(
+  request<Op extends keyof CommandReplies>(
     op: Op,
     timeoutMs: number,
     send: (id: number) => void

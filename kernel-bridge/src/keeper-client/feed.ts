@@ -82,7 +82,7 @@ export class LiveFeed {
   }
 
   async #catchUp(): Promise<void> {
-    for (let more = true; more; more = this.#takeLaggedAgain()) {
+    for (let more = true; more; more = this.#resumeLagged()) {
       await this.#readFiles(Infinity);
       this.#waiting = [];
       try {
@@ -105,7 +105,7 @@ export class LiveFeed {
     }
   }
 
-  #takeLaggedAgain(): boolean {
+  #resumeLagged(): boolean {
     const again = this.#laggedAgain;
     this.#laggedAgain = false;
     return again;

@@ -6,12 +6,12 @@ import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { type KeeperLog, keeperLog } from './keeper-log.js';
 
 /** What a log has after this was said. */
-async function output(say: (log: KeeperLog) => void): Promise<Record<string, unknown>[]> {
+async function output(write: (log: KeeperLog) => void): Promise<Record<string, unknown>[]> {
   let lines: Record<string, unknown>[] = [];
   await inTemporaryFolder(folder => {
     const file = path.join(folder, 'keeper.log');
     const fd = openSync(file, 'a');
-    say(keeperLog(fd));
+    write(keeperLog(fd));
     closeSync(fd);
     const text = readFileSync(file, 'utf8').trimEnd();
     lines = text === '' ? [] : text.split('\n').map(line => JSON.parse(line) as Record<string, unknown>);

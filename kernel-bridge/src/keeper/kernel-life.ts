@@ -131,7 +131,7 @@ export class KernelLife {
       allow_stdin: false,
       stop_on_error: false
     });
-    return (await this.#ask('shell', nothing, aborted(this.#stopped.signal))) === 'replied';
+    return (await this.#request('shell', nothing, aborted(this.#stopped.signal))) === 'replied';
   }
 
   /** True when iopub has brought the idle status of a question asked now; false when it was dropped, or when this life ends before. */
@@ -145,7 +145,7 @@ export class KernelLife {
         resolve();
       });
     });
-    const replied = await this.#ask('shell', question, stopped);
+    const replied = await this.#request('shell', question, stopped);
     if (replied === 'replied')
       await Promise.race([passed, stopped, pause(IDLE_LATE_MS, this.#stopped.signal)]);
     this.#idles.delete(question.msgId);
@@ -167,7 +167,7 @@ export class KernelLife {
     using within = deadline(INTERRUPT_MS);
     const request = this.own.request('interrupt_request');
     const late = aborted(within.signal).then(() => 'late' as const);
-    const first = await this.#ask<KernelExit | 'late'>('control', request, this.process.exited, late);
+    const first = await this.#request<KernelExit | 'late'>('control', request, this.process.exited, late);
     if (first !== 'late') return;
     throw new KeeperError(
       'kernel_interrupt_failed',
@@ -233,7 +233,7 @@ export class KernelLife {
   }
 
   /** Resolves when the kernel has replied, or with the first of `others`. */
-  async #ask<T>(
+  async #request<T>(
     channel: ChannelName,
     { msgId, parts }: OwnRequest,
     ...others: Promise<T>[]

@@ -8,7 +8,7 @@ function running(): { state: KernelState; changes: () => number } {
   return { state, changes: () => changes };
 }
 
-function tell(state: KernelState, status: string, msgType: string, msgId: string, subshell?: string): void {
+function apply(state: KernelState, status: string, msgType: string, msgId: string, subshell?: string): void {
   const parent = {
     msg_id: msgId,
     msg_type: msgType,
@@ -28,10 +28,10 @@ describe('[21] the state of a kernel', () => {
 
   it('follows the status of work', () => {
     const { state } = running();
-    tell(state, 'busy', 'execute_request', 'a');
+    apply(state, 'busy', 'execute_request', 'a');
     expect(state.executionState).toBe('busy');
     expect(JSON.parse(state.busyParent!)).toMatchObject({ msg_id: 'a' });
-    tell(state, 'idle', 'execute_request', 'a');
+    apply(state, 'idle', 'execute_request', 'a');
     expect(state).toMatchObject({ executionState: 'idle', busyParent: null });
   });
 
@@ -44,10 +44,10 @@ describe('[21] the state of a kernel', () => {
   ])('does not flip for a %s, nor end with it', msgType => {
     const { state, changes } = running();
     const before = changes();
-    tell(state, 'busy', msgType, 'a');
+    apply(state, 'busy', msgType, 'a');
     expect([state.executionState, changes()]).toEqual(['idle', before]);
-    tell(state, 'busy', 'execute_request', 'b');
-    tell(state, 'idle', msgType, 'a');
+    apply(state, 'busy', 'execute_request', 'b');
+    apply(state, 'idle', msgType, 'a');
     expect(state.executionState).toBe('busy');
   });
 
@@ -59,28 +59,28 @@ describe('[21] the state of a kernel', () => {
 
   it('is not idle because an older request has ended', () => {
     const { state } = running();
-    tell(state, 'busy', 'execute_request', 'a');
-    tell(state, 'busy', 'execute_request', 'b');
-    tell(state, 'idle', 'execute_request', 'a');
+    apply(state, 'busy', 'execute_request', 'a');
+    apply(state, 'busy', 'execute_request', 'b');
+    apply(state, 'idle', 'execute_request', 'a');
     expect(state.executionState).toBe('busy');
-    tell(state, 'idle', 'execute_request', 'b');
+    apply(state, 'idle', 'execute_request', 'b');
     expect(state.executionState).toBe('idle');
   });
 
   it('is busy while any subshell is, and names the work of the main shell first', () => {
     const { state } = running();
-    tell(state, 'busy', 'comm_msg', 'c', 'sub');
-    tell(state, 'busy', 'execute_request', 'a');
+    apply(state, 'busy', 'comm_msg', 'c', 'sub');
+    apply(state, 'busy', 'execute_request', 'a');
     expect(JSON.parse(state.busyParent!)).toMatchObject({ msg_id: 'a' });
-    tell(state, 'idle', 'execute_request', 'a');
+    apply(state, 'idle', 'execute_request', 'a');
     expect(JSON.parse(state.busyParent!)).toMatchObject({ msg_id: 'c' });
-    tell(state, 'idle', 'comm_msg', 'c', 'sub');
+    apply(state, 'idle', 'comm_msg', 'c', 'sub');
     expect(state.executionState).toBe('idle');
   });
 
   it('forgets the work of a process that has ended', () => {
     const { state } = running();
-    tell(state, 'busy', 'execute_request', 'a');
+    apply(state, 'busy', 'execute_request', 'a');
     state.restarting('killed by SIGKILL');
     expect(state).toMatchObject({
       executionState: 'restarting',
@@ -95,7 +95,7 @@ describe('[21] the state of a kernel', () => {
     const { state } = running();
     state.dead('exited with code 1');
     expect(() => state.ready()).toThrow(/dead/);
-    tell(state, 'busy', 'execute_request', 'a');
+    apply(state, 'busy', 'execute_request', 'a');
     expect(state).toMatchObject({ executionState: 'dead', reason: 'exited with code 1' });
     state.restarting('restart requested');
     state.ready();

@@ -72,12 +72,12 @@ export class ResendLink {
 
   /** The kernel may forget everything up to these messages. Resolves when it has. */
   async confirm(last: Positions): Promise<void> {
-    await this.#ask({ op: 'confirm', last });
+    await this.#request({ op: 'confirm', last });
   }
 
   /** What was sent after `last` to `routingId`, on these channels. Resolves with nothing left behind. */
   async resend(last: Positions, routingId: string, channels?: readonly ChannelName[]): Promise<Resent> {
-    const { lost, exact } = await this.#ask({ op: 'resend', last, routingId, channels });
+    const { lost, exact } = await this.#request({ op: 'resend', last, routingId, channels });
     const messages = this.#messages;
     this.#messages = [];
     return { messages, lost: lost as Resent['lost'], exact: exact === true };
@@ -87,7 +87,7 @@ export class ResendLink {
     this.socket.destroy();
   }
 
-  #ask(request: object): Promise<Record<string, unknown>> {
+  #request(request: object): Promise<Record<string, unknown>> {
     return new Promise((resolve, reject) => {
       if (this.closed) {
         reject(disconnected());

@@ -21,21 +21,21 @@ export class KernelSpecCatalog {
   async get(name: string | null | undefined): Promise<KernelSpec> {
     const specs = await this.list();
     const requested = name ?? this.defaultOf(specs);
-    const spec = this.#lookUp(specs, requested);
+    const spec = this.#find(specs, requested);
     if (!spec) throw bridgeError('kernelspec_unknown', requested, [...specs.keys()].sort());
     return spec;
   }
 
   /** The spec that a client means by this name, or undefined. */
   async find(name: string): Promise<KernelSpec | undefined> {
-    return this.#lookUp(await this.list(), name);
+    return this.#find(await this.list(), name);
   }
 
   /**
    * Jupyter writes names in lower case. `python3` is what papermill, nbclient, Colab and others ask for who know no machine, and `python`
    * its older name: whatever Python is the default here.
    */
-  #lookUp(specs: ReadonlyMap<string, KernelSpec>, name: string): KernelSpec | undefined {
+  #find(specs: ReadonlyMap<string, KernelSpec>, name: string): KernelSpec | undefined {
     const lower = name.toLowerCase();
     const found = specs.get(name) ?? specs.get(lower);
     if (found || !/^python3?$/.test(lower)) return found;

@@ -10,13 +10,13 @@ import type { Outputs, OutputsRequest } from './read-outputs.js';
 import { KernelStory, segmentsOf } from './testing/kernel-story.js';
 import { capture, openWidget } from './testing/random-story.js';
 
-interface Kept {
+interface Stored {
   readonly folder: string;
   readonly journalDir: string;
   readonly indexFile: string;
 }
 
-function inFolder(work: (retained: Kept) => Promise<void>): Promise<void> {
+function inFolder(work: (retained: Stored) => Promise<void>): Promise<void> {
   return inTemporaryFolder(folder =>
     work({ folder, journalDir: path.join(folder, 'journal'), indexFile: path.join(folder, 'outputs.index') })
   );
@@ -420,11 +420,11 @@ describe('outputs that take work', () => {
   async function turnsDuring(work: () => Promise<void>): Promise<number> {
     let turns = 0;
     let isOver = false;
-    const look = (): void => {
+    const check = (): void => {
       turns++;
-      if (!isOver) setImmediate(look);
+      if (!isOver) setImmediate(check);
     };
-    setImmediate(look);
+    setImmediate(check);
     await work();
     isOver = true;
     return turns;

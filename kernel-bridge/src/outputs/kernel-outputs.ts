@@ -113,7 +113,7 @@ export class KernelOutputs implements AsyncDisposable {
     const index = (this.#index ??= await this.#load());
     const unread = { to, newest: () => to, signal };
     for await (const batch of this.#reader.readAcross(index.throughSeq + 1, unread)) {
-      await this.#take(index, batch, signal);
+      await this.#indexBatch(index, batch, signal);
     }
     await this.#save(SAVE_AFTER);
     return index;
@@ -127,15 +127,19 @@ export class KernelOutputs implements AsyncDisposable {
     const index = (this.#index ??= await this.#load());
     let gap: readonly JournalRecord[] = [];
     for await (const batch of this.#reader.readAcross(index.throughSeq + 1, { ended: true, signal })) {
-      await this.#take(index, gap, signal);
+      await this.#indexBatch(index, gap, signal);
       gap = batch[0]?.missing === undefined ? [] : batch;
-      if (gap.length === 0) await this.#take(index, batch, signal);
+      if (gap.length === 0) await this.#indexBatch(index, batch, signal);
     }
     await this.#save(SAVE_AFTER);
     return { index, lostEnd: gap[0]?.missing ?? null };
   }
 
-  async #take(index: ExecutionsIndex, batch: readonly JournalRecord[], signal: AbortSignal): Promise<void> {
+  async #indexBatch(
+    index: ExecutionsIndex,
+    batch: readonly JournalRecord[],
+    signal: AbortSignal
+  ): Promise<void> {
     signal.throwIfAborted();
     for (const record of batch) {
       index.apply(record);

@@ -25,12 +25,12 @@ beforeAll(async () => {
 
 afterAll(async () => bridge[Symbol.asyncDispose]());
 
-function ask(query = '', id = kernelId, headers: Record<string, string> = {}): Promise<Answer> {
+function getOutputs(query = '', id = kernelId, headers: Record<string, string> = {}): Promise<Answer> {
   return bridge.rest('GET', `/bridge/v1/kernels/${id}/outputs${query}`, { headers });
 }
 
 async function outputs(query = '', id = kernelId): Promise<OutputsPage> {
-  const { status, body } = await ask(query, id);
+  const { status, body } = await getOutputs(query, id);
   expect([status, [...Value.Errors(OutputsPage, body)]]).toEqual([200, []]);
   return body as OutputsPage;
 }
@@ -113,13 +113,13 @@ describe('outputs of a running kernel', () => {
   });
 
   it('that nobody added to are not sent again', async () => {
-    const first = await ask('?cell=cell-a');
+    const first = await getOutputs('?cell=cell-a');
     const etag = first.headers.get('etag')!;
-    const second = await ask('?cell=cell-a', kernelId, { 'if-none-match': etag });
+    const second = await getOutputs('?cell=cell-a', kernelId, { 'if-none-match': etag });
     expect([second.status, second.body]).toEqual([304, '']);
-    expect((await ask('?cell=cell-b', kernelId, { 'if-none-match': etag })).status).toBe(200);
+    expect((await getOutputs('?cell=cell-b', kernelId, { 'if-none-match': etag })).status).toBe(200);
     await runCell('cell-e', 'pass');
-    expect((await ask('?cell=cell-a', kernelId, { 'if-none-match': etag })).status).toBe(200);
+    expect((await getOutputs('?cell=cell-a', kernelId, { 'if-none-match': etag })).status).toBe(200);
   });
 
   it('can be gone on with live, nothing missing and nothing twice, while the cell prints', async () => {
@@ -232,7 +232,7 @@ describe('a question that cannot be answered', () => {
     ['?maxBytes=99999999999'],
     ['?history=perhaps']
   ])('%s is refused', async query => {
-    expect(await ask(query)).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
+    expect(await getOutputs(query)).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
   });
 
   // What is read of it is otherwise its first digit.
@@ -244,7 +244,7 @@ describe('a question that cannot be answered', () => {
   it.each([['../../etc'], ['%2e%2e'], ['00000000-0000-4000-8000-0000000000ff'], ['no-id']])(
     'of kernel %s is refused',
     async id => {
-      expect(await ask('', id)).toMatchObject({ status: 404 });
+      expect(await getOutputs('', id)).toMatchObject({ status: 404 });
     }
   );
 });

@@ -154,11 +154,11 @@ class Pass {
     const all = [...this.#executions, ...this.widgets];
     let bytes = all.reduce((sum, { area }) => sum + area.bytes, 0);
     if (bytes <= this.maxBytes) return;
-    const kept = [...this.#executions];
-    while (bytes > this.maxBytes && kept.length > 1) bytes -= kept.pop()?.area.bytes ?? 0;
-    if (kept.length === this.#executions.length) return;
-    this.#executions = kept;
-    this.#pass.keepOnly(kept);
+    const listed = [...this.#executions];
+    while (bytes > this.maxBytes && listed.length > 1) bytes -= listed.pop()?.area.bytes ?? 0;
+    if (listed.length === this.#executions.length) return;
+    this.#executions = listed;
+    this.#pass.keepOnly(listed);
   }
 
   /** A display may have been updated by what is not among the records that were read. */

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ProcessHost, thisHost } from './process-identity.js';
 import { holderOf, LockHeldError, type ProcessLock, takeProcessLock } from './process-lock.js';
 
-const GONE = JSON.stringify({ pid: 2 ** 22 + 1, start: '1' });
+const ENDED = JSON.stringify({ pid: 2 ** 22 + 1, start: '1' });
 let folder: string;
 let file: string;
 
@@ -100,7 +100,7 @@ describe('a process lock', () => {
   });
 
   it.each([
-    ['a process that has ended', GONE],
+    ['a process that has ended', ENDED],
     ['a process whose pid another one has now', JSON.stringify({ pid: process.pid, start: 'long ago' })],
     ['nobody, because it is half written', '{"pid": 1']
   ])('is taken over from %s, and leaves nothing when it is given back', async (_who, content) => {
@@ -118,7 +118,7 @@ describe('a process lock', () => {
 
   it('is given to one only when many find a stale one, again and again', async () => {
     for (let round = 0; round < 40; round++) {
-      await writeFile(file, GONE);
+      await writeFile(file, ENDED);
       const taken = await race(12);
       expect(taken).toHaveLength(1);
       await taken[0]?.[Symbol.asyncDispose]();
@@ -127,7 +127,7 @@ describe('a process lock', () => {
   });
 
   it('never has two holders while it is taken and given back by many', async () => {
-    await writeFile(file, GONE);
+    await writeFile(file, ENDED);
     let holders = 0;
     let most = 0;
     const taker = async (): Promise<void> => {

@@ -55,7 +55,7 @@ export class GatewayWatch implements Disposable {
 
   /** Asks at once, and gives up soon. */
   probe(): void {
-    if (!this.#over.signal.aborted) void this.#ask(PROBE_MS);
+    if (!this.#over.signal.aborted) void this.#check(PROBE_MS);
   }
 
   /** It is to be requested again, though it answers. */
@@ -70,13 +70,13 @@ export class GatewayWatch implements Disposable {
   }
 
   async #beat(timeoutMs: number): Promise<void> {
-    await this.#ask(timeoutMs);
+    await this.#check(timeoutMs);
     if (this.#over.signal.aborted) return;
     this.#timer = setTimeout(() => void this.#beat(timeoutMs), this.options.everyMs ?? EVERY_MS);
     this.#timer.unref();
   }
 
-  async #ask(timeoutMs: number): Promise<void> {
+  async #check(timeoutMs: number): Promise<void> {
     const { gatewayId, host, report } = this.options;
     const { signal } = this.#over;
     const started = performance.now();
@@ -95,8 +95,8 @@ export class GatewayWatch implements Disposable {
         return;
       }
       report.beat(performance.now() - started, noticeOf(health.notice));
-      void this.#askAccelerator();
-      void this.#askPackages();
+      void this.#checkAccelerator();
+      void this.#checkPackages();
     } catch (cause) {
       if (signal.aborted) return;
       const { name, message } = cause as Error;
@@ -110,7 +110,7 @@ export class GatewayWatch implements Disposable {
   }
 
   /** Once; again with the next beat when it could not tell. */
-  async #askAccelerator(): Promise<void> {
+  async #checkAccelerator(): Promise<void> {
     if (this.#hasAccelerator) return;
     this.#hasAccelerator = true;
     const { report } = this.options;
@@ -123,7 +123,7 @@ export class GatewayWatch implements Disposable {
     }
   }
 
-  async #askPackages(): Promise<void> {
+  async #checkPackages(): Promise<void> {
     if (performance.now() - this.#packagesAt < PACKAGES_MS) return;
     this.#packagesAt = performance.now();
     const { signal } = this.#over;

@@ -9,7 +9,7 @@ const FIRST_MS = 1_000;
 const LONGEST_MS = 30_000;
 
 /** The machine is no longer there, with all that was only there. */
-const GONE: ReadonlySet<string> = new Set(['remote_preempted', 'colab_reclaimed']);
+const PREEMPTED: ReadonlySet<string> = new Set(['remote_preempted', 'colab_reclaimed']);
 
 /** How a machine looks that was preempted, between its end and the one that is created under its name. */
 const NOT_BACK: ReadonlySet<string> = new Set([
@@ -71,7 +71,7 @@ export class Failures {
       remote.record.lastConnectedAt === null && this.#queuedAt === null && !(await remote.hasRuntime());
     const isSilence = this.#queuedAt !== null && error.code === 'gcloud_login';
     if ((recoveryOf(failure) === 'person' && !isSilence) || isFirst) {
-      const kind = GONE.has(error.code) ? 'preempted' : 'failed';
+      const kind = PREEMPTED.has(error.code) ? 'preempted' : 'failed';
       return { error, phase: { kind, error }, isLinkOver: true, waitMs: null };
     }
     const waitMs = waitBefore(count);

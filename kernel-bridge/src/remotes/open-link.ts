@@ -97,7 +97,7 @@ async function openHost(
   signal: AbortSignal
 ): Promise<OpenedLink> {
   try {
-    if (remote.takeKeyRequest()) await makeKeyKnown(remote, signal);
+    if (remote.takeKeyRequest()) await addHostKey(remote, signal);
     else if (previous !== null) return await logIn(remote, previous, signal);
   } catch (error) {
     const isElsewhere = source.kind === 'gcloud' && hasCode(error, MAY_HAVE_MOVED);
@@ -142,7 +142,7 @@ function lastTargets({ record }: ConnectionOwner): Targets | null {
   return first === undefined ? null : [first, ...others];
 }
 
-async function makeKeyKnown(remote: ConnectionOwner, signal: AbortSignal): Promise<void> {
+async function addHostKey(remote: ConnectionOwner, signal: AbortSignal): Promise<void> {
   const { source } = remote.record;
   if (source.kind !== 'gcloud') return;
   await staged(stageOf(remote, signal), 'key', 'Your ssh key', () =>

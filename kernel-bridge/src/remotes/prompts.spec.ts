@@ -11,40 +11,43 @@ function scene() {
     hide: secret => hidden.push(secret)
   });
   prompts.beginAttempt();
-  const ask = (text: string, signal = new AbortController().signal, kind: 'secret' | 'confirm' = 'secret') =>
-    prompts.ask({ kind, text }, signal);
+  const request = (
+    text: string,
+    signal = new AbortController().signal,
+    kind: 'secret' | 'confirm' = 'secret'
+  ) => prompts.ask({ kind, text }, signal);
   const answer = (value: string | boolean) => prompts.answer(prompts.current!.id, value);
-  return { prompts, opened, hidden, ask, answer };
+  return { prompts, opened, hidden, ask: request, answer };
 }
 
 describe('questions of ssh', () => {
   it('are put to a person, and the answer is kept for the next connection', async () => {
-    const { prompts, opened, hidden, ask, answer } = scene();
-    const first = ask('Passphrase:');
+    const { prompts, opened, hidden, ask: request, answer } = scene();
+    const first = request('Passphrase:');
     answer('sesame');
     expect(await first).toBe('sesame');
     prompts.beginAttempt();
-    expect(await ask('Passphrase:')).toBe('sesame');
+    expect(await request('Passphrase:')).toBe('sesame');
     expect([opened, hidden]).toEqual([['Passphrase:'], ['sesame']]);
   });
 
   it('that come twice in one attempt were answered wrongly, so the kept answer is forgotten', async () => {
-    const { prompts, opened, ask, answer } = scene();
-    const first = ask('Passphrase:');
+    const { prompts, opened, ask: request, answer } = scene();
+    const first = request('Passphrase:');
     answer('wrong');
     await first;
     prompts.beginAttempt();
-    expect(await ask('Passphrase:')).toBe('wrong');
-    const second = ask('Passphrase:');
+    expect(await request('Passphrase:')).toBe('wrong');
+    const second = request('Passphrase:');
     answer('right');
     expect(await second).toBe('right');
     expect(opened).toHaveLength(2);
   });
 
   it('stay open when ssh has given up, and the answer is for the next attempt', async () => {
-    const { prompts, ask, answer } = scene();
+    const { prompts, ask: request, answer } = scene();
     const ended = new AbortController();
-    const first = ask('Password:', ended.signal);
+    const first = request('Password:', ended.signal);
     ended.abort();
     expect(await first).toBeNull();
     expect(prompts.current).not.toBeNull();
@@ -52,18 +55,18 @@ describe('questions of ssh', () => {
     answer('late');
     await settled;
     prompts.beginAttempt();
-    expect(await ask('Password:')).toBe('late');
+    expect(await request('Password:')).toBe('late');
   });
 
   it('that a person has answered are told from those that the kept answer has settled', async () => {
-    const { prompts, ask, answer } = scene();
-    const first = ask('Password:');
+    const { prompts, ask: request, answer } = scene();
+    const first = request('Password:');
     expect(prompts.wasAnswered).toBe(false);
     answer('sesame');
     await first;
     expect(prompts.wasAnswered).toBe(true);
     prompts.beginAttempt();
-    await ask('Password:');
+    await request('Password:');
     expect(prompts.wasAnswered).toBe(false);
   });
 
@@ -72,16 +75,16 @@ describe('questions of ssh', () => {
     [false, 'no'],
     ['SHA256:abc', 'SHA256:abc']
   ])('about a host key take %j', async (value, given) => {
-    const { ask, answer } = scene();
-    const question = ask('Continue (yes/no/[fingerprint])?', undefined, 'confirm');
+    const { ask: request, answer } = scene();
+    const question = request('Continue (yes/no/[fingerprint])?', undefined, 'confirm');
     answer(value);
     expect(await question).toBe(given);
   });
 
   it('can be declined; an answer that is none is a refusal too', async () => {
     for (const value of [false, 'two\nlines']) {
-      const { prompts, ask, answer } = scene();
-      const question = ask('Password:');
+      const { prompts, ask: request, answer } = scene();
+      const question = request('Password:');
       answer(value);
       expect(await question).toBeNull();
       expect(prompts.wasRefused).toBe(true);
@@ -89,8 +92,8 @@ describe('questions of ssh', () => {
   });
 
   it('are forgotten with the remote', async () => {
-    const { prompts, ask } = scene();
-    const question = ask('Password:');
+    const { prompts, ask: request } = scene();
+    const question = request('Password:');
     prompts.forget();
     expect(await question).toBeNull();
     expect([prompts.current, prompts.answer('x', 'y')]).toEqual([null, false]);

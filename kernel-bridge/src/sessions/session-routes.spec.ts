@@ -83,11 +83,11 @@ describe('sessions', () => {
 
   it('[4] two documents that ask for a kernel under the same chosen id at the same time do not both get it: 409', async () => {
     const id = randomUUID();
-    const ask = (path: string) =>
+    const request = (path: string) =>
       bridge.rest('POST', '/api/sessions', {
         body: { path, type: 'notebook', kernel: { id, name: 'python3' } }
       });
-    const answers = await Promise.all([ask('first.ipynb'), ask('second.ipynb')]);
+    const answers = await Promise.all([request('first.ipynb'), request('second.ipynb')]);
     const [made, refused] = answers.sort((one, two) => one.status - two.status);
     expect(made).toMatchObject({ status: 201, body: { kernel: { id } } });
     expect(refused).toMatchObject({
@@ -97,7 +97,7 @@ describe('sessions', () => {
     expect(await listed('kernels')).toEqual([id]);
     expect(await listed('sessions')).toEqual([(made.body as SessionBody).id]);
     // Once it runs, it can be chosen.
-    const second = await ask('second.ipynb');
+    const second = await request('second.ipynb');
     expect(second).toMatchObject({ status: 201, body: { kernel: { id } } });
   });
 

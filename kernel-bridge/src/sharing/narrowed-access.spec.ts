@@ -249,7 +249,7 @@ describe('a token with rights', () => {
     const id = running.execute("print('ran')");
     await running.done(id);
     expect(running.printed(id)).toBe('ran\n');
-    const refused = await running.ask('control', 'shutdown_request', { restart: false });
+    const refused = await running.request('control', 'shutdown_request', { restart: false });
     expect(refused.content).toMatchObject({ ename: 'not_permitted' });
     // Only a token that is for all notebooks may use remotes: there is none of this name.
     const spends = await made('spends-anywhere', { level: 'spend' });

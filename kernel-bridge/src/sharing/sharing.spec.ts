@@ -182,9 +182,9 @@ describe('a reader on the channels', () => {
 
   it('may ask the kernel once what it is, and is nobody who uses it', async () => {
     using looking = await reader();
-    const info = await looking.ask('shell', 'kernel_info_request');
+    const info = await looking.request('shell', 'kernel_info_request');
     expect(info.content).toMatchObject({ status: 'ok' });
-    const again = await looking.ask('shell', 'kernel_info_request');
+    const again = await looking.request('shell', 'kernel_info_request');
     expect(again.content).toMatchObject({ ename: 'read_only' });
     const kernel = async (): Promise<unknown> => (await bridge.rest('GET', `/api/kernels/${kernelId}`)).body;
     await vi.waitFor(async () => expect(await kernel()).toMatchObject({ connections: 0 }), 60_000);

@@ -32,7 +32,7 @@ export interface ClientSource {
 export interface MachineSource {
   readonly newest: MachineEvent | null;
   listen(listener: (event: MachineEvent) => void): Disposable;
-  look(): Disposable;
+  watch(): Disposable;
 }
 
 /** Who knows the remotes. */
@@ -100,7 +100,7 @@ export class EventSource implements Disposable {
 
   /** For as long as a page is subscribed to these topics: what costs something is only done for pages that look. */
   watch(topics: ReadonlySet<EventTopic>): Disposable | null {
-    return topics.has('devices') ? (this.machine?.look() ?? null) : null;
+    return topics.has('devices') ? (this.machine?.watch() ?? null) : null;
   }
 
   /** Kernel id to the oldest telemetry seq still held. */

@@ -1,6 +1,6 @@
 /** The WebSocket `/bridge/v1/events`. */
 import { Type } from '@sinclair/typebox';
-import { KeptRun, KeptRunKey, KeptRuns, KeptRunSummary, RunLabels } from '@tpulab/protocol';
+import { StoredRun, StoredRunKey, StoredRuns, StoredRunSummary, RunLabels } from '@tpulab/protocol';
 import type { WebSocket } from 'ws';
 import type { RouteAccess } from '../http/access-hooks.js';
 import { failure, route } from '../http/api-description.js';
@@ -39,9 +39,9 @@ export function eventsRoute(
 
 /** What the routes need of the archive. */
 interface StoredRunSource {
-  list(): Promise<KeptRunSummary[]>;
-  read(key: string): Promise<KeptRun | null>;
-  label(key: string, labels: RunLabels): Promise<KeptRunSummary | null>;
+  list(): Promise<StoredRunSummary[]>;
+  read(key: string): Promise<StoredRun | null>;
+  label(key: string, labels: RunLabels): Promise<StoredRunSummary | null>;
 }
 
 export function addRunsRoutes(app: App, runs: StoredRunSource): void {
@@ -49,7 +49,7 @@ export function addRunsRoutes(app: App, runs: StoredRunSource): void {
     '/bridge/v1/runs',
     route(
       'Training runs of this machine, newest first',
-      { 200: KeptRuns },
+      { 200: StoredRuns },
       { description: 'Includes runs of ended kernels; the newest 200 are stored.' }
     ),
     async () => ({ runs: await runs.list() })
@@ -59,8 +59,8 @@ export function addRunsRoutes(app: App, runs: StoredRunSource): void {
     '/bridge/v1/runs/:key',
     route(
       'One run: its metrics, its time split, and the commands it received',
-      { 200: KeptRun, 404: failure('No such run is stored.') },
-      { params: Type.Object({ key: KeptRunKey }) }
+      { 200: StoredRun, 404: failure('No such run is stored.') },
+      { params: Type.Object({ key: StoredRunKey }) }
     ),
     async request => {
       const stored = await runs.read(request.params.key);
@@ -73,8 +73,8 @@ export function addRunsRoutes(app: App, runs: StoredRunSource): void {
     '/bridge/v1/runs/:key',
     route(
       'Write tags, a note or a group at a run',
-      { 200: KeptRunSummary, 404: failure('No such run is stored.') },
-      { params: Type.Object({ key: KeptRunKey }), body: RunLabels }
+      { 200: StoredRunSummary, 404: failure('No such run is stored.') },
+      { params: Type.Object({ key: StoredRunKey }), body: RunLabels }
     ),
     async request => {
       const labelled = await runs.label(request.params.key, request.body);

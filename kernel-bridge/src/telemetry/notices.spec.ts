@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { KeptRunSummary } from '@tpulab/protocol';
+import type { StoredRunSummary } from '@tpulab/protocol';
 import { encodeV1, newMessage } from '../jupyter/index.js';
 import { RecordChannel } from '../journal/index.js';
 import type { Kernel, KernelListener } from '../kernels/kernel.js';
-import { newStoredRun } from './kept-run.js';
+import { newStoredRun } from './stored-run.js';
 import { type Notice, Notices } from './notices.js';
 
 const MIN = 60_000;
@@ -68,7 +68,7 @@ function reply(msgId: string, content: object, msgType = 'execute_reply'): void 
   listener.record?.({ seq: 1, timeNs: 0n, channel: RecordChannel.shell, payload });
 }
 
-const runOf = (changes: Partial<KeptRunSummary>): KeptRunSummary => ({
+const runOf = (changes: Partial<StoredRunSummary>): StoredRunSummary => ({
   ...newStoredRun('k1', 'r1', 0),
   ...{ name: 'lm', steps: 230, lastAt: 90 * MIN },
   ...changes
@@ -141,10 +141,10 @@ it('reports a kernel that was killed, with its run if it had one, and none that 
   notices.runEnded(runOf({ state: 'interrupted' }), 'exited with code 1');
   expect(sent.at(-1)).toMatchObject({ kind: 'run_cut_off', kernelId: 'k1', document: 'a.ipynb', run: 'lm' });
   vi.advanceTimersByTime(5_000);
-  for (const asked of ['restart requested', 'shut down', 'shutdown by a client']) {
+  for (const byPerson of ['restart requested', 'shut down', 'shutdown by a client']) {
     become('idle');
-    become('restarting', asked);
-    notices.runEnded(runOf({ state: 'interrupted' }), asked);
+    become('restarting', byPerson);
+    notices.runEnded(runOf({ state: 'interrupted' }), byPerson);
   }
   vi.advanceTimersByTime(5_000);
   expect(texts()).toEqual([

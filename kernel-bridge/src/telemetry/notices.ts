@@ -1,5 +1,5 @@
 /** What a user who has no page open is notified of: runs and long cells that end, alerts of runs, kernels that end by themselves. */
-import { type AdviceMessage, type KeptRunSummary, secondsText } from '@tpulab/protocol';
+import { type AdviceMessage, type StoredRunSummary, secondsText } from '@tpulab/protocol';
 import { ifMessage, parseHeader } from '../jupyter/index.js';
 import type { JournalRecord } from '../journal/index.js';
 import type { Kernel } from '../kernels/kernel.js';
@@ -39,9 +39,9 @@ export interface NoticesOptions {
 /** The run of a cell says so a little after the cell: then nobody needs to hear of both. */
 const RUN_WAIT_MS = 3_000;
 /** Of the kernels that had a run of late; they may be gone. */
-const KERNELS_KEPT = 256;
+const MAX_KERNELS = 256;
 /** What people do by hand is no news to them. */
-const ASKED = /^(restart requested|shut down)$|by a client$/;
+const BY_A_PERSON = /^(restart requested|shut down)$|by a client$/;
 
 const MISSED = ' (while the server was down)';
 /** The file is written at most this often. */
@@ -87,9 +87,10 @@ export class Notices implements Disposable {
       }
       const end = await endOf(watched);
       const { reason = null } = kernel?.snapshot ?? {};
-      if (cell !== null && end !== null && end.at - cell.since >= longMs)
+      const isCut = end === null || isCutOff(end.content);
+      if (cell !== null && !isCut && end.at - cell.since >= longMs)
         this.#cellEnded(kernelId, end.content, { since: 0, lastedMs: end.at - cell.since, note: MISSED });
-      else if (end === null && (!kernel || isOver(kernel)) && (reason === null || !ASKED.test(reason))) {
+      else if (isCut && (!kernel || isOver(kernel)) && (reason === null || !BY_A_PERSON.test(reason))) {
         const why = reason === null ? '' : `: ${reason}`;
         this.#later(0, this.#notice('kernel_ended', kernelId, `Kernel ${specName} ended${why}${MISSED}.`));
       }
@@ -99,12 +100,12 @@ export class Notices implements Disposable {
   }
 
   /** A run has come to its end, or its kernel has. */
-  runEnded(run: KeptRunSummary, reason: string | null): void {
+  runEnded(run: StoredRunSummary, reason: string | null): void {
     const isMissed = run.state !== 'interrupted' && run.lastAt < this.#startedAt;
     const steps = `${run.steps} step${run.steps === 1 ? '' : 's'}`;
     const note = isMissed ? MISSED : '';
     if (run.state === 'interrupted') {
-      if (reason === null || !ASKED.test(reason))
+      if (reason === null || !BY_A_PERSON.test(reason))
         this.#ofRun(
           'run_cut_off',
           run,
@@ -119,7 +120,7 @@ export class Notices implements Disposable {
       );
   }
 
-  runAlert(run: KeptRunSummary, { message }: AdviceMessage): void {
+  runAlert(run: StoredRunSummary, { message }: AdviceMessage): void {
     const text = `Run ${run.name}: ${message.replaceAll('`', '')}`;
     this.options.send(this.#notice('run_alert', run.kernelId, text, run.name));
   }
@@ -131,8 +132,8 @@ export class Notices implements Disposable {
     if (this.#writing) clearTimeout(this.#writing);
   }
 
-  #ofRun(kind: NoticeKind, run: KeptRunSummary, what: string): void {
-    setNewest(this.#runs, run.kernelId, { at: performance.now(), kind }, KERNELS_KEPT);
+  #ofRun(kind: NoticeKind, run: StoredRunSummary, what: string): void {
+    setNewest(this.#runs, run.kernelId, { at: performance.now(), kind }, MAX_KERNELS);
     this.options.send(this.#notice(kind, run.kernelId, `Run ${run.name} ${what}`, run.name));
   }
 
@@ -150,7 +151,7 @@ export class Notices implements Disposable {
         const wasOver = ended;
         ended = isOver(kernel);
         const { reason, specName } = kernel.snapshot;
-        if (!ended || wasOver || reason === null || ASKED.test(reason)) return;
+        if (!ended || wasOver || reason === null || BY_A_PERSON.test(reason)) return;
         const notice = this.#notice('kernel_ended', kernel.id, `Kernel ${specName} ended: ${reason}.`);
         this.#later(performance.now() - RUN_WAIT_MS, notice);
       },
@@ -187,10 +188,11 @@ export class Notices implements Disposable {
 
   #cellEnded(
     kernelId: string,
-    { status, execution_count: count, ename, evalue }: Record<string, unknown>,
+    content: Record<string, unknown>,
     { since, lastedMs, note }: { readonly since: number; readonly lastedMs: number; readonly note: string }
   ): void {
-    if ((status !== 'ok' && status !== 'error') || ename === 'KeyboardInterrupt') return;
+    const { status, execution_count: count, ename, evalue } = content;
+    if ((status !== 'ok' && status !== 'error') || ename === 'KeyboardInterrupt' || isCutOff(content)) return;
     const after = (Number.isFinite(lastedMs) ? ` after ${secondsText(lastedMs)}` : '') + note;
     const isOk = status === 'ok';
     const how = isOk ? `finished${after}.` : `failed${after}: ${String(ename)}: ${String(evalue)}`;
@@ -238,4 +240,9 @@ export class Notices implements Disposable {
 function isOver(kernel: Kernel): boolean {
   const { executionState } = kernel.snapshot;
   return executionState === 'dead' || executionState === 'restarting';
+}
+
+/** The keeper's own reply to a request whose kernel ended: the kernel's end has a notice of its own. */
+function isCutOff({ ename }: Record<string, unknown>): boolean {
+  return ename === 'DeadKernelError';
 }

@@ -5,7 +5,7 @@ import type { RunMessage, StepsMessage } from '@tpulab/protocol';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { SourcedEvent } from './event-source.js';
-import { PARTS_KEPT, POINTS_KEPT } from './kept-run.js';
+import { MAX_PARTS, MAX_POINTS } from './stored-run.js';
 import { RunArchive } from './run-archive.js';
 
 const log = pino({ level: 'silent' });
@@ -20,7 +20,7 @@ class Telemetry {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
-  tell(topic: SourcedEvent['topic'], kernelId: string, reported: object): void {
+  report(topic: SourcedEvent['topic'], kernelId: string, reported: object): void {
     const json = JSON.stringify(topic === 'kernels' ? reported : { topic, kernelId, seq: 1, data: reported });
     for (const listener of this.#listeners) listener({ topic, kernelId, seq: 1, json });
   }
@@ -71,12 +71,12 @@ describe('the archive of runs', () => {
       ...{ type: 'advice', time, id, kind, message: id, remedy: '', location: null, run: 'r1' }
     });
     const all = (): void => {
-      reported.tell('runs', 'k', run('running'));
-      reported.tell('runs', 'k', alert('a NaN', 'non-finite-metric'));
-      reported.tell('runs', 'k', alert('advice', 'ragged-batch'));
-      reported.tell('steps', 'k', steps(0, 10));
-      reported.tell('runs', 'k', run('failed', 'r1', T0 + 20));
-      reported.tell('runs', 'k', run('running', 'r2'));
+      reported.report('runs', 'k', run('running'));
+      reported.report('runs', 'k', alert('a NaN', 'non-finite-metric'));
+      reported.report('runs', 'k', alert('advice', 'ragged-batch'));
+      reported.report('steps', 'k', steps(0, 10));
+      reported.report('runs', 'k', run('failed', 'r1', T0 + 20));
+      reported.report('runs', 'k', run('running', 'r2'));
     };
     const open = () => new RunArchive({ folder: path.join(folder, 'runs'), events: reported, log, notices });
     {
@@ -87,9 +87,9 @@ describe('the archive of runs', () => {
     await using archive = open();
     await archive.list();
     all();
-    reported.tell('runs', 'k', alert('a late one', 'slower', T0 + 30));
-    reported.tell('kernels', 'k', { executionState: 'restarting', reason: 'killed by SIGKILL' });
-    reported.tell('kernels', 'k', { removed: true, reason: null });
+    reported.report('runs', 'k', alert('a late one', 'slower', T0 + 30));
+    reported.report('kernels', 'k', { executionState: 'restarting', reason: 'killed by SIGKILL' });
+    reported.report('kernels', 'k', { removed: true, reason: null });
     expect(output).toEqual([
       'train: a NaN',
       'train failed -',
@@ -110,7 +110,7 @@ describe('the archive of runs', () => {
     {
       await using archive = open();
       await archive.list();
-      for (const kernel of ['k', 'other']) reported.tell('runs', kernel, run('running'));
+      for (const kernel of ['k', 'other']) reported.report('runs', kernel, run('running'));
     }
     await using archive = open();
     await archive.endMissing(kernelId => Promise.resolve(kernelId === 'other'));
@@ -127,16 +127,16 @@ describe('the archive of runs', () => {
       documentOf: () => 'lessons/a.ipynb'
     });
     await archive.list();
-    reported.tell('devices', 'k', {
+    reported.report('devices', 'k', {
       ...{ type: 'devices', time: T0, runtime: 'jax', runtimeVersion: '1', platform: 'tpu' },
       devices: Array.from({ length: 8 }, (_, id) => ({ id, kind: 'TPU v5 lite' }))
     });
-    reported.tell('runs', 'k', run('running'));
+    reported.report('runs', 'k', run('running'));
     const first = steps(0, 1000);
     Object.assign(first.steps[0] ?? {}, { compileMs: 500, wallMs: 510 });
     Object.assign(first.steps[400] ?? {}, { bands: { evaluate: 90 }, wallMs: 100 });
     Object.assign(first.steps[500] ?? {}, { deviceKnown: false, hostMs: 8, deviceMs: 0 });
-    reported.tell('steps', 'k', first);
+    reported.report('steps', 'k', first);
     const compiled = {
       ...{ type: 'compile', time: T0, id: 1, phase: 'finished', function: 'step', variant: 1, run: 'r1' },
       ...{ traceMs: 1, lowerMs: 1, compileMs: 8, cacheHit: false, eager: false, location: null },
@@ -151,12 +151,12 @@ describe('the archive of runs', () => {
       // Another function, which an earlier run had compiled.
       { ...compiled, function: 'evaluate', reused: true }
     ])
-      reported.tell('compile', 'k', message);
+      reported.report('compile', 'k', message);
     const [summary] = await archive.list();
     expect(summary).toMatchObject({ machine: 'TPU v5 lite × 8', document: 'lessons/a.ipynb', stepMs: 10 });
     const stored = await archive.read('k.r1');
     const parts = stored?.parts?.list ?? [];
-    expect(parts.length).toBeLessThanOrEqual(2 * PARTS_KEPT);
+    expect(parts.length).toBeLessThanOrEqual(2 * MAX_PARTS);
     expect(parts.reduce((sum, part) => sum + part.steps, 0)).toBe(998);
     expect(parts.reduce((sum, part) => sum + part.watched.steps, 0)).toBe(997);
     expect(parts.reduce((sum, part) => sum + part.watched.deviceMs, 0)).toBe(997 * 6);
@@ -172,8 +172,8 @@ describe('the archive of runs', () => {
     await using archive = archiveOf();
     await archive.list();
     const control = { ...{ state: 'running', actions: [], hyperparameters: [], config: {}, log: null } };
-    reported.tell('runs', 'k', { ...run('running'), control });
-    reported.tell('runs', 'k', {
+    reported.report('runs', 'k', { ...run('running'), control });
+    reported.report('runs', 'k', {
       ...run('running', 'r2', T0 + 1),
       control: { ...control, branch: { run: 'r1', step: 50 } }
     });
@@ -184,10 +184,10 @@ describe('the archive of runs', () => {
     {
       await using archive = archiveOf();
       await archive.list();
-      reported.tell('runs', 'k', run('running'));
-      reported.tell('steps', 'k', steps(0, 5));
+      reported.report('runs', 'k', run('running'));
+      reported.report('steps', 'k', steps(0, 5));
       expect(await archive.label('k.r1', { tags: ['keep'] })).toMatchObject({ labels: { tags: ['keep'] } });
-      reported.tell('runs', 'k', run('finished', 'r1', T0 + 10));
+      reported.report('runs', 'k', run('finished', 'r1', T0 + 10));
       await archive.write();
       expect(await archive.label('k.r1', { note: 'better' })).toMatchObject({ steps: 5 });
       expect(await archive.label('k.none', { note: 'x' })).toBeNull();
@@ -202,9 +202,9 @@ describe('the archive of runs', () => {
     {
       await using first = archiveOf();
       await first.list();
-      reported.tell('runs', 'k', run('running'));
-      reported.tell('steps', 'k', steps(0, 50));
-      reported.tell('runs', 'k', {
+      reported.report('runs', 'k', run('running'));
+      reported.report('steps', 'k', steps(0, 50));
+      reported.report('runs', 'k', {
         type: 'control',
         time: T0 + 60,
         id: 'c',
@@ -219,7 +219,7 @@ describe('the archive of runs', () => {
         durationMs: 5,
         reason: null
       });
-      reported.tell('runs', 'k', run('finished', 'r1', T0 + 100));
+      reported.report('runs', 'k', run('finished', 'r1', T0 + 100));
     }
     await using second = archiveOf();
     const [summary] = await second.list();
@@ -234,14 +234,14 @@ describe('the archive of runs', () => {
     {
       await using first = archiveOf();
       await first.list();
-      reported.tell('runs', 'k', run('running'));
-      reported.tell('steps', 'k', steps(0, 30));
+      reported.report('runs', 'k', run('running'));
+      reported.report('steps', 'k', steps(0, 30));
     }
     await using second = archiveOf();
     // Before its files have been read, as a gateway that starts is reported.
-    reported.tell('runs', 'k', run('running'));
-    reported.tell('steps', 'k', steps(0, 30));
-    reported.tell('steps', 'k', steps(30, 10));
+    reported.report('runs', 'k', run('running'));
+    reported.report('steps', 'k', steps(0, 30));
+    reported.report('steps', 'k', steps(30, 10));
     const [summary] = await second.list();
     const stored = await second.read(summary?.key ?? '');
     expect(stored).toMatchObject({ state: 'running', steps: 40, totals: { wallMs: 400 } });
@@ -253,9 +253,9 @@ describe('the archive of runs', () => {
     async state => {
       await using archive = archiveOf();
       await archive.list();
-      reported.tell('runs', 'k', run('running'));
-      reported.tell('steps', 'other', steps(0, 1, 'r2'));
-      reported.tell('kernels', 'k', state);
+      reported.report('runs', 'k', run('running'));
+      reported.report('steps', 'other', steps(0, 1, 'r2'));
+      reported.report('kernels', 'k', state);
       const states = Object.fromEntries((await archive.list()).map(one => [one.kernelId, one.state]));
       expect(states).toEqual({ k: 'interrupted', other: 'running' });
     }
@@ -264,12 +264,12 @@ describe('the archive of runs', () => {
   it('thins the metrics of a long run and keeps their first and their newest', async () => {
     await using archive = archiveOf();
     await archive.list();
-    reported.tell('runs', 'k', run('running'));
-    for (let first = 0; first < 20_000; first += 200) reported.tell('steps', 'k', steps(first, 200));
+    reported.report('runs', 'k', run('running'));
+    for (let first = 0; first < 20_000; first += 200) reported.report('steps', 'k', steps(first, 200));
     const [summary] = await archive.list();
     const points = (await archive.read(summary?.key ?? ''))?.series['loss'];
-    expect(points?.steps.length).toBeLessThanOrEqual(2 * POINTS_KEPT);
-    expect(points?.steps.length).toBeGreaterThan(POINTS_KEPT / 2);
+    expect(points?.steps.length).toBeLessThanOrEqual(2 * MAX_POINTS);
+    expect(points?.steps.length).toBeGreaterThan(MAX_POINTS / 2);
     expect(points?.steps[0]).toBe(0);
     expect(points?.steps.at(-1)).toBeGreaterThan(19_900);
     expect(summary?.metrics['loss']).toBeCloseTo(1 / 20_000);
@@ -278,12 +278,12 @@ describe('the archive of runs', () => {
   it('keeps a spike of one step in a long run (F17)', async () => {
     await using archive = archiveOf();
     await archive.list();
-    reported.tell('runs', 'k', run('running'));
+    reported.report('runs', 'k', run('running'));
     for (let first = 0; first < 20_000; first += 200) {
       const message = steps(first, 200);
       const spike = message.steps[123];
       if (first === 4_000 && spike?.metrics) spike.metrics['loss'] = 777;
-      reported.tell('steps', 'k', message);
+      reported.report('steps', 'k', message);
     }
     const [summary] = await archive.list();
     const points = (await archive.read(summary?.key ?? ''))?.series['loss'];
@@ -294,8 +294,8 @@ describe('the archive of runs', () => {
     await using archive = archiveOf({ maxRuns: 20 });
     await archive.list();
     const began = (kernel: string, id: string, time: number): void => {
-      reported.tell('runs', kernel, run('running', id, time));
-      reported.tell('runs', kernel, run('finished', id, time + 1));
+      reported.report('runs', kernel, run('running', id, time));
+      reported.report('runs', kernel, run('finished', id, time + 1));
     };
     for (let at = 0; at < 5; at += 1) began('old', `mine-${at}`, T0 + at);
     for (let at = 0; at < 200; at += 1) began('sweep', `trial-${at}`, T0 + 1_000 + at * 10);
@@ -309,14 +309,14 @@ describe('the archive of runs', () => {
   it('keeps figures that came after the end, and the curve of a run that goes on in another cell', async () => {
     await using archive = archiveOf();
     await archive.list();
-    reported.tell('runs', 'k', run('running'));
-    reported.tell('steps', 'k', steps(0, 20));
-    reported.tell('runs', 'k', run('finished', 'r1', T0 + 100));
+    reported.report('runs', 'k', run('running'));
+    reported.report('steps', 'k', steps(0, 20));
+    reported.report('runs', 'k', run('finished', 'r1', T0 + 100));
     await archive.write();
     const figures = { type: 'figures', time: T0 + 200, run: 'r1', step: 19, metrics: { accuracy: 0.9 } };
-    reported.tell('steps', 'k', figures);
-    reported.tell('runs', 'k', run('running', 'r1', T0 + 300));
-    reported.tell('steps', 'k', { ...steps(20, 20), time: T0 + 400 });
+    reported.report('steps', 'k', figures);
+    reported.report('runs', 'k', run('running', 'r1', T0 + 300));
+    reported.report('steps', 'k', { ...steps(20, 20), time: T0 + 400 });
     const [summary] = await archive.list();
     expect(summary).toMatchObject({ steps: 40, metrics: { accuracy: 0.9 }, startedAt: T0 });
     const series = (await archive.read(summary?.key ?? ''))?.series;
@@ -327,10 +327,10 @@ describe('the archive of runs', () => {
   it('lets the oldest runs go, and never one that goes on', async () => {
     await using archive = archiveOf({ maxRuns: 3 });
     await archive.list();
-    reported.tell('runs', 'k', run('running', 'long', T0 - 1_000));
+    reported.report('runs', 'k', run('running', 'long', T0 - 1_000));
     for (let n = 0; n < 5; n += 1) {
-      reported.tell('runs', 'k', run('running', `r${n}`, T0 + n));
-      reported.tell('runs', 'k', run('finished', `r${n}`, T0 + n));
+      reported.report('runs', 'k', run('running', `r${n}`, T0 + n));
+      reported.report('runs', 'k', run('finished', `r${n}`, T0 + n));
       await archive.write();
     }
     expect((await archive.list()).map(one => one.run)).toEqual(['r4', 'r3', 'long']);
@@ -341,8 +341,8 @@ describe('the archive of runs', () => {
     {
       await using first = archiveOf();
       await first.list();
-      reported.tell('runs', 'k', run('running'));
-      reported.tell('runs', 'k', run('finished'));
+      reported.report('runs', 'k', run('running'));
+      reported.report('runs', 'k', run('finished'));
     }
     await writeFile(path.join(folder, 'runs', 'broken.json'), '{"v":1,');
     await using second = archiveOf();

@@ -6,12 +6,12 @@ import { readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
-import { type DevicesMessage, KeptRun, type KeptRunSummary, type RunLabels } from '@tpulab/protocol';
+import { type DevicesMessage, StoredRun, type StoredRunSummary, type RunLabels } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { writeAtomically } from '../platform/write-atomically.js';
 import type { SourcedEvent } from './event-source.js';
 import type { Notices } from './notices.js';
-import { addToRun, storedRunKey, newStoredRun, summaryOf } from './kept-run.js';
+import { addToRun, storedRunKey, newStoredRun, summaryOf } from './stored-run.js';
 import { jsonIn } from '../platform/json-text.js';
 
 export const MAX_RUNS = 200;
@@ -31,7 +31,7 @@ const OF_RUN: ReadonlySet<string> = new Set([
   'advice'
 ]);
 
-const schema = TypeCompiler.Compile(KeptRun);
+const schema = TypeCompiler.Compile(StoredRun);
 
 export interface RunEvents {
   listen(listener: (event: SourcedEvent) => void): Disposable;
@@ -50,9 +50,9 @@ export interface RunArchiveOptions {
 }
 
 export class RunArchive implements AsyncDisposable {
-  readonly #summaries = new Map<string, KeptRunSummary>();
+  readonly #summaries = new Map<string, StoredRunSummary>();
   /** Runs that go on, and those that ended and are not written yet. */
-  readonly #open = new Map<string, KeptRun>();
+  readonly #open = new Map<string, StoredRun>();
   readonly #dirty = new Set<string>();
   /** What each kernel computes on. */
   readonly #machines = new Map<string, string>();
@@ -71,20 +71,20 @@ export class RunArchive implements AsyncDisposable {
   }
 
   /** Newest first. */
-  async list(): Promise<KeptRunSummary[]> {
+  async list(): Promise<StoredRunSummary[]> {
     await this.#ready;
     for (const stored of this.#open.values()) this.#summaries.set(stored.key, summaryOf(stored));
     return [...this.#summaries.values()].sort((a, b) => b.startedAt - a.startedAt);
   }
 
   /** Null for a run that is not kept, or whose file cannot be read. */
-  async read(key: string): Promise<KeptRun | null> {
+  async read(key: string): Promise<StoredRun | null> {
     await this.#ready;
     return this.#open.get(key) ?? (this.#summaries.has(key) ? await this.#readFile(key) : null);
   }
 
   /** What people write at a run. Null for a run that is not kept, or whose file cannot be read. */
-  async label(key: string, labels: RunLabels): Promise<KeptRunSummary | null> {
+  async label(key: string, labels: RunLabels): Promise<StoredRunSummary | null> {
     const stored = await this.read(key);
     if (!stored) return null;
     stored.labels = { ...stored.labels, ...labels };
@@ -161,7 +161,7 @@ export class RunArchive implements AsyncDisposable {
   }
 
   /** Null for what a replay says again of a run that ended and was written. A run that goes on after its end is opened again. */
-  #openRun(kernelId: string, run: string, time: number): KeptRun | null {
+  #openRun(kernelId: string, run: string, time: number): StoredRun | null {
     const key = storedRunKey(kernelId, run);
     let stored = this.#open.get(key);
     if (stored) return stored;
@@ -213,13 +213,13 @@ export class RunArchive implements AsyncDisposable {
     for (const event of early) this.#apply(event);
   }
 
-  async #readFile(key: string): Promise<KeptRun | null> {
+  async #readFile(key: string): Promise<StoredRun | null> {
     const text = await readFile(this.#fileOf(key), 'utf8').catch(() => null);
     return text === null ? null : parseStored(text);
   }
 
   /** At once, as the next message of the run follows on the heels of this one. */
-  #readAgain(key: string): KeptRun | null {
+  #readAgain(key: string): StoredRun | null {
     try {
       return parseStored(readFileSync(this.#fileOf(key), 'utf8'));
     } catch {
@@ -265,7 +265,7 @@ export class RunArchive implements AsyncDisposable {
   }
 }
 
-function parseStored(text: string): KeptRun | null {
+function parseStored(text: string): StoredRun | null {
   const value = jsonIn(text);
   return schema.Check(value) ? value : null;
 }
@@ -280,8 +280,8 @@ function machineText({ platform, devices }: DevicesMessage): string {
  * In the order in which they give way: first of the kernel that has most, so that a sweep, or the loops of one notebook, push out
  * none of another's; of one kernel, plain loops before runs with a configuration, and the oldest first.
  */
-function leastMissed(runs: readonly KeptRunSummary[]): KeptRunSummary[] {
-  const byKernel = new Map<string, KeptRunSummary[]>();
+function leastMissed(runs: readonly StoredRunSummary[]): StoredRunSummary[] {
+  const byKernel = new Map<string, StoredRunSummary[]>();
   for (const run of runs) byKernel.set(run.kernelId, [...(byKernel.get(run.kernelId) ?? []), run]);
   const places = [...byKernel.values()].flatMap(mine =>
     mine
@@ -292,6 +292,6 @@ function leastMissed(runs: readonly KeptRunSummary[]): KeptRunSummary[] {
 }
 
 /** A loop that was only measured, such as an evaluation, and at which nobody has written anything. */
-function isPlain({ config, labels }: KeptRunSummary): boolean {
+function isPlain({ config, labels }: StoredRunSummary): boolean {
   return Object.keys(config).length === 0 && labels === undefined;
 }

@@ -126,7 +126,7 @@ export class ChannelsClient implements Disposable {
   }
 
   /** Sends a request and gives its reply, from the channel on which it was asked. */
-  async ask(
+  async request(
     channel: 'shell' | 'control',
     msgType: string,
     content: object = {},
@@ -166,12 +166,12 @@ export class ChannelsClient implements Disposable {
   }
 
   /** The first true value of `look`, which is asked again whenever something has come. */
-  async until<T>(look: () => T | undefined | false | null): Promise<T> {
+  async until<T>(check: () => T | undefined | false | null): Promise<T> {
     const deadline = performance.now() + DEADLINE_MS;
     for (;;) {
-      const found = look();
+      const found = check();
       if (found !== undefined && found !== false && found !== null) return found;
-      if (performance.now() > deadline) throw new Error(`waited in vain for ${look.toString()}`);
+      if (performance.now() > deadline) throw new Error(`waited in vain for ${check.toString()}`);
       await new Promise<void>(resolve => {
         const again = (): void => {
           this.#waiting.delete(again);

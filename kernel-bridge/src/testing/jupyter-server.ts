@@ -10,7 +10,7 @@ import { TOKEN } from './temporary-gateway.js';
 
 const PYTHON = fileURLToPath(new URL('../../../.tpulab/lab/bin/python', import.meta.url));
 const DEADLINE_MS = 120_000;
-const LOOK_MS = 100;
+const POLL_MS = 100;
 const END_MS = 5000;
 
 export class JupyterServer implements AsyncDisposable {
@@ -55,7 +55,7 @@ export class JupyterServer implements AsyncDisposable {
         await new JupyterServer('', folder, child)[Symbol.asyncDispose]();
         throw new Error('jupyter_server did not start');
       }
-      await new Promise(resolve => setTimeout(resolve, LOOK_MS));
+      await new Promise(resolve => setTimeout(resolve, POLL_MS));
     }
   }
 

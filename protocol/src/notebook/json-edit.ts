@@ -61,15 +61,15 @@ export class JsonWriter {
     });
     if (node !== undefined && edits.length === values.size) return edited(this.source(node), edits);
     const entries = members.map(({ key, value }) => [key, values.get(key) ?? this.source(value)] as const);
-    const kept = entries.filter(([key]) => values.get(key) !== null);
+    const remaining = entries.filter(([key]) => values.get(key) !== null);
     for (const [key, text] of values) {
       if (text === null || members.some(each => each.key === key)) continue;
-      const after = kept.findIndex(([other]) => other > key);
-      kept.splice(after < 0 ? kept.length : after, 0, [key, text]);
+      const after = remaining.findIndex(([other]) => other > key);
+      remaining.splice(after < 0 ? remaining.length : after, 0, [key, text]);
     }
     return this.#enclosed(
       '{}',
-      kept.map(([key, text]) => `${JSON.stringify(key)}: ${text}`),
+      remaining.map(([key, text]) => `${JSON.stringify(key)}: ${text}`),
       depth
     );
   }

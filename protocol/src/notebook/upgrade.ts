@@ -17,12 +17,12 @@ const MIME_TYPES: Readonly<Record<string, string>> = {
 
 export function upgraded(old: Json): Json {
   const { worksheets, orig_nbformat: _, orig_nbformat_minor: __, metadata, ...others } = old;
-  const { name: ___, signature: ____, ...kept } = objectOf(metadata);
+  const { name: ___, signature: ____, ...remaining } = objectOf(metadata);
   const sheets = listOf(worksheets).map(objectOf);
   return {
     ...others,
     cells: sheets.flatMap(({ cells }) => listOf(cells).map(cell => upgradedCell(objectOf(cell)))),
-    metadata: kept,
+    metadata: remaining,
     nbformat: 4,
     nbformat_minor: 5
   };

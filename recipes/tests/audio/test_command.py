@@ -27,16 +27,16 @@ def test_it_writes_the_corpus_and_ends_with_what_it_wrote(
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "output"),
     [(("--speakers", "9"), "between 1 and 4"), (("--coun", "2"), "--count INT"), ((), "FOLDER")],
 )
 def test_what_makes_no_sense_is_explained_and_ends_with_two(
-    flags: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    flags: tuple[str, ...], output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
         main([str(tmp_path), *flags] if flags else [])
     assert left.value.code == 2
-    assert said.lower() in " ".join(capsys.readouterr().err.replace("│", " ").split()).lower()
+    assert output.lower() in " ".join(capsys.readouterr().err.replace("│", " ").split()).lower()
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(

@@ -39,9 +39,9 @@ def test_the_formants_of_a_vowel_are_where_they_were_put(name: str) -> None:
     voice = Voice("monotone", pitch_hz=100, breath=0.0)
     wave = synthesise([name], [RATE // 2], voice, RATE, np.random.default_rng(0))
     found = formants_of(wave[RATE // 8 : -RATE // 8], RATE)
-    for asked in PHONEMES[name].formants:
+    for requested in PHONEMES[name].formants:
         # A voice of 100 Hz has a harmonic every 100 Hz, between which a resonance cannot be placed exactly.
-        assert np.abs(found - asked).min() < 60, f"{asked} Hz is not among {found.round()}"
+        assert np.abs(found - requested).min() < 60, f"{requested} Hz is not among {found.round()}"
 
 
 def test_a_shorter_vocal_tract_has_higher_formants() -> None:
@@ -160,12 +160,12 @@ def test_what_is_written_is_what_the_voice_recipes_read(tmp_path: Path) -> None:
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    for wrong, said in (
+    for wrong, output in (
         ({"speakers": 9}, "between 1 and 4"),
         ({"count": 0}, "at least 1"),
         ({"sample_rate": 4000}, "8000 Hz"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=output):
             CorpusSettings(**wrong)
 
 

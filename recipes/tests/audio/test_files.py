@@ -43,12 +43,12 @@ def test_channels_are_averaged(tmp_path: Path) -> None:
 def test_what_is_no_sound_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "text.wav").write_text("not sound")
     soundfile.write(tmp_path / "empty.wav", np.zeros(0), 8000)
-    for name, said in (
+    for name, output in (
         ("text.wav", "cannot be read"),
         ("none.wav", "cannot be read"),
         ("empty.wav", "no samples"),
     ):
-        with pytest.raises(DataError, match=f"{name}.*{said}"):
+        with pytest.raises(DataError, match=f"{name}.*{output}"):
             load(tmp_path / name, 8000)
 
 
@@ -108,7 +108,7 @@ def test_what_is_no_sound_is_named_as_what_it_is_and_as_the_user_knows_it(tmp_pa
 def test_a_sound_that_is_something_else_is_named_as_what_it_is(tmp_path: Path) -> None:
     """Siblings of case D07."""
     whole = _wav(struct.pack("<4000h", *range(4000)))
-    for name, data, said in (
+    for name, data, output in (
         ("gz", b"\x1f\x8b" + bytes(100), "is compressed"),
         ("text", b"hello there\n" * 30, "is a text file"),
         ("zeros", bytes(4000), "only zero bytes"),
@@ -117,7 +117,7 @@ def test_a_sound_that_is_something_else_is_named_as_what_it_is(tmp_path: Path) -
         ("one", whole[:24] + struct.pack("<I", 1) + whole[28:], "says 1 Hz, too few"),
     ):
         (tmp_path / f"{name}.wav").write_bytes(data)
-        with pytest.raises(DataError, match=rf"{name}\.wav.*{said}"):
+        with pytest.raises(DataError, match=rf"{name}\.wav.*{output}"):
             load(tmp_path / f"{name}.wav", 8000)
 
 

@@ -32,18 +32,18 @@ def test_it_is_librosas_with_the_same_first_phases(window: int) -> None:
 
 def test_words_are_recognised_in_sound_and_not_in_other_sound() -> None:
     mel = MelSpectrogram(MelSettings(16_000, 1024, 320, 1024, f_max=8000, center=False))
-    said, heard, guessed, other = [], [], [], None
+    output, received, guessed, other = [], [], [], None
     for number in range(8):
         one = utterance(CORPUS, number)
         spans = word_spans(one.words, one.durations)
         assert spans == [(span.start, span.end) for span in one.word_spans]
         wave = wave_of(mel(torch.from_numpy(one.wave)[None]), mel)[0].numpy()
-        said += one.words
-        heard += recognise(wave, 16_000, spans, VOICES[0])
+        output += one.words
+        received += recognise(wave, 16_000, spans, VOICES[0])
         # The words of one sentence in the sound of another.
         guessed += recognise(wave if other is None else other, 16_000, spans, VOICES[0])
         other = wave
     first = len(utterance(CORPUS, 0).words)
-    assert np.mean([a == b for a, b in zip(said, heard, strict=True)]) > 0.8
-    assert np.mean([a == b for a, b in zip(said[first:], guessed[first:], strict=True)]) < 0.2
+    assert np.mean([a == b for a, b in zip(output, received, strict=True)]) > 0.8
+    assert np.mean([a == b for a, b in zip(output[first:], guessed[first:], strict=True)]) < 0.2
     assert recognise(np.zeros(100, np.float32), 16_000, [(0, 50), (90, 100)]) in ([""] * 2, [WORDS[0]] * 2)

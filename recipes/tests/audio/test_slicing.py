@@ -101,16 +101,16 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch: pytest.MonkeyPa
     from tpulab_recipes.audio.transcripts import load_whisper
     from tpulab_recipes.common.errors import ConfigError
 
-    asked: list[tuple[str, ...]] = []
+    requested: list[tuple[str, ...]] = []
 
     def unreachable(*names: str) -> str:
-        asked.append(names)
+        requested.append(names)
         raise huggingface_hub.errors.LocalEntryNotFoundError("no\nconnection")
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
     with pytest.raises(ConfigError, match=r"'openai/whisper-small' is neither .* \(no connection\)"):
         load_whisper("openai/whisper-small")
-    assert asked == [("openai/whisper-small", "config.json")]
+    assert requested == [("openai/whisper-small", "config.json")]
 
 
 def test_whisper_of_transformers_transcribes_in_batches(tmp_path: Path) -> None:

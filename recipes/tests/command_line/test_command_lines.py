@@ -36,7 +36,7 @@ def test_help_names_every_setting_with_its_default(recipe: str, capsys: pytest.C
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "output"),
     [
         (("--batch-size", "0"), "at least 1"),
         (("--batch-siz", "8"), "--batch-size INT"),
@@ -45,14 +45,14 @@ def test_help_names_every_setting_with_its_default(recipe: str, capsys: pytest.C
     ],
 )
 def test_a_flag_that_makes_no_sense_is_explained_and_ends_with_two(
-    recipe: str, flags: tuple[str, str], said: str, capsys: pytest.CaptureFixture[str]
+    recipe: str, flags: tuple[str, str], output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
         main(recipe, *flags)
     assert left.value.code == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert said in " ".join(shown.err.replace("│", " ").split())
+    assert output in " ".join(shown.err.replace("│", " ").split())
 
 
 def read(*argv: str) -> Any:

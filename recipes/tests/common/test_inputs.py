@@ -81,18 +81,21 @@ def test_json_is_read_in_any_unicode_and_must_be_an_object(tmp_path: Path) -> No
 
 def test_json_with_a_key_twice_or_nested_without_end_is_named(tmp_path: Path) -> None:
     """Of two values one would be used silently; the nesting ended with a RecursionError."""
-    for written, said in (('{"a": {"b": 1, "b": 2}}', "the key 'b' occurs twice"), ("[" * 5000, "recursion")):
+    for written, output in (
+        ('{"a": {"b": 1, "b": 2}}', "the key 'b' occurs twice"),
+        ("[" * 5000, "recursion"),
+    ):
         (tmp_path / "a.json").write_text(written)
-        with pytest.raises(ConfigError, match=rf"voice: \S+a\.json cannot be read as JSON: .*{said}"):
+        with pytest.raises(ConfigError, match=rf"voice: \S+a\.json cannot be read as JSON: .*{output}"):
             read_json(tmp_path / "a.json", "voice")
 
 
 def test_a_table_that_is_a_pointer_or_a_page_is_named_as_that(tmp_path: Path) -> None:
     """Each of its lines was left out by itself."""
-    for written, said in (
+    for written, output in (
         ("version https://git-lfs.github.com/spec/v1\noid sha256:11\n", "is a Git LFS pointer"),
         ("<!DOCTYPE html>\n<title>404</title>\n", "is an HTML page"),
     ):
         (tmp_path / "metadata.csv").write_text(written)
-        with pytest.raises(DataError, match=rf"metadata\.csv {said}"):
+        with pytest.raises(DataError, match=rf"metadata\.csv {output}"):
             read_lines(tmp_path / "metadata.csv")

@@ -41,8 +41,8 @@ def test_a_download_goes_into_a_folder_that_has_no_objects_yet(bucket: dict[str,
 def test_encodings_go_into_a_folder_that_has_no_objects_yet(bucket: dict[str, bytes], tmp_path: Path) -> None:
     write_shape_images(Folder("bucket://b/images"), 8)
     flags = ["--data_dir", "bucket://b/images", "--write_dir", "bucket://b/data"]
-    asked = ["encode", "--preset", "small", "--dataset.args.image-format", "png", *flags, "--quiet"]
-    assert main(asked) == 0
+    requested = ["encode", "--preset", "small", "--dataset.args.image-format", "png", *flags, "--quiet"]
+    assert main(requested) == 0
     assert json.loads(bucket["b/data/encodings-shapes-00000.json"])["images"] == 8
     # Training reads them there, by place.
     (tmp_path / "data").mkdir()
@@ -55,8 +55,8 @@ def test_encodings_go_into_a_folder_that_has_no_objects_yet(bucket: dict[str, by
     )
     np.testing.assert_array_equal(there["image"], here["image"])
     # An input that has no objects is a mistake all the same.
-    asked[asked.index("bucket://b/images")] = "bucket://b/imags"
-    assert main(asked) == 1
+    requested[requested.index("bucket://b/images")] = "bucket://b/imags"
+    assert main(requested) == 1
 
 
 def test_an_export_goes_where_it_was_sent(
@@ -100,7 +100,7 @@ def _raised_by(module: str, name: str, text: str, code: object = None) -> Except
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "output"),
     [
         (_raised_by("gcsfs.retry", "HttpError", "Invalid Credentials, 401", 401), "gcloud auth"),
         (_raised_by("gcsfs.retry", "HttpError", "Invalid bucket name: 'B', 400", 400), "name of the bucket"),
@@ -113,7 +113,7 @@ def _raised_by(module: str, name: str, text: str, code: object = None) -> Except
 )
 def test_what_a_bucket_refuses_is_said_in_one_sentence(
     fault: Exception,
-    said: str,
+    output: str,
     bucket: dict[str, bytes],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -123,7 +123,7 @@ def test_what_a_bucket_refuses_is_said_in_one_sentence(
     flags = ["--data_dir", "bucket://b/images", "--write_dir", "bucket://b/data", "--quiet"]
     assert main(["encode", "--preset", "small", *flags]) == 1
     error = capsys.readouterr().err
-    assert said in error
+    assert output in error
     assert len(error.strip().splitlines()) == 1
 
 

@@ -48,8 +48,8 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
     train = ["train", "--preset", "small", *NETWORK, "--global_dir", str(out), str(data)]
 
     # Killed without warning as soon as there is a checkpoint: the same command goes on.
-    said = tmp_path / "said"
-    with said.open("wb") as file:
+    output = tmp_path / "said"
+    with output.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "tpulab_recipes.ddpm", *train, "--steps", "100000"],
             stdout=file,
@@ -58,8 +58,8 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
     try:
         deadline = time.monotonic() + DEADLINE_S
         while not (out / "checkpoints_recent" / "4").exists():
-            assert process.poll() is None, said.read_text()
-            assert time.monotonic() < deadline, said.read_text()
+            assert process.poll() is None, output.read_text()
+            assert time.monotonic() < deadline, output.read_text()
             time.sleep(0.05)
     finally:
         process.kill()
@@ -91,7 +91,7 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (["train", "--config", "smal", "--global_dir", "X"], "no preset of that name"),
         (["train", "--global_dir", "X", "X/none"], "X/none does not exist"),
@@ -109,7 +109,7 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
 )
 def test_mistakes_are_answered_with_one_sentence(
     arguments: list[str],
-    said: str,
+    output: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -118,12 +118,12 @@ def test_mistakes_are_answered_with_one_sentence(
     (tmp_path / "X").mkdir()
     assert main([*arguments, "--quiet"]) == 1
     error = capsys.readouterr().err
-    assert said in error
+    assert output in error
     assert len(error.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (["train", "--train.bath-size", "3", "--global-dir", "X"], "--train.batch-size INT"),
         (["train", "--train.batch-size", "many", "--global-dir", "X"], "many"),
@@ -135,14 +135,14 @@ def test_mistakes_are_answered_with_one_sentence(
     ],
 )
 def test_flags_that_make_no_sense_are_explained_and_end_with_two(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
         main(arguments)
     assert left.value.code == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert said in " ".join(shown.err.replace("│", " ").split())
+    assert output in " ".join(shown.err.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("command", ["encode", "train", "evaluate", "distill", "export"])
@@ -178,8 +178,8 @@ def test_a_flag_changes_one_setting_of_its_preset_or_file(tmp_path: Path) -> Non
     assert train("--seed=3", "--preset=cifar10") == replace(PRESETS["cifar10"], seed=3)
     mine = LAION256.but({"train.batch_size": 16, "model.args.ch_mult": [1, 2, 3], "sampler": "ancestral"})
     # As the origin writes its flags.
-    asked = ["--config", str(file), "--model.args.ch_mult", "1", "2", "3", "--sampler", "ancestral"]
-    assert train(*asked) == mine
+    requested = ["--config", str(file), "--model.args.ch_mult", "1", "2", "3", "--sampler", "ancestral"]
+    assert train(*requested) == mine
 
 
 def test_a_bucket_that_cannot_be_reached_says_what_is_needed(

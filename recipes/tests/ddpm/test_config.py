@@ -64,7 +64,7 @@ def test_files_of_each_kind_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "output"),
     [
         ("none.toml", None, "no preset of that name"),
         ("broken.json", "{", "cannot be read"),
@@ -72,10 +72,12 @@ def test_files_of_each_kind_are_read(tmp_path: Path) -> None:
         ("x.yaml", "", "must end in"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(tmp_path: Path, name: str, text: str | None, said: str) -> None:
+def test_files_that_cannot_be_used_are_named(
+    tmp_path: Path, name: str, text: str | None, output: str
+) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=output):
         load_config(tmp_path / name)
 
 

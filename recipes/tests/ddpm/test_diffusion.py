@@ -72,10 +72,10 @@ def test_the_loss_is_the_same_whichever_kind_the_network_says(
         }[weight]
     )
     for kind in ("x", "eps", "v"):
-        said = target(wrong_x, wrong_eps, cases["logsnr"], kind)
+        printed = target(wrong_x, wrong_eps, cases["logsnr"], kind)
         wanted = target(cases["x"], cases["eps"], cases["logsnr"], kind)
         # The error is taken in fp32, as in training.
-        loss = weighted_error(said, wanted, cases["logsnr"], kind, weight)
+        loss = weighted_error(printed, wanted, cases["logsnr"], kind, weight)
         np.testing.assert_allclose(loss, expected, rtol=3e-4, atol=1e-9)
 
 
@@ -139,7 +139,7 @@ def test_infinite_log_snr_means_no_noise_at_all() -> None:
 
 
 def test_guidance_at_scale_one_is_the_conditional_prediction_and_at_zero_the_other() -> None:
-    told, untold = jnp.arange(4.0), jnp.arange(4.0)[::-1]
-    np.testing.assert_allclose(guided(told, untold, 1.0), told, atol=1e-6)
-    np.testing.assert_allclose(guided(told, untold, 0.0), untold, atol=1e-6)
-    np.testing.assert_allclose(guided(told, untold, 3.0), untold + 3 * (told - untold), atol=1e-6)
+    reported, untold = jnp.arange(4.0), jnp.arange(4.0)[::-1]
+    np.testing.assert_allclose(guided(reported, untold, 1.0), reported, atol=1e-6)
+    np.testing.assert_allclose(guided(reported, untold, 0.0), untold, atol=1e-6)
+    np.testing.assert_allclose(guided(reported, untold, 3.0), untold + 3 * (reported - untold), atol=1e-6)

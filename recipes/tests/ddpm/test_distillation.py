@@ -61,19 +61,19 @@ def test_a_sampler_without_guidance_makes_what_a_scale_of_one_makes_in_one_evalu
     shallow: Config,
 ) -> None:
     network, params = Network(shallow), speaking_network(shallow)
-    told = context_for(["a large red circle", "a small blue cross"], shallow)
+    reported = context_for(["a large red circle", "a small blue cross"], shallow)
     plain, guided = Sampler(network, 2, is_guided=False), Sampler(network, 2)
-    images = plain(params, told, steps=3, seed=4)
-    np.testing.assert_allclose(images, guided(params, told, steps=3, seed=4, guidance=1.0), atol=1e-5)
-    assert np.abs(images - guided(params, told, steps=3, seed=4, guidance=3.0)).max() > 1e-3
+    images = plain(params, reported, steps=3, seed=4)
+    np.testing.assert_allclose(images, guided(params, reported, steps=3, seed=4, guidance=1.0), atol=1e-5)
+    assert np.abs(images - guided(params, reported, steps=3, seed=4, guidance=3.0)).max() > 1e-3
     with pytest.raises(ValueError, match="no guidance"):
-        plain(params, told, steps=3, guidance=2.0)
+        plain(params, reported, steps=3, guidance=2.0)
 
 
 def test_each_device_makes_its_share_of_the_images(shallow: Config) -> None:
     """Two rows for each of eight images: told and not told."""
     sampler, params = Sampler(Network(shallow), 8), speaking_network(shallow)
-    told = context_for(["a large red circle"] * 8, shallow)
+    reported = context_for(["a large red circle"] * 8, shallow)
     programs = []
     run = sampler._run
 
@@ -83,7 +83,7 @@ def test_each_device_makes_its_share_of_the_images(shallow: Config) -> None:
         return program(*arguments)
 
     sampler._run = watched
-    sampler(params, told, steps=2, guidance=2.0)
+    sampler(params, reported, steps=2, guidance=2.0)
     rows = {int(rows) for rows in re.findall(r"= f32\[(\d+),\d+,\d+,\d+\]\S* convolution\(", programs[0])}
     assert rows == {2}, rows
 
@@ -96,19 +96,19 @@ def test_an_interrupted_halving_goes_on_where_it_was(tmp_path: Path, monkeypatch
 
     def distil(out: str, every: int = 2, *more: str) -> list[int]:
         """Up to the end, or to the fifth update that is told. Returns how many were told at a time."""
-        told: list[int] = []
+        reported: list[int] = []
 
         def advance(_: Silent, count: int, __: str = "") -> None:
-            told.append(count)
-            if out == "broken" and len(told) == 5:
+            reported.append(count)
+            if out == "broken" and len(reported) == 5:
                 raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
             patch.setattr(Silent, "advance", advance)
             folders = ["--checkpoint_dir", str(tmp_path / "teacher"), "--write_dir", str(tmp_path / out)]
-            asked = flags({**settings, "distill.save_freq": every})
-            assert main(["distill", *folders, "--quiet", *asked, *more]) in (0, 130)
-        return told
+            requested = flags({**settings, "distill.save_freq": every})
+            assert main(["distill", *folders, "--quiet", *requested, *more]) in (0, 130)
+        return reported
 
     def student(out: str) -> Any:
         with CheckpointFolder(str(tmp_path / out)) as folder:

@@ -102,8 +102,8 @@ def test_an_interrupted_download_goes_on_with_what_is_missing(server: PictureSer
     Folder(options.write_dir).make()
     first = plan(options)[0][0]
     fetch_shard(options, first, Fetcher(options.limits), Silent())
-    asked = sum(server.requests.values())
-    assert asked == 8
+    requested = sum(server.requests.values())
+    assert requested == 8
     assert download(options, Silent())["images"] == 20
     assert sum(server.requests.values()) == 20
     assert download(options, Silent())["images"] == 20
@@ -156,14 +156,14 @@ def test_a_download_that_is_stopped_asks_for_no_more(
 
 def test_progress_is_told_for_each_image(server: PictureServer, tmp_path: Path) -> None:
     _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(5)])
-    told: list[tuple[int, str]] = []
+    reported: list[tuple[int, str]] = []
 
-    class Told(Silent):
+    class Reported(Silent):
         def advance(self, count: int, note: str = "") -> None:
-            told.append((count, note))
+            reported.append((count, note))
 
-    download(_options(tmp_path), Told())
-    assert told == [(1, "")] * 5
+    download(_options(tmp_path), Reported())
+    assert reported == [(1, "")] * 5
 
 
 def test_small_images_are_left_out(server: PictureServer, tmp_path: Path) -> None:

@@ -43,19 +43,19 @@ def test_data_and_samples_share_one_program_and_the_figure_is_that_of_small_batc
 
 
 def test_a_training_without_an_evaluator_says_so_when_it_is_asked(shallow: Config) -> None:
-    asked: list[Hook] = []
+    requested: list[Hook] = []
 
     class Asking(PlainRun):
         def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None:  # noqa: ARG002
-            asked.extend([evaluate, sample])
+            requested.extend([evaluate, sample])
 
         def steps(self, batches: Iterable[Any], total: int) -> Iterator[Any]:  # noqa: ARG002
             return iter(())
 
     with Trainer(shallow, ShapesSource(shallow, count=64)) as trainer:
         trainer.train(1, run=Asking({}))
-    assert len(asked) == 2
-    for hook in asked:
+    assert len(requested) == 2
+    for hook in requested:
         with pytest.raises(RecipeError, match="without an evaluator"):
             hook()
 

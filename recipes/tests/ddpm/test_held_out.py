@@ -164,8 +164,8 @@ def test_a_distance_by_inception_takes_the_number_of_samples_that_is_asked_for(
     monkeypatch.setattr(evaluator, "inception_distance", distance)
     loaded: list[str] = []
     monkeypatch.setattr(evaluator, "require_inception", lambda: loaded.append("before training"))
-    asked = {"dataset.held_out_share": 0.5, "train.snapshot_distance": "kid"}
-    config = shallow.but(asked | {"train.snapshot_images": 120})
+    requested = {"dataset.held_out_share": 0.5, "train.snapshot_distance": "kid"}
+    config = shallow.but(requested | {"train.snapshot_images": 120})
     evaluate = EncodingsEvaluator(Network(config), EncodingSource(str(data), config), steps=2)
     assert loaded == ["before training"]
     found = evaluate(Network(config).init(0))
@@ -173,7 +173,7 @@ def test_a_distance_by_inception_takes_the_number_of_samples_that_is_asked_for(
     assert len(found.images) == 120
     pieces = [(16, 16, 16, 3)] * 7 + [(8, 16, 16, 3)]
     assert measured == [("kid", pieces), ("kid", pieces)]
-    few = shallow.but(asked)
+    few = shallow.but(requested)
     with pytest.raises(ConfigError, match=r"snapshot_images.*kid compares at least 100 images, and .* 16"):
         EncodingsEvaluator(Network(few), EncodingSource(str(data), few))
 

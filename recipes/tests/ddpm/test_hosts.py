@@ -56,15 +56,15 @@ def together(teacher: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
             for number in range(2)
         ]
         try:
-            said = [host.communicate(timeout=DEADLINE_S)[0] for host in hosts]
+            printed = [host.communicate(timeout=DEADLINE_S)[0] for host in hosts]
         finally:
             for host in hosts:
                 host.kill()
                 host.wait()
-    for host, output in zip(hosts, said, strict=True):
+    for host, output in zip(hosts, printed, strict=True):
         assert host.returncode == 0, output
     # Each of three commands ends with a line of JSON, which one of the hosts says for all.
-    assert [sum(line.startswith("{") for line in output.splitlines()) for output in said] == [3, 0]
+    assert [sum(line.startswith("{") for line in output.splitlines()) for output in printed] == [3, 0]
     return folder
 
 
@@ -156,12 +156,12 @@ def test_a_command_refuses_a_platform_that_is_not_there(
 
 
 def test_one_host_makes_all_batches_in_order() -> None:
-    asked = []
+    requested = []
 
     def make(first: int, last: int) -> tuple[np.ndarray]:
-        asked.append((first, last))
+        requested.append((first, last))
         return (np.arange(first, last),)
 
     pieces = [piece for (piece,) in dealt_out(7, 3, make)]
-    assert asked == [(0, 3), (3, 6), (6, 7)]
+    assert requested == [(0, 3), (3, 6), (6, 7)]
     np.testing.assert_array_equal(np.concatenate(pieces), np.arange(7))

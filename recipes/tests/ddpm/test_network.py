@@ -31,9 +31,9 @@ def test_attention_of_a_bf16_network_weighs_in_fp32() -> None:
     layer.to_kv.kernel.set_value(jnp.tile(jnp.eye(128), (1, 2)))
     layer.to_out.kernel.set_value(jnp.eye(128))
     x, context = (jax.random.normal(key, (2, 256, 128), jnp.bfloat16) for key in KEYS[:2])
-    heads, told = (np.asarray(value, np.float64).reshape(2, 256, 4, 32) for value in (x, context))
-    shares = np.exp(np.einsum("bqhd,bkhd->bhqk", heads, told) / 32**0.5)
-    expected = np.einsum("bhqk,bkhd->bqhd", shares / shares.sum(-1, keepdims=True), told)
+    heads, reported = (np.asarray(value, np.float64).reshape(2, 256, 4, 32) for value in (x, context))
+    shares = np.exp(np.einsum("bqhd,bkhd->bhqk", heads, reported) / 32**0.5)
+    expected = np.einsum("bhqk,bkhd->bqhd", shares / shares.sum(-1, keepdims=True), reported)
     found = np.asarray(layer(x, context), np.float64).reshape(expected.shape)
     assert np.sqrt(np.mean((found - expected) ** 2)) < 5e-4
 
@@ -151,9 +151,9 @@ def test_resampling_by_residual_blocks_and_classes_instead_of_text(tiny: Config)
     config = replace(tiny, model=replace(tiny.model, args=args, conditioning=conditioning))
     network = Network(config)
     z = jax.ShapeDtypeStruct((2, 8, 8, 8), jnp.float32)
-    told = {"class": jax.ShapeDtypeStruct((2,), jnp.int32)}
+    reported = {"class": jax.ShapeDtypeStruct((2,), jnp.int32)}
     logsnr = jax.ShapeDtypeStruct((2,), jnp.float32)
-    output = jax.eval_shape(network.apply, network.shapes, z, logsnr, told, KEYS[0])
+    output = jax.eval_shape(network.apply, network.shapes, z, logsnr, reported, KEYS[0])
     assert output.shape == z.shape
 
 

@@ -109,7 +109,7 @@ class Slice:
         self.client.stop_channels()
 
 
-def said(answer: tuple[dict[str, Any], str, list[str]]) -> Any:
+def output(answer: tuple[dict[str, Any], str, list[str]]) -> Any:
     reply, printed, _ = answer
     assert reply["status"] == "ok", "\n".join(reply["traceback"])
     return json.loads(printed.splitlines()[-1])
@@ -139,7 +139,7 @@ def test_the_notebook_trains_on_a_slice_and_goes_on_after_a_host_was_killed(tmp_
         reply, printed, _ = kernel.cell(training_cells(run, 2))
         assert reply["status"] == "ok", "\n".join(reply["traceback"])
         assert "on 4 of 4 devices" in printed
-        resumed, losses, _ = said(kernel.cell(TRAIN.format(until=4)))
+        resumed, losses, _ = output(kernel.cell(TRAIN.format(until=4)))
         assert (resumed, len(losses)) == (None, 4)
         shutil.copytree(run, saved)
         pid = int(kernel.cell("%%host 1\nprint(os.getpid())")[1])
@@ -152,7 +152,7 @@ def test_the_notebook_trains_on_a_slice_and_goes_on_after_a_host_was_killed(tmp_
     kernel = Slice(tmp_path / "again", tmp_path / "programs")
     try:
         assert kernel.cell(training_cells(run, 2))[0]["status"] == "ok"
-        resumed, later, _ = said(kernel.cell(TRAIN.format(until=6)))
+        resumed, later, _ = output(kernel.cell(TRAIN.format(until=6)))
         assert (resumed, len(later)) == (4, 2)
     finally:
         kernel.close()

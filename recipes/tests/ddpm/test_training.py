@@ -284,9 +284,9 @@ def test_a_damaged_newest_checkpoint_is_passed_over_by_name(
         _equal(trainer.train(8), expected)
     with _trainer(config, global_dir=str(tmp_path)) as again:
         assert again.resumed_at == 8
-    told = capsys.readouterr().err
-    assert f"{newest} is damaged" in told
-    assert "Going on with step 4." in told
+    reported = capsys.readouterr().err
+    assert f"{newest} is damaged" in reported
+    assert "Going on with step 4." in reported
 
 
 def test_only_damaged_checkpoints_end_in_one_sentence(

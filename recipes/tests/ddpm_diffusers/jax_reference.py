@@ -35,7 +35,7 @@ STEPS = {"cosine": 16, "linear": 20}
 def shrunk(name: str) -> Config:
     """A preset with few channels and levels; all that an export has to carry is as published."""
     config = PRESETS[name]
-    model, told = config.model, config.model.conditioning
+    model, reported = config.model, config.model.conditioning
     args = replace(
         model.args,
         ch=16,
@@ -53,17 +53,17 @@ def shrunk(name: str) -> Config:
         # What no preset has.
         args = replace(args, use_glu=False, attn_resolutions=(8, 4))
     if name != "small":
-        told = replace(
-            told,
-            clip_width=min(told.clip_width, 24),
-            clip_length=min(told.clip_length, 4),
-            t5_width=min(told.t5_width, 16),
-            t5_length=min(told.t5_length, 3),
-            clip_image_width=min(told.clip_image_width, 8),
-            num_classes=min(told.num_classes, 5),
+        reported = replace(
+            reported,
+            clip_width=min(reported.clip_width, 24),
+            clip_length=min(reported.clip_length, 4),
+            t5_width=min(reported.t5_width, 16),
+            t5_length=min(reported.t5_length, 3),
+            clip_image_width=min(reported.clip_image_width, 8),
+            num_classes=min(reported.num_classes, 5),
         )
     dimensions = (8, 8, config.in_dimensions[2])
-    return replace(config, in_dimensions=dimensions, model=replace(model, args=args, conditioning=told))
+    return replace(config, in_dimensions=dimensions, model=replace(model, args=args, conditioning=reported))
 
 
 def write_network(name: str, folder: Path) -> None:
@@ -87,29 +87,31 @@ def write_network(name: str, folder: Path) -> None:
             context["class"] = np.array([0, 4, 5], np.int32)
     z = rng.standard_normal((3, *config.in_dimensions)).astype(np.float32)
     logsnr = np.array([-5.0, 0.3, 6.0], np.float32)
-    asked = dict(context)
+    requested = dict(context)
     if config.model.conditioning.inpainting:
-        asked["mask"] = (rng.random((3, 8, 8, 1)) < 0.5).astype(np.float32)
-        asked["known"] = rng.standard_normal(z.shape).astype(np.float32)
-    said = jax.jit(network.apply)(params, z, logsnr, asked)
+        requested["mask"] = (rng.random((3, 8, 8, 1)) < 0.5).astype(np.float32)
+        requested["known"] = rng.standard_normal(z.shape).astype(np.float32)
+    output = jax.jit(network.apply)(params, z, logsnr, requested)
     sampler = Sampler(network, 3)
     steps = STEPS[config.model.eval_alpha_schedule.name]
     made = sampler(params, context, steps=steps, guidance=GUIDANCE, noise=z)
-    arrays = {f"context_{key}": value for key, value in asked.items()}
-    np.savez(folder / name / "reference.npz", z=z, logsnr=logsnr, said=said, made=made, steps=steps, **arrays)
+    arrays = {f"context_{key}": value for key, value in requested.items()}
+    np.savez(
+        folder / name / "reference.npz", z=z, logsnr=logsnr, output=output, made=made, steps=steps, **arrays
+    )
 
 
 def write_steps(folder: Path) -> None:
     """Single steps of the linear schedule in double precision, from timestep 599 to 399."""
     jax.config.update("jax_enable_x64", True)
     rng = np.random.default_rng(5)
-    z, said, noise = rng.standard_normal((3, 2, 4, 4, 3))
+    z, output, noise = rng.standard_normal((3, 2, 4, 4, 3))
     table = schedule_from(AlphaSchedule()).levels(1000)[::-1]
     # levels() ends with infinity, so timestep t stands at t + 1.
     start, end = (jnp.full(2, table[t + 1]) for t in (599, 399))
-    arrays = {"z": z, "said": said, "noise": noise, "alphas": linear_alphas_bar(AlphaSchedule())}
+    arrays = {"z": z, "said": output, "noise": noise, "alphas": linear_alphas_bar(AlphaSchedule())}
     for kind in ("v", "eps", "x"):
-        prediction = interpret(jnp.asarray(said), jnp.asarray(z), start, kind)
+        prediction = interpret(jnp.asarray(output), jnp.asarray(z), start, kind)
         arrays[f"x_{kind}"] = prediction.x
         arrays[f"ddim_{kind}"] = ddim_step(jnp.asarray(z), prediction, end)
         for size in ("small", "large"):

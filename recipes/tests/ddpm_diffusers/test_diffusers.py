@@ -83,8 +83,8 @@ def test_an_exported_network_says_in_torch_what_it_says_in_jax(reference: Path, 
     arrays = _arrays(reference / name / "reference.npz")
     pipeline = _pipeline(reference / name)
     with torch.no_grad():
-        said = pipeline.unet(_first(arrays["z"]), torch.from_numpy(arrays["logsnr"]), _context(arrays))
-    np.testing.assert_allclose(said.movedim(1, -1).numpy(), arrays["said"], atol=1e-4, rtol=1e-4)
+        output = pipeline.unet(_first(arrays["z"]), torch.from_numpy(arrays["logsnr"]), _context(arrays))
+    np.testing.assert_allclose(output.movedim(1, -1).numpy(), arrays["said"], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -92,9 +92,9 @@ def test_an_exported_pipeline_samples_the_same_images(reference: Path, name: str
     arrays = _arrays(reference / name / "reference.npz")
     pipeline = _pipeline(reference / name)
     pipeline.set_progress_bar_config(disable=True)
-    told = {key: value for key, value in _context(arrays).items() if key not in ("mask", "known")}
+    reported = {key: value for key, value in _context(arrays).items() if key not in ("mask", "known")}
     made = pipeline(
-        context=told,
+        context=reported,
         latents=_first(arrays["z"]),
         guidance_scale=GUIDANCE,
         num_inference_steps=int(arrays["steps"]),
@@ -113,12 +113,12 @@ def test_an_exported_pipeline_runs_where_its_network_is(reference: Path) -> None
     pipeline = _pipeline(reference / "small")
     pipeline.set_progress_bar_config(disable=True)
     latents = _first(_arrays(reference / "small" / "reference.npz")["z"])[:1]
-    asked = {"prompt": "a large red circle", "num_inference_steps": 2, "guidance_scale": GUIDANCE}
-    here = pipeline(latents=latents, output_type="np", **asked).images
+    requested = {"prompt": "a large red circle", "num_inference_steps": 2, "guidance_scale": GUIDANCE}
+    here = pipeline(latents=latents, output_type="np", **requested).images
     pipeline.to(torch_xla.device())
-    there = pipeline(latents=latents, output_type="np", **asked).images
+    there = pipeline(latents=latents, output_type="np", **requested).images
     np.testing.assert_allclose(there, here, atol=1e-3)
-    drawn = pipeline(**asked, output_type="latent").images
+    drawn = pipeline(**requested, output_type="latent").images
     assert drawn.device.type == "xla"
     assert torch.isfinite(drawn).all()
 
@@ -127,8 +127,8 @@ def test_prompts_and_decoded_images_work_without_jax(reference: Path) -> None:
     pipeline = _pipeline(reference / "small")
     pipeline.set_progress_bar_config(disable=True)
     arrays = _arrays(reference / "small" / "reference.npz")
-    told = pipeline.conditions_for(["a large red circle", "a small blue cross", ""], 6.5)
-    np.testing.assert_array_equal(told["clip_emb"].numpy(), arrays["context_clip_emb"])
+    reported = pipeline.conditions_for(["a large red circle", "a small blue cross", ""], 6.5)
+    np.testing.assert_array_equal(reported["clip_emb"].numpy(), arrays["context_clip_emb"])
     for prompt in (["a large red circle"], "a large red circle"):
         images = pipeline(prompt=prompt, num_inference_steps=2, output_type="np").images
         assert images.shape == (1, 16, 16, 3)
@@ -137,17 +137,17 @@ def test_prompts_and_decoded_images_work_without_jax(reference: Path) -> None:
 # Case D19.
 def test_two_exports_work_in_one_process(reference: Path, tmp_path: Path) -> None:
     """diffusers executes the code of the second over that of the first."""
-    asked = {"prompt": "a large red circle", "num_inference_steps": 2, "output_type": "np"}
+    requested = {"prompt": "a large red circle", "num_inference_steps": 2, "output_type": "np"}
     latents = _first(_arrays(reference / "small" / "reference.npz")["z"])[:1]
     first = _pipeline(reference / "small")
-    before = first(latents=latents, **asked).images
+    before = first(latents=latents, **requested).images
     copied = tmp_path / "a copy.of small"
     shutil.copytree(reference / "small", copied)
     second = _pipeline(copied)
     other = _pipeline(reference / "cifar10")
     assert other(num_inference_steps=2, output_type="pt").images.shape == (1, 3, 8, 8)
     for pipeline in (second, first, second):
-        np.testing.assert_array_equal(pipeline(latents=latents, **asked).images, before)
+        np.testing.assert_array_equal(pipeline(latents=latents, **requested).images, before)
 
 
 def test_a_pipeline_takes_and_gives_what_those_of_diffusers_do(reference: Path, tmp_path: Path) -> None:
@@ -158,12 +158,12 @@ def test_a_pipeline_takes_and_gives_what_those_of_diffusers_do(reference: Path, 
     assert [picture.size for picture in pictures] == [(16, 16)] * 4
     pictures[0].save(tmp_path / "picture.png")
     latents = _first(_arrays(reference / "small" / "reference.npz")["z"])[:1]
-    asked = {"latents": latents, "guidance_scale": GUIDANCE, "output_type": "np", **steps}
-    red, *_ = pipeline("a large red circle", return_dict=False, **asked)
+    requested = {"latents": latents, "guidance_scale": GUIDANCE, "output_type": "np", **steps}
+    red, *_ = pipeline("a large red circle", return_dict=False, **requested)
     assert 0 <= red.min() <= red.max() <= 1
     # An empty text is no text, and any other pushes away from what it says.
-    np.testing.assert_array_equal(pipeline("a large red circle", "", **asked).images, red)
-    assert np.abs(pipeline("a large red circle", "a small blue cross", **asked).images - red).max() > 1e-3
+    np.testing.assert_array_equal(pipeline("a large red circle", "", **requested).images, red)
+    assert np.abs(pipeline("a large red circle", "a small blue cross", **requested).images - red).max() > 1e-3
     # Arrays instead of prompts, and one negative prompt for all of them.
     several = {
         "latents": latents.repeat(4, 1, 1, 1),
@@ -180,7 +180,7 @@ def test_a_pipeline_takes_and_gives_what_those_of_diffusers_do(reference: Path, 
         pipeline(output_type="jpg")
     pipeline.save_pretrained(tmp_path / "saved")
     saved = _pipeline(tmp_path / "saved")
-    np.testing.assert_allclose(saved("a large red circle", **asked).images, red, atol=1e-4)
+    np.testing.assert_allclose(saved("a large red circle", **requested).images, red, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["DPMSolverMultistepScheduler", "DDPMScheduler", "EulerDiscreteScheduler"])
@@ -188,11 +188,11 @@ def test_other_schedulers_of_diffusers_fit(reference: Path, kind: str) -> None:
     pipeline = _pipeline(reference / "small")
     pipeline.set_progress_bar_config(disable=True)
     latents = _first(_arrays(reference / "small" / "reference.npz")["z"])[:1]
-    asked = {"prompt": "a large red circle", "latents": latents, "output_type": "np"}
-    many = pipeline(num_inference_steps=16, **asked).images
+    requested = {"prompt": "a large red circle", "latents": latents, "output_type": "np"}
+    many = pipeline(num_inference_steps=16, **requested).images
     pipeline.scheduler = getattr(diffusers, kind).from_config(pipeline.scheduler.config)
     generator = torch.Generator().manual_seed(0)
-    made = pipeline(num_inference_steps=16, generator=generator, **asked).images
+    made = pipeline(num_inference_steps=16, generator=generator, **requested).images
     assert np.isfinite(made).all()
     if kind != "DDPMScheduler":
         # Both solve the same equation.
@@ -206,21 +206,21 @@ def test_what_an_export_without_encoders_cannot_do_is_refused_and_said(reference
     with pytest.raises(ValueError, match="holds no text encoder") as refused:
         pipeline(prompt="a lighthouse in fog", output_type="latent")
     assert getattr(refused.value, "code", None) == "not_in_the_export"
-    for said in ("a lighthouse in fog", "clip_emb [image, 4, 24]", "t5_emb [image, 3, 16]", "google/t5"):
-        assert said in str(refused.value)
+    for output in ("a lighthouse in fog", "clip_emb [image, 4, 24]", "t5_emb [image, 3, 16]", "google/t5"):
+        assert output in str(refused.value)
     with pytest.raises(ValueError, match="stable-diffusion"):
         pipeline(num_inference_steps=2)
     # Told nothing, or told by arrays, it samples latents; the arrays are those that the message names.
-    told = pipeline.conditions_for([""], 6.5)
-    assert {name: tuple(value.shape) for name, value in told.items()} == {
+    reported = pipeline.conditions_for([""], 6.5)
+    assert {name: tuple(value.shape) for name, value in reported.items()} == {
         "clip_emb": (1, 4, 24),
         "t5_emb": (1, 3, 16),
         "clip_image_emb": (1, 8),
         **dict.fromkeys(("aesth_score", "height", "width"), (1,)),
     }
-    assert all(name in str(refused.value) for name in told)
-    for asked in ({}, {"context": told}):
-        made = pipeline(**asked, num_inference_steps=2, output_type="latent").images
+    assert all(name in str(refused.value) for name in reported)
+    for requested in ({}, {"context": reported}):
+        made = pipeline(**requested, num_inference_steps=2, output_type="latent").images
         assert made.shape == (1, 4, 8, 8)
         assert torch.isfinite(made).all()
 

@@ -55,8 +55,8 @@ def _states(models: Path, which: str, captions: list[str], **changed: Any) -> li
         if which == "clip"
         else (published.T5_LENGTH, published.T5_WIDTH)
     )
-    asked = {"name": str(models / which), "length": length, "width": width}
-    return torch_models.text_states(captions, which, **asked | changed)
+    requested = {"name": str(models / which), "length": length, "width": width}
+    return torch_models.text_states(captions, which, **requested | changed)
 
 
 def test_clips_states_are_those_of_diffusers_own_pipeline(models: Path) -> None:
@@ -101,11 +101,11 @@ def test_image_embeddings_are_those_of_clips_own_forward_pass(models: Path, pict
     place = str(models / "clip")
     found = torch_models.image_embeddings(pictures, place, published.CLIP_IMAGE_WIDTH)
     processor = transformers.AutoProcessor.from_pretrained(place)
-    asked = processor(
+    requested = processor(
         text=["red"] * 3, images=[Image.fromarray(one) for one in pictures], return_tensors="pt"
     )
     with torch.no_grad():
-        expected = transformers.CLIPModel.from_pretrained(place).eval()(**asked).image_embeds
+        expected = transformers.CLIPModel.from_pretrained(place).eval()(**requested).image_embeds
     np.testing.assert_allclose(found / np.linalg.norm(found, axis=1, keepdims=True), expected, atol=1e-5)
     assert np.std(found, axis=0).min() > 1e-3
 
@@ -377,17 +377,17 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
         str(exported), custom_pipeline=str(exported / "torch_pipeline.py"), trust_remote_code=True
     )
     pipeline.set_progress_bar_config(disable=True)
-    told = pipeline.conditions_for(captions[:3], 6.5)
+    reported = pipeline.conditions_for(captions[:3], 6.5)
     for key in ("clip_emb", "t5_emb"):
-        for row, states in zip(told[key].numpy(), expected[key], strict=False):
+        for row, states in zip(reported[key].numpy(), expected[key], strict=False):
             np.testing.assert_allclose(row[: len(states)], states, atol=1e-5)
             np.testing.assert_array_equal(row[len(states) :], 0)
     latents = torch.randn(1, 4, 4, 4, generator=torch.Generator().manual_seed(0))
-    asked = {"latents": latents, "num_inference_steps": 2}
-    (picture,) = pipeline("red cross", "blue", guidance_scale=2.0, **asked).images
+    requested = {"latents": latents, "num_inference_steps": 2}
+    (picture,) = pipeline("red cross", "blue", guidance_scale=2.0, **requested).images
     assert picture.size == (32, 32)
-    made = pipeline("red cross", output_type="latent", **asked).images.movedim(1, -1).numpy()
-    shown = pipeline("red cross", output_type="np", **asked).images
+    made = pipeline("red cross", output_type="latent", **requested).images.movedim(1, -1).numpy()
+    shown = pipeline("red cross", output_type="np", **requested).images
     decoded = torch_models.decode_latents(made, str(models / "sd"))
     np.testing.assert_allclose(shown, (decoded + 1) / 2, atol=1e-5)
 

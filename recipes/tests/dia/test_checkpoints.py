@@ -148,7 +148,7 @@ def test_plain_transformers_loads_an_export_and_speaks_the_same(tmp_path: Path) 
     with torch.no_grad():
         ours, theirs = ((each(**inputs).logits) for each in (model, plain))
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
-        said = plain.generate(**inputs, do_sample=False, guidance_scale=3.0, top_k=45, max_length=30)
+        output = plain.generate(**inputs, do_sample=False, guidance_scale=3.0, top_k=45, max_length=30)
     texts = [ids[mask.bool()] for ids, mask in zip(inputs.input_ids, inputs.attention_mask, strict=True)]
     settings = Sampling(max_tokens=44, temperature=0)
     codes = generate(model, cpu, texts, settings)
@@ -156,7 +156,7 @@ def test_plain_transformers_loads_an_export_and_speaks_the_same(tmp_path: Path) 
     delay = plain.config.delay_pattern
     for number, each in enumerate(codes):
         assert len(each) == 28
-        theirs = [said[number, 1 + late : 29 + late, channel] for channel, late in enumerate(delay)]
+        theirs = [output[number, 1 + late : 29 + late, channel] for channel, late in enumerate(delay)]
         assert torch.equal(each, torch.stack(theirs, 1))
     moved = tmp_path.rename(tmp_path.with_name("moved"))
     assert load_processor(str(moved)).audio_tokenizer.config.n_codebooks == 9
@@ -182,7 +182,7 @@ def test_adapters_load_in_plain_peft_and_merged_equals_unmerged(tmp_path: Path) 
     batch = streams() | {"decoder_input_ids": tensor("tiny_forward", "in/tokens").repeat_interleave(2, 0)}
     adapted = model(**batch).logits
     settings, cpu = Sampling(max_tokens=30, temperature=0), make("cpu", "cpu")
-    said = generate(model, cpu, [[1, 32, 80]], settings)[0]
+    output = generate(model, cpu, [[1, 32, 80]], settings)[0]
     export_model(model, None, tmp_path / "adapter", adapter_only=True)
     export_model(model, None, tmp_path / "merged")
     loaded = peft.PeftModel.from_pretrained(tiny_model(), tmp_path / "adapter")
@@ -191,8 +191,8 @@ def test_adapters_load_in_plain_peft_and_merged_equals_unmerged(tmp_path: Path) 
         torch.testing.assert_close(loaded(**batch).logits, adapted, atol=1e-5, rtol=0)
         torch.testing.assert_close(merged(**batch).logits, adapted, atol=1e-5, rtol=0)
         assert float((tiny_model()(**batch).logits - adapted).abs().max()) > 1e-3
-    assert torch.equal(said, generate(merged, cpu, [[1, 32, 80]], settings)[0])
-    assert not torch.equal(said, generate(tiny_model(), cpu, [[1, 32, 80]], settings)[0])
+    assert torch.equal(output, generate(merged, cpu, [[1, 32, 80]], settings)[0])
+    assert not torch.equal(output, generate(tiny_model(), cpu, [[1, 32, 80]], settings)[0])
 
 
 def test_full_widths_compute_the_reference() -> None:

@@ -259,7 +259,7 @@ def test_values_without_sense_are_refused_before_any_work(
     """Case D09."""
     place = dia_folder(tmp_path / "dia", {"one": "[S1] Hello."})
     command = ["finetune", "--audio-folder", str(place), "--output-dir", str(tmp_path / "run")]
-    for flags, said in (
+    for flags, printed in (
         (["--held-out", "nan"], "held_out: nan is not from 0 to below 1; give --held-out"),
         (["--held-out", "-0.5"], "held_out: -0.5 is not"),
         (["--held-out", "2"], "held_out: 2.0 is not"),
@@ -268,7 +268,7 @@ def test_values_without_sense_are_refused_before_any_work(
         (["--learning-rate", "nan"], "learning_rate: nan is not a number above 0"),
     ):
         assert main([*command, *flags]) == 1
-        assert said in capsys.readouterr().err
+        assert printed in capsys.readouterr().err
     assert sorted(each.name for each in place.iterdir()) == ["audio", "audio_prompts"]
     assert main(command) == 1
     assert "of 1 clip(s) none is left to train on, 1 held out; add some, or give --held-out 0" in (
@@ -299,10 +299,10 @@ def test_the_seed_s_command_means_the_full_size(
     import sys
 
     recipes = Path(__file__).parents[2]
-    asked: list[str] = []
+    requested: list[str] = []
 
     def load_model(place: str, _rule: str = "") -> Any:
-        asked.append(place)
+        requested.append(place)
         raise ConfigError("model", "stop here")
 
     monkeypatch.setattr("tpulab_recipes.dia.model.load_model", load_model)
@@ -312,8 +312,8 @@ def test_the_seed_s_command_means_the_full_size(
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(recipes / "dia_tpu/finetune.py"), run_name="__main__")
     assert ended.value.code == 1
-    assert asked == ["nari-labs/Dia-1.6B-0626"]
+    assert requested == ["nari-labs/Dia-1.6B-0626"]
     assert "model: stop here" in capsys.readouterr().err
     plain = ["finetune", *command.split()[1:], "--output_dir", str(tmp_path / "out"), "--preset", "small"]
     assert main(plain) == 1
-    assert asked[1:] == [""], "a toy by name"
+    assert requested[1:] == [""], "a toy by name"

@@ -105,14 +105,14 @@ def test_leaves_out_what_cannot_be_learnt_and_says_so(
     (place / "audio_prompts/half_prompt.txt").write_text("half")
     clips, skipped = read_clips(str(place), SHORT, LAYOUT, _tokenize)
     assert [clip.name for clip in clips] == ["good"]
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     for reason in (
         "long: it lasts 2.0 s, and 1.3 s fit the window (audio_length)",
         "wordy: a text of 129 bytes (from 1 to 128 fit).",
         "half.pt cannot be read as codes",
         "audio/mute.wav has no audio_prompts/mute_prompt.txt.",
     ):
-        assert f"left out: {reason}" in said
+        assert f"left out: {reason}" in output
 
 
 def test_refuses_folders_without_clips(tmp_path: Path) -> None:

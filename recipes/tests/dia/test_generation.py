@@ -82,9 +82,9 @@ def test_a_draw_is_spent_in_order_of_the_ids_and_never_outside_the_kept_set() ->
     )
     for draw in (0.0, 0.31, 1.0):
         draws = torch.full((2, 9), draw)
-        said = choose(pairs[1::2], pairs[::2], draws, settings, 1024, "0626")
-        assert (kept.gather(-1, said[..., None]) > 0).all()
-        below = torch.where(torch.arange(1028) < said[..., None], kept, 0).sum(-1)
+        output = choose(pairs[1::2], pairs[::2], draws, settings, 1024, "0626")
+        assert (kept.gather(-1, output[..., None]) > 0).all()
+        below = torch.where(torch.arange(1028) < output[..., None], kept, 0).sum(-1)
         assert (below <= draws + 1e-5).all()
 
 
@@ -142,8 +142,8 @@ def test_cached_steps_equal_the_full_forward_pass(rule: str, texts: list[torch.T
     hook.remove()
     text = torch.zeros(2, 128, dtype=torch.int64)
     text[0, : len(texts[0])] = texts[0]
-    heard = (torch.arange(128) < len(texts[0])).long()[None].repeat(2, 1)
-    full = model(text, heard, table[:, :24].repeat(2, 1, 1)).logits
+    received = (torch.arange(128) < len(texts[0])).long()[None].repeat(2, 1)
+    full = model(text, received, table[:, :24].repeat(2, 1, 1)).logits
     steps = torch.cat(seen, 1).unflatten(-1, (9, -1))
     torch.testing.assert_close(steps, by_channel(full), atol=1e-5, rtol=1e-5)
 
@@ -220,12 +220,12 @@ def test_a_long_text_is_divided_between_speakers_sentences_and_words() -> None:
         parts = chunks_of(text, most)
         assert all(0 < len(part.encode()) <= most for part in parts)
         # No word is lost, and each is said by its speaker.
-        assert _said(" ".join(parts)) == _said(text)
+        assert _printed(" ".join(parts)) == _printed(text)
         if text.startswith("[S"):
             assert all(part.startswith("[S") for part in parts)
 
 
-def _said(text: str) -> list[tuple[str, str]]:
+def _printed(text: str) -> list[tuple[str, str]]:
     speaker, found = "", []
     for word in text.split():
         if re.fullmatch(r"\[S[12]\]", word):
@@ -260,8 +260,8 @@ def test_parts_of_a_long_text_are_spoken_in_the_voice_of_the_first(model: Any) -
     voice = torch.zeros(4, 9, dtype=torch.int64)
     prompted = speak(model, CPU, tokenize, [text], s, prompt=voice, prompt_text="[S1] Zero.")[0]
     parts = chunks_of(text, 64)
-    said = [tokenize(f"[S1] Zero. {part}") for part in parts]
-    assert torch.equal(prompted, torch.cat(generate(model, CPU, said, s, prompts=[voice] * len(parts))))
+    output = [tokenize(f"[S1] Zero. {part}") for part in parts]
+    assert torch.equal(prompted, torch.cat(generate(model, CPU, output, s, prompts=[voice] * len(parts))))
     with pytest.raises(ConfigError, match="text 0 has 0 bytes"):
         speak(model, CPU, tokenize, [""], s)
 

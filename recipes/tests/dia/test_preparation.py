@@ -136,10 +136,10 @@ def test_odd_texts_are_named_before_anything_is_encoded(
     (place / "audio/tagged.mp3").write_bytes((place / "audio/plain.wav").read_bytes())
     (place / "audio/folder.wav").mkdir()
     done, left_out = _encode(place, tmp_path / "coded")
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     for name in ("untagged", "third", "small", "late", "pad"):
-        assert f"note: {name}: " in said
-    assert "note: plain" not in said
+        assert f"note: {name}: " in printed
+    assert "note: plain" not in printed
     reasons = "\n".join(left_out)
     for reason in (
         "audio/tagged.wav has the same name as audio/tagged.mp3",

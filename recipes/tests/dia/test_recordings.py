@@ -28,10 +28,10 @@ class Ear:
     """Says how long each wave is, and counts what it hears."""
 
     def __init__(self) -> None:
-        self.heard = 0
+        self.received = 0
 
     def __call__(self, waves: Sequence[np.ndarray]) -> list[str]:
-        self.heard += len(waves)
+        self.received += len(waves)
         return [f"It lasts {len(wave) / 16_000:.1f} seconds." for wave in waves]
 
 
@@ -84,7 +84,7 @@ def test_recordings_become_clips_with_speakers_and_all_else_is_named(
     before = {file: file.read_bytes() for file in place.rglob("*.*")}
     output, ear = tmp_path / "clips", Ear()
     done, clips, left_out = _prepare(place, output, ear)
-    assert (done, clips, ear.heard) == (3, 5, 4)
+    assert (done, clips, ear.received) == (3, 5, 4)
     texts = _texts(output)
     assert sorted(texts) == ["S2_answer_0001", "S2_written", "talk_0001", "talk_0002", "talk_0003"]
     assert texts["S2_written"] == "[S2] [Sighs] Somebody has written this down."
@@ -108,16 +108,16 @@ def test_continues_with_new_recordings_and_keeps_corrections(
     output, ear = tmp_path / "clips", Ear()
 
     def killed(waves: Sequence[np.ndarray]) -> list[str]:
-        if ear.heard:
+        if ear.received:
             raise KeyboardInterrupt
         return ear(waves)
 
     with pytest.raises(KeyboardInterrupt):
         _prepare(place, output, killed)
     assert sorted(_texts(output)) == ["S2_answer_0001", "S2_written"]
-    first = ear.heard
+    first = ear.received
     _prepare(place, output, ear)
-    assert ear.heard == 4
+    assert ear.received == 4
     assert first < 4
     corrected = output / "audio_prompts/talk_0001_prompt.txt"
     corrected.write_text("[S1] What is really said.")
@@ -128,10 +128,10 @@ def test_continues_with_new_recordings_and_keeps_corrections(
     assert _prepare(place, output, ear, made_by="another")[:2] == (2, 4)
     assert "talk.mp3: its texts were corrected, and stay" in capsys.readouterr().out
     assert corrected.read_text() == "[S1] What is really said."
-    heard = ear.heard
+    received = ear.received
     _record(place / "later.wav", sentences[1:2])
     assert _prepare(place, output, ear, made_by="another")[:2] == (1, 5)
-    assert ear.heard == heard + 1
+    assert ear.received == received + 1
     # Another sound under the same name: its clips are new, and none of the old ones is left.
     (place / "talk.mp3").unlink()
     _record(place / "talk.wav", sentences[:2])
@@ -164,13 +164,13 @@ def test_the_command_prepares_encodes_and_counts(
     monkeypatch.setattr(runtime, "use", lambda *_args, **_options: make("cpu", "cpu"))
     monkeypatch.setattr(transcripts, "load_whisper", lambda *_: Ear())
     assert main(command) == 0
-    said = capsys.readouterr()
-    assert "clips of at most 4.3 s" in said.out
-    assert "seconds       clips" in said.out
-    result = json.loads(said.out.splitlines()[-1])
+    printed = capsys.readouterr()
+    assert "clips of at most 4.3 s" in printed.out
+    assert "seconds       clips" in printed.out
+    result = json.loads(printed.out.splitlines()[-1])
     assert (result["recordings"], result["clips"], result["encoded"], result["left_out"]) == (3, 5, 5, 3)
     assert len((output / "left_out.txt").read_text().splitlines()) == 3
-    assert "      1  nobody speaks in it" in said.out
+    assert "      1  nobody speaks in it" in printed.out
     assert main(command) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (result["recordings"], result["clips"], result["encoded"]) == (0, 5, 0)

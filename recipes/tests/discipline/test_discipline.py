@@ -77,11 +77,11 @@ def test_a_step_of_one_graph_traces_and_equals_the_plain_one() -> None:
 
 
 def test_a_step_that_looks_at_a_value_does_not_trace() -> None:
-    def looks(v):
+    def checks(v):
         return v if v.sum() > 0 else -v
 
     with pytest.raises(Exception, match=r"(?i)data-dependent|graph break"):
-        trace_full_graph(looks, torch.randn(3))
+        trace_full_graph(checks, torch.randn(3))
 
 
 class TestShapeLedger:

@@ -110,10 +110,17 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
         "model.safetensors",
         "phonemes.json",
     ]
-    said = ("--text", "The red bird.", "--model", str(folder / "voice"), "--output", str(folder / "said.wav"))
+    output = (
+        "--text",
+        "The red bird.",
+        "--model",
+        str(folder / "voice"),
+        "--output",
+        str(folder / "said.wav"),
+    )
     players: list[Any] = []
     monkeypatch.setattr("IPython.display.display", players.append)
-    spoken = _run(capsys, "speak", folder, *said, "--play")
+    spoken = _run(capsys, "speak", folder, *output, "--play")
     assert ["<audio" in each.data and "The red bird." in each.data for each in players] == [True]
     info = soundfile.info(folder / "said.wav")
     assert (info.samplerate, info.frames) == (16_000, 320 * spoken["frames"])

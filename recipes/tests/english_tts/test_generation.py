@@ -29,10 +29,10 @@ def _model(stop_bias: float = -9.0) -> KokoroModel:
 @pytest.mark.parametrize("name", ["cpu", pytest.param("torch_xla", marks=LONG_ON_TORCH_XLA)])
 def test_cached_decoding_is_the_whole_decoder_over_what_it_said(name: str) -> None:
     backend: Any = make(name, "cpu")
-    said_by = backend.prepare(_model())
+    words_of = backend.prepare(_model())
     rows = [made_up(1), made_up(2)]
     spoken = speak(
-        said_by, backend, [each.phonemes for each in rows], durations=[each.durations for each in rows]
+        words_of, backend, [each.phonemes for each in rows], durations=[each.durations for each in rows]
     )
     model = _model()
     for one, row in zip(spoken, rows, strict=True):
@@ -59,8 +59,8 @@ def test_cached_decoding_is_the_whole_decoder_over_what_it_said(name: str) -> No
 
 
 def test_a_stop_token_ends_an_utterance(host: Any) -> None:
-    (said,) = speak(_model(stop_bias=9.0), host, [made_up(1).phonemes])
-    assert (len(said.mel), said.stopped) == (1, True)
+    (output,) = speak(_model(stop_bias=9.0), host, [made_up(1).phonemes])
+    assert (len(output.mel), output.stopped) == (1, True)
 
 
 def test_durations_are_whole_frames_of_at_least_one_and_follow_the_rate(host: Any) -> None:
@@ -68,13 +68,13 @@ def test_durations_are_whole_frames_of_at_least_one_and_follow_the_rate(host: An
     torch.nn.init.constant_(model.durations[-1].bias, np.log(4))  # type: ignore[arg-type]
     torch.nn.init.zeros_(model.durations[-1].weight)  # type: ignore[arg-type]
     for rate, frames in ((1.0, 4), (2.0, 2), (9.0, 1)):
-        (said,) = speak(model, host, [made_up(1).phonemes], rate=rate)
-        assert said.durations.tolist() == [frames] * 7
+        (output,) = speak(model, host, [made_up(1).phonemes], rate=rate)
+        assert output.durations.tolist() == [frames] * 7
     with pytest.raises(DataError, match="shorter sentences"):
         speak(model, host, [made_up(1).phonemes], rate=0.1)
-    (said,) = speak(model, host, [made_up(1).phonemes], rate=0.1, fit=True)
-    assert said.durations.min() >= 1
-    assert len(said.durations) < said.planned <= max(model.config.frame_buckets)
+    (output,) = speak(model, host, [made_up(1).phonemes], rate=0.1, fit=True)
+    assert output.durations.min() >= 1
+    assert len(output.durations) < output.planned <= max(model.config.frame_buckets)
 
 
 def test_a_hifigan_of_transformers_is_the_vocoder(tmp_path: Path) -> None:

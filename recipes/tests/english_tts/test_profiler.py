@@ -21,7 +21,7 @@ from tpulab.agent.process_agent import current_agent  # noqa: E402
 
 
 @pytest.fixture
-def told() -> Any:
+def reported() -> Any:
     """The clock's own samples."""
     samples: list[Any] = []
 
@@ -36,15 +36,15 @@ def told() -> Any:
     taps.remove(tap)
 
 
-def test_its_numbers_are_the_step_clocks(new_trainer: Callable[..., Any], told: list[Any]) -> None:
+def test_its_numbers_are_the_step_clocks(new_trainer: Callable[..., Any], reported: list[Any]) -> None:
     run = open_run(TINY, "profiled")
     trainer = new_trainer(enable_interbatch_profiling=True, run=run, num_epochs=2)
     trainer.train()
     found = trainer.get_profiling_report()
     trainer.profiler.close()
-    assert found["total_batch_count"] == len(told) == trainer.steps_done
-    walls, inputs = [each["wallMs"] for each in told], [each["inputMs"] for each in told]
-    gaps = [each["inputMs"] + each["gapMs"] for each in told]
+    assert found["total_batch_count"] == len(reported) == trainer.steps_done
+    walls, inputs = [each["wallMs"] for each in reported], [each["inputMs"] for each in reported]
+    gaps = [each["inputMs"] + each["gapMs"] for each in reported]
     for phase, values in (("total_batch", walls), ("data_loading", inputs), ("interbatch", gaps)):
         assert found[f"{phase}_mean_ms"] == pytest.approx(statistics.fmean(values))
         assert found[f"{phase}_median_ms"] == statistics.median(values)
@@ -53,7 +53,7 @@ def test_its_numbers_are_the_step_clocks(new_trainer: Callable[..., Any], told: 
     assert found["total_batch_total_s"] == pytest.approx(totals.wall / 1e9, rel=1e-6)
     waited = totals.measured.input + totals.unknown.input
     assert found["data_loading_total_s"] == pytest.approx(waited / 1e9, rel=1e-6)
-    samples = len(told) * TINY.batch_size / (totals.wall / 1e9)
+    samples = len(reported) * TINY.batch_size / (totals.wall / 1e9)
     assert found["throughput_samples_per_sec"] == pytest.approx(samples, rel=1e-6)
 
 
@@ -68,7 +68,7 @@ def test_a_step_without_bands_lasts_exactly_its_wall_time() -> None:
     profiler.close()
 
 
-def test_samples_and_checkpoints_within_a_step_do_not_count_for_its_batch(told: list[Any]) -> None:
+def test_samples_and_checkpoints_within_a_step_do_not_count_for_its_batch(reported: list[Any]) -> None:
     profiler = InterbatchProfiler(batch_size=4)
     run = tpulab.run("with samples", log=False)
     profiler.follow(run)
@@ -79,13 +79,13 @@ def test_samples_and_checkpoints_within_a_step_do_not_count_for_its_batch(told: 
     run.finish()
     found = profiler.get_statistics()
     profiler.close()
-    assert sum(each["wallMs"] for each in told) >= 200
+    assert sum(each["wallMs"] for each in reported) >= 200
     assert found["total_batch_count"] == 4
     assert found["total_batch_total_s"] == pytest.approx(run._tracked.run.totals.wall / 1e9, rel=1e-6)
-    assert found["total_batch_total_s"] <= sum(each["wallMs"] for each in told) / 1e3 - 0.2
+    assert found["total_batch_total_s"] <= sum(each["wallMs"] for each in reported) / 1e3 - 0.2
 
 
-def test_a_plain_loop_is_measured_by_the_seeds_calls(told: list[Any]) -> None:
+def test_a_plain_loop_is_measured_by_the_seeds_calls(reported: list[Any]) -> None:
     profiler = InterbatchProfiler(batch_size=4)
     for _ in range(3):
         profiler.start_batch()
@@ -100,7 +100,7 @@ def test_a_plain_loop_is_measured_by_the_seeds_calls(told: list[Any]) -> None:
         3,
         3,
     ]
-    assert found["data_loading_total_s"] == pytest.approx(sum(each["inputMs"] for each in told) / 1e3)
+    assert found["data_loading_total_s"] == pytest.approx(sum(each["inputMs"] for each in reported) / 1e3)
     assert found["data_loading_min_ms"] >= 20
     assert found["backward_pass_min_ms"] >= 30
     parts = sum(found[f"{phase}_total_s"] for phase in ("data_loading", "forward_pass", "backward_pass"))

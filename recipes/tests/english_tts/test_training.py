@@ -381,13 +381,13 @@ def test_a_run_says_what_it_trains_and_that_its_data_have_changed(
     """As the other recipes do: they share one loop."""
     first = new_trainer(num_epochs=1)
     first.train()
-    said = capsys.readouterr().out.splitlines()
+    output = capsys.readouterr().out.splitlines()
     count = sum(each.numel() for each in first.model.parameters())
-    assert said[0] == (
+    assert output[0] == (
         f"English TTS: {count:,} parameters, all trained; made up: 10 utterances to train on, 2 held out, "
         f"{first.steps_per_epoch} steps an epoch; {first.steps_done} steps"
     )
-    assert said[1].startswith("epoch 1: loss ")
+    assert output[1].startswith("epoch 1: loss ")
     again = new_trainer(num_epochs=2)
     again.setup_checkpoint_resumption()
     assert "data have changed" not in capsys.readouterr().err

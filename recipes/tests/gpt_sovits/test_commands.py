@@ -87,8 +87,8 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
     voice = ["--voice", str(run / "voice.pth"), "--ref-wav", str(reference)]
     wav = tmp_path / "converted.wav"
     assert main(["convert", *voice, "--source", str(source), "--output", str(wav)]) == 0
-    heard = len(files.load(source, 8000)) / 8000
-    assert _result(capsys)["seconds"] == pytest.approx(heard, abs=0.05)
+    received = len(files.load(source, 8000)) / 8000
+    assert _result(capsys)["seconds"] == pytest.approx(received, abs=0.05)
     assert wav.stat().st_size > 1000
 
     torch.manual_seed(0)
@@ -96,13 +96,13 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
     first = Text2SemanticDecoder(**sizes, bert_channels=8)
     state = {f"model.{key}": value.half() for key, value in first.state_dict().items()}
     torch.save({"weight": state, "config": {"model": sizes}, "info": "GPT-e1"}, tmp_path / "s1.ckpt")
-    said = ["speak", *voice, "--ref-text", "the red bird", "--text", "A {M UW1 N}.", "--max-sec", "1"]
-    short = [*said, "--pretrained-s1", str(tmp_path / "s1.ckpt")]
+    output = ["speak", *voice, "--ref-text", "the red bird", "--text", "A {M UW1 N}.", "--max-sec", "1"]
+    short = [*output, "--pretrained-s1", str(tmp_path / "s1.ckpt")]
     assert main(short) == 1
     assert "the reference lasts 1.9 s, not 3 to 10 s." in capsys.readouterr().err
     files.save(tmp_path / "long.wav", np.tile(files.load(reference, 8000), 2), 8000)
-    said[said.index("--ref-wav") + 1] = str(tmp_path / "long.wav")
-    assert main([*said, "--pretrained-s1", str(tmp_path / "s1.ckpt"), "--output", str(wav)]) == 0
+    output[output.index("--ref-wav") + 1] = str(tmp_path / "long.wav")
+    assert main([*output, "--pretrained-s1", str(tmp_path / "s1.ckpt"), "--output", str(wav)]) == 0
     assert 0.4 < _result(capsys)["seconds"] <= 1.0
 
     exported = tmp_path / "exported.pth"
@@ -124,9 +124,9 @@ def test_from_a_list_to_a_voice_that_converts_and_speaks(
     assert main([*command, "--epochs", "2", "--batch-size", "4"]) == 0
     stage_file = ["--pretrained-s1", str(stage / "s1.ckpt")]
     capsys.readouterr()
-    assert main([*said, *stage_file, "--output", str(wav)]) == 0
+    assert main([*output, *stage_file, "--output", str(wav)]) == 0
     one = _result(capsys)["seconds"]
-    aloud = [*said[:5], "--ref-text", "the red bird", "--max-sec", "1", *stage_file]
+    aloud = [*output[:5], "--ref-text", "the red bird", "--max-sec", "1", *stage_file]
     assert main([*aloud, "--text", "A {M UW1 N}. A {M UW1 N}.", "--output", str(wav)]) == 0
     # Two sentences of at most a second each, and a pause.
     assert one + 0.3 < _result(capsys)["seconds"] <= 2.3

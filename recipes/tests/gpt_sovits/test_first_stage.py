@@ -122,16 +122,16 @@ def test_greedy_ids_are_the_original_s_alone_and_in_a_batch() -> None:
     texts, berts, prompt = _items()
     together = generate(model, backend, texts, GREEDY, berts=berts, prompt=prompt)
     for number, ids in enumerate(together):
-        said = np.concatenate([prompt[number], ids.numpy()])
-        np.testing.assert_array_equal(said, file[f"out/batch/y/{number}"])
+        output = np.concatenate([prompt[number], ids.numpy()])
+        np.testing.assert_array_equal(output, file[f"out/batch/y/{number}"])
         # The unbatched function is stopped by the same EOS.
-        np.testing.assert_array_equal(said, file[f"out/greedy/{number}/y"][0])
+        np.testing.assert_array_equal(output, file[f"out/greedy/{number}/y"][0])
     free = generate(model, backend, texts[1:2], GREEDY, berts=berts[1:2])
     np.testing.assert_array_equal(free[0].numpy(), file["out/ref_free/1/y"][0])
     plain = Sampling(top_k=1, max_ids=41, repetition_penalty=1.0)
     for number, ids in enumerate(generate(model, backend, texts, plain, berts=berts, prompt=prompt)):
-        said = np.concatenate([prompt[number], ids.numpy()])
-        np.testing.assert_array_equal(said, file[f"out/no_penalty/{number}/y"][0])
+        output = np.concatenate([prompt[number], ids.numpy()])
+        np.testing.assert_array_equal(output, file[f"out/no_penalty/{number}/y"][0])
 
 
 def test_an_early_stop_keeps_every_id_it_asked_for() -> None:

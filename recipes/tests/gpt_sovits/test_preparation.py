@@ -124,10 +124,10 @@ def test_lists_with_one_name_twice_windows_paths_and_bad_lines(
     windows.write_bytes(b"\xef\xbb\xbfD:\\voice\\001.wav|x|en|{AH0}\r\n\r\nonly|three|columns\r\n")
     command = ["prepare", "--inp-text", str(windows), "--exp-dir", str(tmp_path / "win")]
     assert main(command) == 1
-    said = capsys.readouterr().err
-    assert "nothing is prepared" in said
-    assert "give --inp-wav-dir" in said
-    assert "Traceback" not in said
+    output = capsys.readouterr().err
+    assert "nothing is prepared" in output
+    assert "give --inp-wav-dir" in output
+    assert "Traceback" not in output
     assert main([*command, "--inp-wav-dir", str(tmp_path / "a")]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (result["prepared"], result["left_out"]) == (1, 1)
@@ -140,11 +140,11 @@ def test_lists_in_other_encodings(encoding: str, tmp_path: Path, capsys: pytest.
     text = "{AH0}, café" if encoding == "cp1252" else "{AH0}"
     listed = clips_list(tmp_path / "clips.list", {"a.wav": text}, encoding)
     status = main(["prepare", "--inp-text", str(listed), "--exp-dir", str(tmp_path / "sov")])
-    said = capsys.readouterr()
-    assert "Traceback" not in said.err
+    output = capsys.readouterr()
+    assert "Traceback" not in output.err
     if encoding == "cp1252":
         assert status == 1
-        assert "clips.list, line 1: byte" in said.err
+        assert "clips.list, line 1: byte" in output.err
     else:
         assert status == 0
         assert list(_rows(tmp_path / "sov")) == ["a.wav"]

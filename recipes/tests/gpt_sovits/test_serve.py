@@ -19,20 +19,20 @@ from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.gpt_sovits.s1 import Sampling
 from tpulab_recipes.gpt_sovits.serve import LONGEST_BODY, VoiceServer, Wanted
 
-SAID: list[Any] = []
+MESSAGES: list[Any] = []
 
 
 #: Set when the client has the first piece of a stream.
-HEARD = threading.Event()
+RECEIVED = threading.Event()
 
 
 def _say(wanted: Wanted) -> Iterator[np.ndarray]:
-    SAID.append(wanted)
+    MESSAGES.append(wanted)
     if wanted.text == "bad":
         raise DataError("a sentence that says why.")
     yield np.full(8000, 2.0, np.float32)
     if wanted.stream:
-        assert HEARD.wait(60)
+        assert RECEIVED.wait(60)
     if wanted.text == "bad later":
         raise DataError("the second piece")
     yield np.full(10, 0.5, np.float32)
@@ -40,8 +40,8 @@ def _say(wanted: Wanted) -> Iterator[np.ndarray]:
 
 @pytest.fixture
 def server() -> Iterator[VoiceServer]:
-    SAID.clear()
-    HEARD.clear()
+    MESSAGES.clear()
+    RECEIVED.clear()
     with VoiceServer(0, _say, 100, 8000) as made:
         thread = threading.Thread(target=made.serve_forever, daemon=True)
         thread.start()
@@ -66,7 +66,7 @@ def test_a_text_is_spoken_with_the_parameters_of_the_original(server: VoiceServe
         server, "/tts?text=Hello%20there.&text_lang=en&top_k=5&speed_factor=1.2&media_type=wav"
     )
     assert (status, sound[:4]) == (200, b"RIFF")
-    assert [Wanted("Hello there.", Sampling(top_k=5, max_ids=100), speed=1.2)] == SAID
+    assert [Wanted("Hello there.", Sampling(top_k=5, max_ids=100), speed=1.2)] == MESSAGES
     # Two pieces, of which the first is louder than full scale.
     with wave.open(io.BytesIO(sound)) as file:
         assert (file.getframerate(), file.getnframes()) == (8000, 8010)
@@ -74,7 +74,7 @@ def test_a_text_is_spoken_with_the_parameters_of_the_original(server: VoiceServe
     more = {"streaming_mode": False, "text_split_method": "cut1", "batch_size": 2, "fragment_interval": 0.5}
     assert _ask(server, "/tts", body | more | {"text_lang": "ZH"})[0] == 200
     sampling = Sampling(max_ids=100, seed=3)
-    assert SAID[1] == Wanted("Again.", sampling, "zh", 1.0, "cut1", 2, 0.5, "b.wav", "Hi.", "ja")
+    assert MESSAGES[1] == Wanted("Again.", sampling, "zh", 1.0, "cut1", 2, 0.5, "b.wav", "Hi.", "ja")
 
 
 @pytest.mark.parametrize(("text", "samples"), [("good", 8010), ("bad later", 8000)])
@@ -85,8 +85,8 @@ def test_a_stream_sends_each_piece_before_the_next_is_made(
     asking.request("GET", f"/tts?streaming_mode=true&text={text.replace(' ', '%20')}")
     answer = asking.getresponse()
     first = answer.read(44 + 2 * 8000)
-    assert not HEARD.is_set()
-    HEARD.set()
+    assert not RECEIVED.is_set()
+    RECEIVED.set()
     sound = first + answer.read()
     asking.close()
     assert (first[:4], len(sound)) == (b"RIFF", 44 + 2 * samples)
@@ -123,6 +123,6 @@ def test_pages_of_elsewhere_and_large_requests_are_refused(server: VoiceServer) 
     assert _ask(server, path, Host="evil.example")[0] == 403
     assert _ask(server, path, Origin="https://evil.example")[0] == 403
     assert _ask(server, path, Sec_Fetch_Site="cross-site")[0] == 403
-    assert SAID == []
+    assert MESSAGES == []
     assert _ask(server, path, Host=f"localhost:{server.server_port}", Origin="http://localhost:1")[0] == 200
     assert _ask(server, "/tts", b"", Content_Length=str(LONGEST_BODY + 1))[0] == 413

@@ -323,18 +323,18 @@ def test_the_step_has_no_data_dependent_operator(utterances, tokenizer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "output"),
     [
         ("text,category\ncafé,a\n".encode("cp1252"), r"train\.csv, line 2: byte \d+ is not UTF-8.*cp1252"),
         (b"text,category\nhello,a\n,b\n", r"train\.csv, row 3: its text is empty"),
         (b"text,category\nhello,a\nbye,\n", r"train\.csv, row 3: its category is empty"),
     ],
 )
-def test_tables_that_cannot_be_used_are_one_sentence(content: bytes, said: str, tmp_path: Path) -> None:
+def test_tables_that_cannot_be_used_are_one_sentence(content: bytes, output: str, tmp_path: Path) -> None:
     """Case D02, and a cell that is empty."""
     for part in ("train", "test"):
         (tmp_path / f"{part}.csv").write_bytes(content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=output):
         load_utterances(str(tmp_path))
 
 

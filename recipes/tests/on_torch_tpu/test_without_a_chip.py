@@ -186,15 +186,17 @@ def outcomes() -> dict[str, Any]:
 @without_chips
 @pytest.mark.parametrize("call", WITHOUT_A_CHIP)
 def test_what_needs_no_chip_is_called_and_answers(outcomes: dict[str, Any], call: str) -> None:
-    how, said = outcomes[call]
-    assert (how, bool(re.fullmatch(WITHOUT_A_CHIP[call], said.strip("'"), re.S))) == ("answered", True), said
+    how, output = outcomes[call]
+    assert (how, bool(re.fullmatch(WITHOUT_A_CHIP[call], output.strip("'"), re.S))) == ("answered", True), (
+        output
+    )
 
 
 @without_chips
 @pytest.mark.parametrize("call", REFUSED)
 def test_what_one_process_has_not_is_refused_in_words(outcomes: dict[str, Any], call: str) -> None:
-    how, said = outcomes[call]
-    assert (how, REFUSED[call] in said) == ("raised", True), said
+    how, output = outcomes[call]
+    assert (how, REFUSED[call] in output) == ("raised", True), output
 
 
 @without_chips
@@ -203,8 +205,8 @@ def test_what_needs_a_chip_is_called_and_comes_as_far_as_the_chip(
     outcomes: dict[str, Any], call: str
 ) -> None:
     """Not refused as "internal to TorchTPU", as `torch.tpu.synchronize` and seven more are."""
-    how, said = outcomes[call]
-    assert (how in ("raised", "ended"), NO_CHIP in said) == (True, True), said
+    how, output = outcomes[call]
+    assert (how in ("raised", "ended"), NO_CHIP in output) == (True, True), output
 
 
 @without_chips

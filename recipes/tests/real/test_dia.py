@@ -96,13 +96,13 @@ def test_a_small_dia_says_the_sentences_that_it_was_trained_on(tmp_path: Path) -
         return wave
 
     sampling = Sampling(max_tokens=config.audio_length - 1, text_length=128, temperature=0)
-    said = generate(trainer.trained, backend, [clip.text for clip in clips], sampling)
+    printed = generate(trainer.trained, backend, [clip.text for clip in clips], sampling)
     rates = {
         "recordings": ear.word_error_rate(SENTENCES, waves),
         "clips that were cut from one": ear.word_error_rate(SENTENCES, cut),
         "through the codec": ear.word_error_rate(SENTENCES, [sound(clip.codes) for clip in clips]),
         "spoken by the model": ear.word_error_rate(
-            SENTENCES, [sound(codes) if len(codes) else np.zeros(16_000, np.float32) for codes in said]
+            SENTENCES, [sound(codes) if len(codes) else np.zeros(16_000, np.float32) for codes in printed]
         ),
     }
     print("\nword error rate by Whisper tiny.en")

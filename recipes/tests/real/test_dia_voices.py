@@ -75,7 +75,7 @@ SENTENCES = (
     "A king ruled the state in the early days.",
 )
 #: Clips that are listened to.
-HEARD = 20
+TRANSCRIPTS = 20
 #: Word error rate by Whisper tiny.en through the codec; it was 9.1 %, and 7.3 % for the clips themselves.
 MOST_ERRORS = 0.15
 #: Share of clips whose nearest voice of the five is their own; it was 100 %.
@@ -107,7 +107,7 @@ def test_words_and_voices_of_five_people_survive_preparation_and_the_codec(tmp_p
         wave: np.ndarray = codec.decode(torch.as_tensor(codes).long().T[None])[0].numpy()
         return wave
 
-    chosen = clips[:: len(clips) // HEARD]
+    chosen = clips[:: len(clips) // TRANSCRIPTS]
     truth = [_sentence_of(bytes(clip.text.tolist()).decode()) for clip in chosen]
     coded = [sound(clip.codes) for clip in chosen]
     others = [clip for clip in clips if all(clip is not each for each in chosen)]

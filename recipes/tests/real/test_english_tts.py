@@ -52,14 +52,14 @@ def test_a_small_voice_says_sentences_that_it_never_saw(tmp_path: Path) -> None:
     trainer.train()
     held_out = dataset.held_out[:20]
 
-    def heard(texts: list[str]) -> float:
-        said = [trainer.say([trainer.processor.ids(trainer.processor.phonemes(text))])[0] for text in texts]
-        assert sum(each.stopped for each in said) > len(said) / 2
-        return ear.word_error_rate(texts, [trainer.vocoder(each.mel) for each in said])
+    def received(texts: list[str]) -> float:
+        output = [trainer.say([trainer.processor.ids(trainer.processor.phonemes(text))])[0] for text in texts]
+        assert sum(each.stopped for each in output) > len(output) / 2
+        return ear.word_error_rate(texts, [trainer.vocoder(each.mel) for each in output])
 
     texts = [one.text for one in held_out]
     floor = ear.word_error_rate(texts, [trainer.vocoder(one.mel) for one in held_out])
-    found, unseen = heard(texts), heard(list(UNSEEN))
+    found, unseen = received(texts), received(list(UNSEEN))
     files.save(
         tmp_path / "said.wav", trainer.vocoder(trainer.say([held_out[0].phonemes])[0].mel), c.sample_rate
     )

@@ -133,7 +133,7 @@ def main(name: str, folder: Path, process: int, processes: int, port: int) -> No
     figures = in_jax(backend) if name == "jax" else in_torch(backend, folder, process, processes)
     hows: tuple[runtime.Reduction, ...] = ("mean", "sum", "max")
     reduced = {how: backend.reduce_metrics({"own": process + 1}, how)["own"] for how in hows}
-    said = {
+    output = {
         "world": asdict(backend.world()),
         "devices": [device.process_index for device in backend.devices()],
         "memory": [memory.device for memory in backend.memory()],
@@ -146,9 +146,9 @@ def main(name: str, folder: Path, process: int, processes: int, port: int) -> No
         ends = time.monotonic() + 30
         while threads() > before and time.monotonic() < ends:
             time.sleep(0.01)
-        said["threads_left"] = threads() - before
+        output["threads_left"] = threads() - before
     (folder / f"{process}-of-{processes}.json").write_text(
-        json.dumps({**said, **figures}, default=np.ndarray.tolist)
+        json.dumps({**output, **figures}, default=np.ndarray.tolist)
     )
 
 

@@ -20,10 +20,10 @@ from tpulab_recipes.runtime import installed_backends
 DEADLINE_S = 600
 PROGRAM = Path(__file__).with_name("one_process.py")
 
-Said = list[dict[str, Any]]
+Output = list[dict[str, Any]]
 
 
-def run(name: str, folder: Path, processes: int) -> Said:
+def run(name: str, folder: Path, processes: int) -> Output:
     """What each process wrote."""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4", "OMP_NUM_THREADS": "1"}
     with reserved_port() as port:
@@ -58,60 +58,60 @@ class TestOneProcessForEachDevice:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def both(cls, folder: Path) -> Said:
+    def both(cls, folder: Path) -> Output:
         return run("cpu", folder, 2)
 
-    def test_each_knows_who_it_is_and_how_many_there_are(self, both: Said) -> None:
-        for process, said in enumerate(both):
+    def test_each_knows_who_it_is_and_how_many_there_are(self, both: Output) -> None:
+        for process, printed in enumerate(both):
             counts = {"process_count": 2, "local_devices": 1, "global_devices": 2}
-            assert said["world"] == {"process_index": process, **counts, "one_program": False}
-            assert said["devices"] == [0, 1]
-            assert said["memory"] == [process]
-            assert said["describe"].endswith("in 2 processes")
+            assert printed["world"] == {"process_index": process, **counts, "one_program": False}
+            assert printed["devices"] == [0, 1]
+            assert printed["memory"] == [process]
+            assert printed["describe"].endswith("in 2 processes")
 
-    def test_equal_seeds_draw_equal_numbers_in_both(self, both: Said) -> None:
+    def test_equal_seeds_draw_equal_numbers_in_both(self, both: Output) -> None:
         assert both[0]["drawn"] == both[1]["drawn"]
 
-    def test_their_rows_are_disjoint_and_complete(self, both: Said) -> None:
-        first, second = (set(said["rows"]) for said in both)
+    def test_their_rows_are_disjoint_and_complete(self, both: Output) -> None:
+        first, second = (set(printed["rows"]) for printed in both)
         assert (len(first), len(second), len(first | second)) == (20, 20, 40)
 
-    def test_each_takes_its_own_rows_of_a_common_batch(self, both: Said) -> None:
-        assert [said["own_rows"] for said in both] == [
+    def test_each_takes_its_own_rows_of_a_common_batch(self, both: Output) -> None:
+        assert [printed["own_rows"] for printed in both] == [
             {"x": [0, 1, 2], "rate": 0.5},
             {"x": [3, 4, 5], "rate": 0.5},
         ]
 
-    def test_weights_that_were_drawn_apart_are_those_of_the_first(self, both: Said) -> None:
+    def test_weights_that_were_drawn_apart_are_those_of_the_first(self, both: Output) -> None:
         assert both[0]["drawn_apart"] != both[1]["drawn_apart"]
-        assert [said["prepared"] for said in both] == [both[0]["drawn_apart"]] * 2
+        assert [printed["prepared"] for printed in both] == [both[0]["drawn_apart"]] * 2
 
-    def test_gradients_travel_in_few_messages(self, both: Said) -> None:
+    def test_gradients_travel_in_few_messages(self, both: Output) -> None:
         """Of 16 tensors of a small network, together."""
-        assert [said["messages_a_step"] for said in both] == [1.0, 1.0]
+        assert [printed["messages_a_step"] for printed in both] == [1.0, 1.0]
 
-    def test_metrics_of_their_own_are_reduced_to_the_same_in_both(self, both: Said) -> None:
-        assert [said["reduced"] for said in both] == [{"mean": 1.5, "sum": 3.0, "max": 2.0}] * 2
+    def test_metrics_of_their_own_are_reduced_to_the_same_in_both(self, both: Output) -> None:
+        assert [printed["reduced"] for printed in both] == [{"mean": 1.5, "sum": 3.0, "max": 2.0}] * 2
 
-    def test_they_train_as_one_process_with_both_shares_does(self, both: Said, folder: Path) -> None:
+    def test_they_train_as_one_process_with_both_shares_does(self, both: Output, folder: Path) -> None:
         (alone,) = run("cpu", folder, 1)
         assert both[0]["losses"] == both[1]["losses"]
         assert both[0]["losses"] == pytest.approx(alone["losses"], rel=1e-4)
         assert len(set(alone["losses"])) == 4
 
-    def test_their_replicas_are_equal_after_training(self, both: Said) -> None:
+    def test_their_replicas_are_equal_after_training(self, both: Output) -> None:
         assert both[0]["weights"] == both[1]["weights"]
 
-    def test_accuracy_is_a_plain_count_although_both_end_with_a_ragged_batch(self, both: Said) -> None:
-        assert [said["read"] for said in both] == [11, 10]
-        for said in both:
-            assert said["sums"] == {"correct": said["counted"], "read": 21}
+    def test_accuracy_is_a_plain_count_although_both_end_with_a_ragged_batch(self, both: Output) -> None:
+        assert [printed["read"] for printed in both] == [11, 10]
+        for printed in both:
+            assert printed["sums"] == {"correct": printed["counted"], "read": 21}
 
-    def test_no_thread_of_their_group_outlives_it(self, both: Said) -> None:
+    def test_no_thread_of_their_group_outlives_it(self, both: Output) -> None:
         """One that runs while Python ends may abort the process."""
-        assert [said["threads_left"] for said in both] == [0, 0]
+        assert [printed["threads_left"] for printed in both] == [0, 0]
 
-    def test_only_the_main_one_writes_a_checkpoint(self, both: Said, folder: Path) -> None:
+    def test_only_the_main_one_writes_a_checkpoint(self, both: Output, folder: Path) -> None:
         assert len(both) == 2
         assert [file.parent.name for file in folder.rglob("*.pt") if "-of-2" in str(file)] == [
             "checkpoints-0-of-2"
@@ -122,37 +122,37 @@ class TestOneProcessForEachDevice:
 class TestOneProgramOverTwoProcesses:
     @pytest.fixture(scope="class")
     @classmethod
-    def both(cls, tmp_path_factory: pytest.TempPathFactory) -> Said:
+    def both(cls, tmp_path_factory: pytest.TempPathFactory) -> Output:
         return run("jax", tmp_path_factory.mktemp("jax"), 2)
 
-    def test_each_knows_who_it_is_and_how_many_there_are(self, both: Said) -> None:
-        for process, said in enumerate(both):
+    def test_each_knows_who_it_is_and_how_many_there_are(self, both: Output) -> None:
+        for process, printed in enumerate(both):
             counts = {"process_count": 2, "local_devices": 4, "global_devices": 8}
-            assert said["world"] == {"process_index": process, **counts, "one_program": True}
-            assert said["devices"] == [0] * 4 + [1] * 4
-            assert said["describe"].endswith("8 devices in 2 processes")
+            assert printed["world"] == {"process_index": process, **counts, "one_program": True}
+            assert printed["devices"] == [0] * 4 + [1] * 4
+            assert printed["describe"].endswith("8 devices in 2 processes")
 
-    def test_equal_seeds_draw_equal_numbers_in_both(self, both: Said) -> None:
+    def test_equal_seeds_draw_equal_numbers_in_both(self, both: Output) -> None:
         assert both[0]["drawn"] == both[1]["drawn"]
 
-    def test_the_shards_of_a_batch_are_disjoint_and_complete(self, both: Said) -> None:
+    def test_the_shards_of_a_batch_are_disjoint_and_complete(self, both: Output) -> None:
         whole = np.arange(48, dtype=np.float32).reshape(16, 3)
-        assert [len(said["rows"]) for said in both] == [4, 4]
+        assert [len(printed["rows"]) for printed in both] == [4, 4]
         assert np.array_equal(np.concatenate([*both[0]["rows"], *both[1]["rows"]]), whole)
 
-    def test_every_device_of_both_holds_a_whole_replica(self, both: Said) -> None:
+    def test_every_device_of_both_holds_a_whole_replica(self, both: Output) -> None:
         whole = np.arange(48, dtype=np.float32).reshape(16, 3)
-        for said in both:
-            assert len(said["replicas"]) == 4
-            assert all(np.array_equal(piece, whole) for piece in said["replicas"])
+        for printed in both:
+            assert len(printed["replicas"]) == 4
+            assert all(np.array_equal(piece, whole) for piece in printed["replicas"])
 
-    def test_what_goes_to_the_host_is_whole_in_both(self, both: Said) -> None:
-        for said in both:
-            assert np.array_equal(said["whole"], np.arange(48, dtype=np.float32).reshape(16, 3))
+    def test_what_goes_to_the_host_is_whole_in_both(self, both: Output) -> None:
+        for printed in both:
+            assert np.array_equal(printed["whole"], np.arange(48, dtype=np.float32).reshape(16, 3))
 
-    def test_a_mean_over_all_rows_is_that_of_one_process(self, both: Said) -> None:
-        assert [said["mean"] for said in both] == pytest.approx([23.5, 23.5])
+    def test_a_mean_over_all_rows_is_that_of_one_process(self, both: Output) -> None:
+        assert [printed["mean"] for printed in both] == pytest.approx([23.5, 23.5])
 
-    def test_accuracy_is_a_plain_count_although_the_last_batch_is_ragged(self, both: Said) -> None:
-        for said in both:
-            assert said["sums"] == {"correct": said["counted"], "read": 21}
+    def test_accuracy_is_a_plain_count_although_the_last_batch_is_ragged(self, both: Output) -> None:
+        for printed in both:
+            assert printed["sums"] == {"correct": printed["counted"], "read": 21}

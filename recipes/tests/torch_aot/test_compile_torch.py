@@ -89,11 +89,11 @@ def compiled(recipe: str, place: Path, chip: str, *, shard: bool = False) -> Com
             timeout=LIMIT_S,
             env={**os.environ, "PYTHONPATH": str(SOURCES)},
         )
-        said = "" if done.returncode == 0 else f"status {done.returncode}\n{done.stderr}".strip()
+        output = "" if done.returncode == 0 else f"status {done.returncode}\n{done.stderr}".strip()
     except subprocess.TimeoutExpired:
-        said = f"not compiled within {LIMIT_S // 60} minutes"
-    if said:
-        lines = said.splitlines()
+        output = f"not compiled within {LIMIT_S // 60} minutes"
+    if output:
+        lines = output.splitlines()
         errors = [line for line in lines if re.match(r"[\w.]+Error: ", line)] or lines
         found = CompiledFor(chip, 8, None, None, 0.0, errors[-1])
     else:

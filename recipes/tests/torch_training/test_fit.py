@@ -162,20 +162,20 @@ def test_a_checkpoint_is_written_by_time(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_step_that_the_compiler_refuses_is_named_with_its_bytes_and_a_remedy(tmp_path: Path) -> None:
     training = _training(tmp_path, remedy="Use fewer clips.")
-    said = (
+    printed = (
         "Bad StatusOr access: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 29.30G of "
         "15.75G hbm. Exceeded hbm capacity by 13.55G.\n\nTotal hbm usage >= 29.55G:"
     )
 
     def refused(_: Any) -> Any:
-        raise RuntimeError(said)
+        raise RuntimeError(printed)
 
     training.step = refused
     with pytest.raises(DeviceRuntimeError, match=r"Used 29\.30G of 15\.75G hbm") as found:
         fit(training, Loop(quiet=True))
     assert found.value.code == "too_large"
     assert str(found.value).endswith("Exceeded hbm capacity by 13.55G. Use fewer clips.")
-    said = "another error"
+    printed = "another error"
     with pytest.raises(RuntimeError, match="another error") as other:
         fit(training, Loop(quiet=True))
     assert not isinstance(other.value, DeviceRuntimeError)
@@ -201,12 +201,12 @@ def test_a_warm_up_longer_than_the_run_is_shortened_and_named(
     ]
     assert max(warmup_cosine(step, 500, 26) for step in range(26)) == 1
     fit(_training(tmp_path, warmup_steps=500), Loop(quiet=True))
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert (
         "warmup_steps: the warm-up of 500 steps is not shorter than the run of 10; the rate would end at 2%"
-        in said
+        in printed
     )
-    assert "It is shortened to 1; give --warmup-steps, or more --epochs" in said
+    assert "It is shortened to 1; give --warmup-steps, or more --epochs" in printed
     fit(_training(tmp_path / "b", warmup_steps=3), Loop(quiet=True))
     assert "warm-up" not in capsys.readouterr().err
 
@@ -231,14 +231,14 @@ def test_a_batch_that_the_devices_cannot_share_is_refused_by_its_flag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"),
+    ("mode", "printed"),
     [
         ("nonsense", "WANDB_MODE: 'nonsense' is none of online, offline"),
         (None, "run `wandb login`, or set WANDB_API_KEY, or set WANDB_MODE=offline"),
     ],
 )
 def test_weights_and_biases_without_a_key_or_in_a_bad_mode_is_refused_before_the_work(
-    mode: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mode: str | None, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Case D18."""
     pytest.importorskip("wandb")
@@ -249,5 +249,5 @@ def test_weights_and_biases_without_a_key_or_in_a_bad_mode_is_refused_before_the
     monkeypatch.delenv("WANDB_MODE", raising=False)
     if mode:
         monkeypatch.setenv("WANDB_MODE", mode)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=printed):
         Loop(wandb_project="p").check(str(tmp_path / "run"))

@@ -36,9 +36,9 @@ def test_bf16_trains_with_masters_gradients_and_moments_in_fp32(backend: Any) ->
     for _ in range(30):
         with backend.step():
             with backend.precision("bfloat16"):
-                said = model(rows)
-            types.add(said.dtype)
-            loss = (said.float() - wanted).square().mean()
+                output = model(rows)
+            types.add(output.dtype)
+            loss = (output.float() - wanted).square().mean()
             loss.backward()
             types |= {parameter.grad.dtype for parameter in model.parameters()}
             backend.optimizer_step(optimizer)

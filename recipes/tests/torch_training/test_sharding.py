@@ -107,14 +107,14 @@ def _run(folder: Path, how: str, processes: int = 1) -> dict:
             for rank in range(processes)
         ]
         try:
-            said = [each.communicate(timeout=600) for each in started]
+            output = [each.communicate(timeout=600) for each in started]
         finally:
             for each in started:
                 each.kill()
                 each.wait()
-    for each, (_, errors) in zip(started, said, strict=True):
+    for each, (_, errors) in zip(started, output, strict=True):
         assert each.returncode == 0, errors[-3000:]
-    return json.loads(said[0][0].splitlines()[-1])
+    return json.loads(output[0][0].splitlines()[-1])
 
 
 @pytest.fixture(scope="module")

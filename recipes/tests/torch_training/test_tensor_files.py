@@ -127,7 +127,7 @@ def test_files_that_are_something_else_are_named_as_what_they_are(tmp_path: Path
     whole = tmp_path / "whole.pth"
     torch.save({"weight": {"a": torch.zeros(1000)}}, whole)
     data = whole.read_bytes()
-    for name, content, said in (
+    for name, content, output in (
         (
             "pointer.pth",
             b"version https://git-lfs.github.com/spec/v1\noid sha256:11\nsize 3\n",
@@ -144,7 +144,7 @@ def test_files_that_are_something_else_are_named_as_what_they_are(tmp_path: Path
         ("number.pth", pickle.dumps(7, 2), "neither `weight` nor `model`|no file of tensors"),
     ):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(CheckpointError, match=said) as refused:
+        with pytest.raises(CheckpointError, match=output) as refused:
             read_container(tmp_path / name)
         assert str(refused.value).startswith(str(tmp_path / name))
         assert "\n" not in str(refused.value)
@@ -159,7 +159,7 @@ def test_weights_for_transformers_that_are_something_else_are_named(
     """Siblings of case D10: they ended with a traceback of safetensors."""
     save_file({"a": torch.arange(100.0)}, tmp_path / "whole.safetensors")
     whole = (tmp_path / "whole.safetensors").read_bytes()
-    for name, content, said in (
+    for name, content, output in (
         ("pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS pointer"),
         ("page", b"<!DOCTYPE html><title>404</title>", "HTML page"),
         ("empty", b"", "is empty"),
@@ -168,7 +168,7 @@ def test_weights_for_transformers_that_are_something_else_are_named(
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.safetensors").write_bytes(content)
         with pytest.raises(
-            CheckpointError, match=rf"{name}\S*/model\.safetensors cannot be read .*{said}"
+            CheckpointError, match=rf"{name}\S*/model\.safetensors cannot be read .*{output}"
         ) as no:
             reader(tmp_path / name / "x.safetensors")
         assert "\n" not in str(no.value)
@@ -176,13 +176,13 @@ def test_weights_for_transformers_that_are_something_else_are_named(
 
 def test_a_configuration_for_transformers_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     tiny_codec().model.save_pretrained(tmp_path)
-    for written, said in (
+    for written, output in (
         ("[1]", r"codec: \S+config\.json must hold a JSON object"),
         ('{"model_type": "dac", ', r"codec: \S+config\.json cannot be read as JSON"),
         ('{"model_type": "bert", "hidden_size": "x"}', r"codec: '\S+' cannot be loaded \(.*\)\.$"),
     ):
         (tmp_path / "config.json").write_text(written)
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=output):
             load_codec(str(tmp_path))
 
 
@@ -191,16 +191,16 @@ def test_safetensors_that_are_cut_off_or_no_safetensors_are_named(tmp_path: Path
     save_file({"a": torch.arange(100.0)}, file)
     whole = file.read_bytes()
     assert torch.equal(read_tensors(file)["a"], torch.arange(100.0))
-    for data, said in (
+    for data, output in (
         (whole[:5], "cut off"),
         (whole[:40], "cut off"),
         (whole[:-1], "cut off, with"),
         (b"\x08\0\0\0\0\0\0\0notjson!", "its header is not JSON"),
     ):
         file.write_bytes(data)
-        with pytest.raises(CheckpointError, match=said):
+        with pytest.raises(CheckpointError, match=output):
             read_tensors(file)
-        with pytest.raises(CheckpointError, match=said):
+        with pytest.raises(CheckpointError, match=output):
             load_model(str(tmp_path), "0626")
 
 

@@ -82,7 +82,7 @@ function record(all) {
 }
 
 /** The server: every call that needs it needs a login. */
-function askServer() {
+function requestServer() {
   if (account.login === 'oauth2') return;
   if (account.login === 'adc') fail(texts.NO_DEFAULT_CREDENTIALS);
   out(texts.LOGIN_PROMPT);
@@ -115,15 +115,15 @@ function running() {
 function synced() {
   const all = records();
   if (Object.keys(all).length === 0) return all;
-  askServer();
+  requestServer();
   const there = running();
-  const kept = Object.fromEntries(Object.entries(all).filter(([, { endpoint }]) => endpoint in there));
-  const pruned = Object.keys(all).length - Object.keys(kept).length;
+  const remaining = Object.fromEntries(Object.entries(all).filter(([, { endpoint }]) => endpoint in there));
+  const pruned = Object.keys(all).length - Object.keys(remaining).length;
   if (pruned > 0) {
-    record(kept);
+    record(remaining);
     out(texts.pruned(pruned));
   }
-  return kept;
+  return remaining;
 }
 
 function version() {
@@ -131,7 +131,7 @@ function version() {
 }
 
 function usage() {
-  askServer();
+  requestServer();
   if (account.usageFails) fail(texts.usageFailed(account.usageFails));
   const count = Object.keys(running()).length;
   out(texts.usage({ balance: account.balance, rate: account.ratePerRuntime * count, count }));
@@ -141,7 +141,7 @@ async function create() {
   const name = option('-s', '--session') ?? 'a1b2c3';
   const hardware = (option('--tpu') ?? '').toLowerCase() === 'v5e1' ? 'V5E1' : 'V6E1';
   out(texts.creating(name));
-  askServer();
+  requestServer();
   const failure = account.newFails === null ? null : texts.newFailure(account.newFails, hardware);
   // A server that answers too late has created the runtime all the same.
   if (account.newFails === null || account.createsAnyway) {
@@ -177,7 +177,7 @@ function sessions() {
     out(texts.NOTHING_ON_SERVER);
     return;
   }
-  askServer();
+  requestServer();
   const there = Object.entries(running());
   if (there.length === 0) out(texts.NOTHING_ON_SERVER);
   for (const [endpoint, hardware] of there) {
@@ -193,7 +193,7 @@ function stop() {
     out(texts.notFound(name));
     return;
   }
-  askServer();
+  requestServer();
   out(texts.stopping(name));
   if (!account.stopIsIgnored) rmSync(path.join(runtimes, found.endpoint), { force: true });
   record(others);

@@ -15,7 +15,7 @@ export interface IMachineFacts {
 /** Null where the remote's gateway does not tell. */
 export async function machineFacts(api: RemotesApi, name: string): Promise<IMachineFacts | null> {
   const at = `machines/${encodeURIComponent(name)}/bridge/v1/devices`;
-  const page = as(DevicesPage, await api.ask<unknown>('GET', at));
+  const page = as(DevicesPage, await api.request<unknown>('GET', at));
   if (page === null) {
     return null;
   }
@@ -23,7 +23,9 @@ export async function machineFacts(api: RemotesApi, name: string): Promise<IMach
   const chips = page.chips.length;
   const devices = spec === undefined ? 0 : chips * spec.devices;
   const held =
-    chips === 0 ? null : as(HoldersPage, await api.ask<unknown>('GET', `${at}/holders`).catch(() => null));
+    chips === 0
+      ? null
+      : as(HoldersPage, await api.request<unknown>('GET', `${at}/holders`).catch(() => null));
   return {
     chips,
     hbm:

@@ -34,7 +34,7 @@ export interface IChoiceGroup {
   readonly choices: readonly IChoice[];
 }
 
-export interface IWhatThereIs {
+export interface IAvailable {
   readonly remotes: readonly Remote[];
   /** Null while ssh and gcloud have not answered. */
   readonly candidates: RemoteCandidates | null;
@@ -44,7 +44,7 @@ export interface IWhatThereIs {
 
 /** Groups without a choice are left out. */
 export function choicesFor(
-  { remotes, candidates, project }: IWhatThereIs,
+  { remotes, candidates, project }: IAvailable,
   text: string,
   now: number,
   trans: TranslationBundle
@@ -104,7 +104,7 @@ function fits({ name, about, state }: IChoice, words: string): boolean {
 
 function remoteChoice(remote: Remote, now: number, trans: TranslationBundle): IChoice {
   const { name, source, state, roundTripMs, lastConnectedAt, mirror } = remote;
-  const isKept = state !== 'connected' && mirror.kernels > 0;
+  const isStored = state !== 'connected' && mirror.kernels > 0;
   return {
     key: `remote ${name}`,
     icon: 'chip',
@@ -112,7 +112,7 @@ function remoteChoice(remote: Remote, now: number, trans: TranslationBundle): IC
     about: joined([
       acceleratorName(remote),
       source.kind === 'gcloud' ? source.zone : sourceName(source),
-      isKept ? trans.__('output kept on this computer') : null
+      isStored ? trans.__('output kept on this computer') : null
     ]),
     tone: toneOf(state),
     state: stateText(remote, now, trans).label,

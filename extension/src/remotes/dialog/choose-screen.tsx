@@ -25,8 +25,8 @@ export function ChooseScreen({ actions, trans, onChosen, onClose }: IChooseProps
   useChanges(remotes, false);
   useChanges(actions, false, 0);
   const [project, setProject] = useState<string | null>(null);
-  const [asked, setAsked] = useState(0);
-  const found = useAnswer(() => remotes.api.candidates(project), `${asked} ${project ?? ''}`);
+  const [requested, setRequested] = useState(0);
+  const found = useAnswer(() => remotes.api.candidates(project), `${requested} ${project ?? ''}`);
   const environments = useAnswer(() => remotes.api.environments(), '');
   const [text, setText] = useState('');
   const [key, setKey] = useState<string | null>(null);
@@ -127,7 +127,7 @@ export function ChooseScreen({ actions, trans, onChosen, onClose }: IChooseProps
         isAsking={found.isAsking}
         onActive={choice => setKey(choice.key)}
         onChoose={choice => void connect(choice)}
-        onRefresh={() => setAsked(asked + 1)}
+        onRefresh={() => setRequested(requested + 1)}
         onProject={() => setOpen(true)}
       />
     </Frame>

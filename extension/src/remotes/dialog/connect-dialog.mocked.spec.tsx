@@ -38,14 +38,14 @@ const found = (fields: Partial<RemoteCandidates['gcloud']> = {}): RemoteCandidat
 });
 
 /** What the gateway was asked for. */
-type Asked =
+type Requested =
   | readonly ['add', RemoteSource, IConnectChoice]
   | readonly ['connect' | 'disconnect' | 'answer' | 'project' | 'end', string, unknown?];
 
 describe('the dialog', () => {
   let host: HTMLElement;
   let root: Root;
-  let asked: Asked[];
+  let requested: Requested[];
   let opened: (string | null)[];
   let synced: string[];
   let closed: number;
@@ -69,13 +69,13 @@ describe('the dialog', () => {
       get: (one: string) => all.find(each => each.name === one) ?? null,
       api: {
         candidates: (project: string | null) => {
-          asked.push(['project', project ?? '']);
+          requested.push(['project', project ?? '']);
           return Promise.resolve(project === null ? candidates : found({ project, machines: [] }));
         },
         environments: () => Promise.resolve([]),
         planSync: () => Promise.resolve({ files: 14, bytes: 38 * 2 ** 20 }),
         endHolder: (one: string, pid: number) => {
-          asked.push(['end', one, pid]);
+          requested.push(['end', one, pid]);
           return Promise.resolve();
         },
         log: () => Promise.resolve([])
@@ -87,19 +87,19 @@ describe('the dialog', () => {
       ending,
       remotes,
       connectTo: (source: RemoteSource, choice: IConnectChoice) => {
-        asked.push(['add', source, choice]);
+        requested.push(['add', source, choice]);
         return Promise.resolve(null);
       },
       connect: (one: string, wishes?: ConnectRemote) => {
-        asked.push(['connect', one, wishes]);
+        requested.push(['connect', one, wishes]);
         return Promise.resolve(true);
       },
       disconnect: (one: string) => {
-        asked.push(['disconnect', one]);
+        requested.push(['disconnect', one]);
         return Promise.resolve(true);
       },
       answer: (one: string, _id: string, value: string | boolean) => {
-        asked.push(['answer', one, value]);
+        requested.push(['answer', one, value]);
         return Promise.resolve(true);
       }
     } as unknown as RemoteActions;
@@ -116,7 +116,7 @@ describe('the dialog', () => {
       root.render(<ConnectBody initial={name} onClose={() => (closed += 1)} {...{ actions, page, trans }} />);
       await Promise.resolve();
     });
-    asked = asked.filter(([what]) => what !== 'project');
+    requested = requested.filter(([what]) => what !== 'project');
   };
   const field = (label = 'Search, or type a host'): HTMLInputElement => {
     const input =
@@ -169,7 +169,7 @@ describe('the dialog', () => {
     Element.prototype.scrollIntoView = () => undefined;
     host = document.body.appendChild(document.createElement('div'));
     root = createRoot(host);
-    asked = [];
+    requested = [];
     opened = [];
     synced = [];
     closed = 0;
@@ -197,7 +197,7 @@ describe('the dialog', () => {
     expect(active()).toContain('vm');
     await press('Enter');
     const choice = { environment: null, reach: null, install: null };
-    expect(asked).toEqual([['add', { kind: 'ssh', destination: 'vm' }, choice]]);
+    expect(requested).toEqual([['add', { kind: 'ssh', destination: 'vm' }, choice]]);
   });
 
   it('gives what is typed the options that are chosen, and Escape empties the field first', async () => {
@@ -208,7 +208,7 @@ describe('the dialog', () => {
     choose('Connect through', 'iap');
     act(() => host.querySelector<HTMLElement>('input[type=checkbox]')!.click());
     await click('Connect to queue-7');
-    expect(asked).toEqual([
+    expect(requested).toEqual([
       [
         'add',
         { kind: 'gcloud', product: 'queued-resource', name: 'queue-7', zone: 'us-east5-b' },
@@ -227,11 +227,11 @@ describe('the dialog', () => {
     expect(button('List').disabled).toBe(true);
     type('other', 'Google Cloud project');
     await click('List');
-    expect(asked).toEqual([['project', 'other']]);
+    expect(requested).toEqual([['project', 'other']]);
     expect(host.textContent).toContain('No TPU VMs in this project.');
     type('gcloud:us-east5-b/near');
     await click('Connect to near');
-    expect(asked[1]?.[1]).toMatchObject({ name: 'near', project: 'other' });
+    expect(requested[1]?.[1]).toMatchObject({ name: 'near', project: 'other' });
   });
 
   it('changes the way to a remote that is known, and leaves one as it is when nothing is chosen', async () => {
@@ -240,7 +240,7 @@ describe('the dialog', () => {
     expect(host.querySelector<HTMLInputElement>('input[type=checkbox]')!.checked).toBe(false);
     choose('Connect through', 'iap');
     await click('Connect to cloudy');
-    expect(asked).toEqual([['connect', 'cloudy', { reach: 'iap' }]]);
+    expect(requested).toEqual([['connect', 'cloudy', { reach: 'iap' }]]);
   });
 
   it('says without gcloud what signs in, and connects to hosts all the same', async () => {
@@ -252,7 +252,7 @@ describe('the dialog', () => {
     await show([], null, found({ ...failed, project: null, machines: [] }));
     expect(host.querySelector('code')?.textContent).toBe('gcloud auth login');
     await click('Check again');
-    expect(asked).toEqual([['project', '']]);
+    expect(requested).toEqual([['project', '']]);
     expect(active()).toContain('vm');
   });
 
@@ -275,7 +275,7 @@ describe('the dialog', () => {
     expect(overall?.getAttribute('aria-valuenow')).toBe('81');
     expect(host.querySelector('.jp-TPULabAdvice code')?.textContent).toBe('sudo loginctl enable-linger ada');
     await click('Stop setup');
-    expect(asked).toEqual([['disconnect', 'my-tpu']]);
+    expect(requested).toEqual([['disconnect', 'my-tpu']]);
   });
 
   it('asks about a host key from Copy on: Enter trusts nothing, and another key cannot be trusted', async () => {
@@ -289,7 +289,7 @@ describe('the dialog', () => {
     await show([remote({ state: 'waiting', prompt })], 'my-tpu');
     expect(document.activeElement?.textContent).toBe('Copy');
     await press('Enter');
-    expect(asked).toEqual([]);
+    expect(requested).toEqual([]);
     const paste = 'Paste it here to compare';
     type(`256 SHA256:${'b'.repeat(43)} root@vm (ED25519)`, paste);
     expect(button('Trust and connect').disabled).toBe(true);
@@ -297,7 +297,7 @@ describe('the dialog', () => {
     type(`256 ${PRINT} root@vm (ED25519)`, paste);
     expect(host.textContent).toContain('Same key');
     await click('Trust and connect');
-    expect(asked).toEqual([['answer', 'my-tpu', true]]);
+    expect(requested).toEqual([['answer', 'my-tpu', true]]);
   });
 
   it('shows the terms and figures of what costs something, and Enter alone agrees to nothing', async () => {
@@ -319,7 +319,7 @@ describe('the dialog', () => {
     expect(host.querySelector('a')?.href).toBe('https://example.org/terms');
     expect(document.activeElement?.textContent).toBe("Don't connect");
     await click('Create runtime');
-    expect(asked).toEqual([['answer', 'my-tpu', true]]);
+    expect(requested).toEqual([['answer', 'my-tpu', true]]);
   });
 
   it('has the TPUs of Colab, or the one line that says how to get them', async () => {
@@ -353,7 +353,7 @@ describe('the dialog', () => {
     expect(document.activeElement).toBe(field('Enter passphrase'));
     type('sesame', 'Enter passphrase');
     act(() => host.querySelector('form')!.requestSubmit());
-    expect(asked).toEqual([['answer', 'my-tpu', 'sesame']]);
+    expect(requested).toEqual([['answer', 'my-tpu', 'sesame']]);
   });
 
   it('has the one command of a failure, and Try again in its footer', async () => {
@@ -369,7 +369,7 @@ describe('the dialog', () => {
     expect(document.activeElement).toBe(button('Try again'));
     expect(button('Try again').closest('.jp-TPULabDialog-foot')).not.toBeNull();
     await click('Try again');
-    expect(asked).toEqual([['connect', 'my-tpu', undefined]]);
+    expect(requested).toEqual([['connect', 'my-tpu', undefined]]);
     await click('Back to the list');
     expect(field()).toBeDefined();
   });
@@ -425,10 +425,10 @@ describe('the dialog', () => {
       'python train.pyUser bob, pid 9377. Only bob can stop it.'
     ]);
     await click('Shut down…');
-    expect(asked).toEqual([]);
+    expect(requested).toEqual([]);
     facts.value = { chips: 4, hbm: null, holders: [] };
     await click('Shut down and lose its variables');
-    expect(asked).toEqual([['end', 'my-tpu', 7]]);
+    expect(requested).toEqual([['end', 'my-tpu', 7]]);
     expect(host.textContent).toContain('Connected to my-tpu');
   });
 });

@@ -21,8 +21,8 @@ export function ConnectedScreen({
 }: IRemoteProps): JSX.Element {
   const { name } = remote;
   const { api } = actions.remotes;
-  const [asked, setAsked] = useState(0);
-  const facts = useAnswer(() => machineFacts(api, name), `${name} ${asked}`);
+  const [requested, setRequested] = useState(0);
+  const facts = useAnswer(() => machineFacts(api, name), `${name} ${requested}`);
   const notebook = useAnswer(() => page.notebook(), name);
   const folder = notebook.value === null ? page.folder() : folderOf(notebook.value);
   const folderState = useFolder(
@@ -50,7 +50,7 @@ export function ConnectedScreen({
     api
       .endHolder(name, holder)
       .catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)))
-      .finally(() => setAsked(asked + 1));
+      .finally(() => setRequested(requested + 1));
   };
   const back = (
     <button type="button" className="jp-TPULabButton jp-mod-bare" onClick={onBack}>
@@ -72,7 +72,7 @@ export function ConnectedScreen({
             className="jp-TPULabButton"
             {...FIRST}
             disabled={facts.isAsking}
-            onClick={() => setAsked(asked + 1)}
+            onClick={() => setRequested(requested + 1)}
           >
             <Icon name="sync" />
             {trans.__('Check again')}
@@ -89,7 +89,12 @@ export function ConnectedScreen({
           </button>
         }
       >
-        <HeldView {...{ name, holders, problem, trans }} asked={pid} onAsk={setPid} onShutDown={shutDown} />
+        <HeldView
+          {...{ name, holders, problem, trans }}
+          requested={pid}
+          onRequest={setPid}
+          onShutDown={shutDown}
+        />
       </Frame>
     );
   }
@@ -152,16 +157,16 @@ function useFolder(
     if (folder === null) {
       return undefined;
     }
-    const gone = new AbortController();
-    api.planSync(name, { localFolder: folderUnder(folder), direction: 'to-remote' }, gone.signal).then(
+    const closed = new AbortController();
+    api.planSync(name, { localFolder: folderUnder(folder), direction: 'to-remote' }, closed.signal).then(
       ({ files, bytes }) => setState({ kind: 'counted', files, bytes }),
       (error: unknown) => {
-        if (!gone.signal.aborted) {
+        if (!closed.signal.aborted) {
           setState({ kind: 'unknown', why: error instanceof Error ? error.message : unknown });
         }
       }
     );
-    return () => gone.abort();
+    return () => closed.abort();
   }, [api, name, folder, unknown]);
   return state;
 }

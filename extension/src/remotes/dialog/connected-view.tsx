@@ -157,13 +157,13 @@ export interface IHeldProps {
   readonly problem: string | null;
   readonly onShutDown: (pid: number) => void;
   /** The process that somebody is asked about, if any. */
-  readonly asked: number | null;
-  readonly onAsk: (pid: number) => void;
+  readonly requested: number | null;
+  readonly onRequest: (pid: number) => void;
   readonly trans: TranslationBundle;
 }
 
 export function HeldView(props: IHeldProps): JSX.Element {
-  const { name, holders, problem, onShutDown, asked, onAsk, trans } = props;
+  const { name, holders, problem, onShutDown, requested, onRequest, trans } = props;
   return (
     <>
       <div className="jp-TPULabDone" role="status">
@@ -186,7 +186,7 @@ export function HeldView(props: IHeldProps): JSX.Element {
               <span className="jp-TPULabChoice-name">{holderName(holder, trans)}</span>
               <span className="jp-TPULabChoice-about">{holderText(holder, trans)}</span>
             </span>
-            {holder.kernel === null ? null : asked === holder.pid ? (
+            {holder.kernel === null ? null : requested === holder.pid ? (
               <button
                 type="button"
                 className="jp-TPULabButton jp-mod-danger"
@@ -195,7 +195,7 @@ export function HeldView(props: IHeldProps): JSX.Element {
                 {trans.__('Shut down and lose its variables')}
               </button>
             ) : (
-              <button type="button" className="jp-TPULabButton" onClick={() => onAsk(holder.pid)}>
+              <button type="button" className="jp-TPULabButton" onClick={() => onRequest(holder.pid)}>
                 {trans.__('Shut down…')}
               </button>
             )}

@@ -105,7 +105,7 @@ function PromptScreen({
   const [isAnswered, setAnswered] = useState(false);
   const answer = (value: string | boolean): void => {
     setAnswered(true);
-    void actions.answer(name, id, value).then(isTaken => setAnswered(isTaken));
+    void actions.answer(name, id, value).then(isAccepted => setAnswered(isAccepted));
   };
   const isOther = hostKey !== undefined && comparedTo(hostKey.fingerprint, pasted) === 'other';
   const form = 'jp-TPULabDialog-secret';

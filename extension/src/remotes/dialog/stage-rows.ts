@@ -32,9 +32,9 @@ const HOST = /^host-\d+$/;
 
 export function progressOf(remote: Remote, trans: TranslationBundle): IProgress {
   const { source, install, stages, environment } = remote;
-  const told = new Map(stages.map(stage => [stage.name, stage]));
+  const reported = new Map(stages.map(stage => [stage.name, stage]));
   const isCloudRemote = source.kind === 'gcloud';
-  const before = BEFORE.filter(name => told.has(name) || name !== 'gcloud' || isCloudRemote);
+  const before = BEFORE.filter(name => reported.has(name) || name !== 'gcloud' || isCloudRemote);
   // What comes before ssh, as a runtime of Colab that is created first, stands above it.
   const sshAt = stages.findIndex(({ name }) => name === 'ssh');
   const others = stages.map(({ name }, at) => ({ name, isEarly: sshAt < 0 || at < sshAt }));
@@ -45,10 +45,10 @@ export function progressOf(remote: Remote, trans: TranslationBundle): IProgress 
   const hosts = others.map(({ name }) => name).filter(name => HOST.test(name));
   const names = [
     ...[...named(true), ...before, ...named(false)],
-    ...[...installationNames(told, install), GATEWAY, ...hosts]
+    ...[...installationNames(reported, install), GATEWAY, ...hosts]
   ];
   const rows = names.map((name): IStageRow => {
-    const stage = name === 'install' ? nothingMissing(told) : told.get(name);
+    const stage = name === 'install' ? nothingMissing(reported) : reported.get(name);
     return {
       name,
       title: titleOf(name, stage, environment, trans),
@@ -74,20 +74,20 @@ function isOurs(name: string): boolean {
 }
 
 /** One row for all of it before it is known what is missing, and when nothing was. */
-function installationNames(told: ReadonlyMap<string, RemoteStage>, install: boolean): readonly string[] {
+function installationNames(reported: ReadonlyMap<string, RemoteStage>, install: boolean): readonly string[] {
   if (!install) {
     return [];
   }
-  const hasBegun = INSTALLATION.some(name => told.has(name) && told.get(name)?.state !== 'skipped');
+  const hasBegun = INSTALLATION.some(name => reported.has(name) && reported.get(name)?.state !== 'skipped');
   if (hasBegun) {
-    return INSTALLATION.filter(name => told.get(name)?.state !== 'skipped');
+    return INSTALLATION.filter(name => reported.get(name)?.state !== 'skipped');
   }
   return ['install'];
 }
 
 /** All of the installation as one stage, once it is known that nothing is missing. */
-function nothingMissing(told: ReadonlyMap<string, RemoteStage>): RemoteStage | undefined {
-  return told.has(GATEWAY) ? told.get('bridge') : undefined;
+function nothingMissing(reported: ReadonlyMap<string, RemoteStage>): RemoteStage | undefined {
+  return reported.has(GATEWAY) ? reported.get('bridge') : undefined;
 }
 
 function titleOf(

@@ -18,13 +18,13 @@ describe('an answer', () => {
   const place = reactPlace();
   const starting = new RemotesError('remotes.unreachable', 'It is not ready yet.');
 
-  function View({ ask }: { readonly ask: () => Promise<string> }): JSX.Element {
-    const { value, problem, isAsking } = useAnswer(ask, 'what');
+  function View({ ask: request }: { readonly ask: () => Promise<string> }): JSX.Element {
+    const { value, problem, isAsking } = useAnswer(request, 'what');
     const text = isAsking ? 'asking' : (problem ?? value);
     return <>{text}</>;
   }
-  const show = async (ask: () => Promise<string>): Promise<void> => {
-    place.show(<View ask={ask} />);
+  const show = async (request: () => Promise<string>): Promise<void> => {
+    place.show(<View ask={request} />);
     await later(0);
   };
   const later = (ms: number): Promise<void> => act(async () => void (await vi.advanceTimersByTimeAsync(ms)));
@@ -33,30 +33,30 @@ describe('an answer', () => {
   afterEach(() => void vi.useRealTimers());
 
   it('of a bridge that starts is asked for until it comes, and what is wrong is shown meanwhile', async () => {
-    const ask = asker(starting, new RemotesError('not_ready', 'It looks for kernels.'), 'here');
-    await show(ask);
+    const request = asker(starting, new RemotesError('not_ready', 'It looks for kernels.'), 'here');
+    await show(request);
     expect(place.host.textContent).toBe('It is not ready yet.');
     await later(2_000);
     expect(place.host.textContent).toBe('It looks for kernels.');
     await later(2_000);
     expect(place.host.textContent).toBe('here');
     await later(60_000);
-    expect(ask).toHaveBeenCalledTimes(3);
+    expect(request).toHaveBeenCalledTimes(3);
   });
 
   it('that is a refusal is one', async () => {
-    const ask = asker(new RemotesError('remotes.unknownRoute', 'It knows none.'));
-    await show(ask);
+    const request = asker(new RemotesError('remotes.unknownRoute', 'It knows none.'));
+    await show(request);
     await later(60_000);
     expect(place.host.textContent).toBe('It knows none.');
-    expect(ask).toHaveBeenCalledTimes(1);
+    expect(request).toHaveBeenCalledTimes(1);
   });
 
   it('is no longer asked for when nobody looks', async () => {
-    const ask = asker(starting, starting);
-    await show(ask);
+    const request = asker(starting, starting);
+    await show(request);
     place.show(null);
     await later(60_000);
-    expect(ask).toHaveBeenCalledTimes(1);
+    expect(request).toHaveBeenCalledTimes(1);
   });
 });

@@ -12,28 +12,29 @@ export interface IAnswer<T> {
 }
 
 /** @param about another one is another question; null: there is nothing to ask now */
-export function useAnswer<T>(ask: () => Promise<T>, about: string | null): IAnswer<T> {
+export function useAnswer<T>(request: () => Promise<T>, about: string | null): IAnswer<T> {
   const [answer, setAnswer] = useState<IAnswer<T>>({ value: null, problem: null, isAsking: about !== null });
   useEffect(() => {
     if (about === null) {
       return undefined;
     }
-    let isGone = false;
+    let isClosed = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const say = (change: Partial<IAnswer<T>>): void => {
-      if (!isGone) setAnswer(before => ({ ...before, ...change }));
+    const update = (change: Partial<IAnswer<T>>): void => {
+      if (!isClosed) setAnswer(before => ({ ...before, ...change }));
     };
     const refused = (error: unknown): void => {
-      say({ problem: error instanceof Error ? error.message : String(error), isAsking: false });
-      if (error instanceof RemotesError && error.isPassing && !isGone) timer = setTimeout(attempt, AGAIN_MS);
+      update({ problem: error instanceof Error ? error.message : String(error), isAsking: false });
+      if (error instanceof RemotesError && error.isPassing && !isClosed)
+        timer = setTimeout(attempt, AGAIN_MS);
     };
     const attempt = (): void => {
-      ask().then(value => say({ value, problem: null, isAsking: false }), refused);
+      request().then(value => update({ value, problem: null, isAsking: false }), refused);
     };
-    say({ problem: null, isAsking: true });
+    update({ problem: null, isAsking: true });
     attempt();
     return () => {
-      isGone = true;
+      isClosed = true;
       clearTimeout(timer);
     };
     // `ask` is made anew each time the view is drawn.

@@ -20,16 +20,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tpulab.agent.asked import AskedOfKernel
 from tpulab.agent.backend_advice import advise_on_backend, warn_of_spawn
 from tpulab.agent.control_link import ControlLink
 from tpulab.agent.keeper_socket import KeeperSocket
+from tpulab.agent.kernel_requests import KernelRequests
 from tpulab.agent.text_report import TextReport
 from tpulab.compile.lazy_watch import LazyWatch
 from tpulab.compile.torch_watch import TorchWatch
 from tpulab.compile.watch import CompileWatch
 from tpulab.control.branching import plan
-from tpulab.control.desk import ControlDesk
+from tpulab.control.command_queue import CommandQueue
 from tpulab.measure.auto_steps import AutoSteps
 from tpulab.measure.sync_watch import SyncWatch
 from tpulab.measure.tracked_run import step_runs
@@ -45,14 +45,14 @@ from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.guarded import log_once, start_thread
 from tpulab.telemetry.locations import locate_error
 from tpulab.telemetry.messages import (
-    Asked,
     ControlMessage,
     DevicesMessage,
     FenceMessage,
     HelloMessage,
     Message,
+    Requested,
 )
-from tpulab.telemetry.text import tell
+from tpulab.telemetry.text import write_line
 from tpulab.telemetry.version import __version__
 
 BATCH_PERIOD_S = 0.1
@@ -79,7 +79,7 @@ class Agent:
             warn=self.warn,
             on_run=self._ensure_thread,
             is_shown=self.keeper is not None,
-            tell=tell if speaks else None,
+            write_line=write_line if speaks else None,
         )
         if speaks:
             tracker.text = TextReport(self.settle)
@@ -91,9 +91,9 @@ class Agent:
         self._torch_xla_found: bool | None = None
         #: a package has come whose hooks the greeting tells of
         self._greets_again = False
-        self.asked = asked = AskedOfKernel(self._report_asked, self.tell_control)
-        self.desk = ControlDesk(
-            {"branch": plan, "free": asked.free, "memory": asked.memory, "profile": asked.profile}
+        self.requested = requested = KernelRequests(self._report_requested, self.send_control)
+        self.commands = CommandQueue(
+            {"branch": plan, "free": requested.free, "memory": requested.memory, "profile": requested.profile}
         )
         self._commands = ControlLink(socket_path, self._receive) if socket_path else None
         self.syncs = SyncWatch(self.adviser, self.cells, self.device)
@@ -138,16 +138,16 @@ class Agent:
         if self._commands is not None:
             self._commands.start()
 
-    def tell_control(self, message: ControlMessage) -> None:
+    def send_control(self, message: ControlMessage) -> None:
         """What became of a command; at once, not with the next batch. Safe on any thread."""
-        self.desk.told(message)
+        self.commands.reported(message)
         if self._commands is not None:
             self._commands.send(message)
 
     def _receive(self, body: dict[str, Any]) -> tuple[ControlMessage | FenceMessage, bool]:
-        return (self.desk.fence(body), False) if body.get("fence") else self.desk.receive(body)
+        return (self.commands.fence(body), False) if body.get("fence") else self.commands.receive(body)
 
-    def _report_asked(self, message: Asked) -> None:
+    def _report_requested(self, message: Requested) -> None:
         self.recorder.events.append(message)
         self.wake()
 
@@ -268,7 +268,7 @@ class Agent:
     def _advise_on_missing(self, package: str, parts: list[str]) -> None:
         """A hook is missing: what is not shown for that is said, so that it does not look empty."""
         version = getattr(sys.modules.get(package), "__version__", "of this environment")
-        self.adviser.say(
+        self.adviser.report(
             "missing-hook",
             f"With {package} {version}, TPULab does not see: {', '.join(parts)}.",
             "Use an environment created by `tpulab env create`, or a newer TPULab.",
@@ -290,13 +290,13 @@ class Agent:
             self.recorder.events.append(message)
             self.wake()
             if self.tracker.text is not None:
-                tell(in_words(message))
+                write_line(in_words(message))
 
-    def _look_at_devices(self, message: DevicesMessage) -> None:
+    def _check_devices(self, message: DevicesMessage) -> None:
         kind = message["devices"][0]["kind"] if message["devices"] else None
         for run in list(self.tracker.runs.values()):
-            if run.pace is not None:
-                run.pace.device_kind, run.pace.device_count = kind, len(message["devices"])
+            if run.throughput is not None:
+                run.throughput.device_kind, run.throughput.device_count = kind, len(message["devices"])
         advise_on_backend(message, self.adviser)
 
     def _on_torch(self) -> None:
@@ -402,7 +402,7 @@ class Agent:
             if changed is not None:
                 self._unsent.append(changed)
             if self.devices.last is not None:
-                self._look_at_devices(self.devices.last)
+                self._check_devices(self.devices.last)
             with self._collecting:
                 self._unsent += self._collected
                 self._collected = []

@@ -33,7 +33,7 @@ def _warning(original: Any, shown: str, adviser: Adviser, cells: CellRegister) -
     def warns(*args: Any, **kwargs: Any) -> Any:
         single = kwargs.get("nprocs") == 1 or kwargs.get("debug_single_process")
         if cells.running() is not None and not single:
-            adviser.say(
+            adviser.report(
                 "spawn-in-cell",
                 f"{shown} starts a process for each device, but the kernel holds the devices, "
                 "and functions defined in a cell cannot be sent to other processes.",
@@ -53,13 +53,13 @@ _CHOICES = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "PJRT_DEVICE")
 
 def advise_on_backend(devices: DevicesMessage, adviser: Adviser, root: Path = Path("/")) -> None:
     """Says so when the runtime has fallen back to the CPU of a machine with chips."""
-    if devices["platform"].lower() != "cpu" or adviser.has_said("cpu-backend"):
+    if devices["platform"].lower() != "cpu" or adviser.has_reported("cpu-backend"):
         return
     if any(os.environ.get(name, "").lower() == "cpu" for name in _CHOICES):
         return
     chips = count_chips(root)
     if chips:
-        adviser.say(
+        adviser.report(
             "cpu-backend",
             f"This machine has {chips} TPU chips, but {devices['runtime']} runs on its CPU.",
             "Another process may hold the chips, or libtpu is missing: check the Devices panel, "

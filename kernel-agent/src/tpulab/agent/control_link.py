@@ -22,7 +22,7 @@ from tpulab.telemetry.guarded import log_once, start_thread
 from tpulab.telemetry.messages import ControlHello, ControlMessage, FenceMessage
 
 #: What waits while there is no connection; the oldest goes first.
-KEPT_MESSAGES = 1024
+MAX_MESSAGES = 1024
 MAX_LINE_BYTES = 64 * 1024
 #: For what is left to send, which waits for nothing but a keeper that does not read (`SEND_TIMEOUT_S`).
 EXIT_TIMEOUT_S = 5.0
@@ -36,7 +36,7 @@ class ControlLink:
     def __init__(self, path: str, receive: Receive) -> None:
         self._socket = KeeperSocket(path)
         self._receive = receive
-        self._outgoing: deque[ControlMessage | FenceMessage] = deque(maxlen=KEPT_MESSAGES)
+        self._outgoing: deque[ControlMessage | FenceMessage] = deque(maxlen=MAX_MESSAGES)
         self._unsent: list[ControlMessage | FenceMessage] = []
         self._incoming = b""
         self._thread: threading.Thread | None = None
@@ -141,9 +141,9 @@ class ControlLink:
         if not isinstance(body, dict):
             return
         try:
-            answer, told = self._receive(body)
+            answer, reported = self._receive(body)
         except Exception as error:
             log_once("a command failed", error)
-            answer, told = failed_command(body, error), False
-        if not told:
+            answer, reported = failed_command(body, error), False
+        if not reported:
             self._outgoing.append(answer)

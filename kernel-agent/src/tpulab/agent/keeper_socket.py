@@ -105,10 +105,10 @@ class KeeperSocket:
         poller = select.poll()
         poller.register(self._socket, select.POLLIN)
         try:
-            gone = bool(poller.poll(0)) and self._socket.recv(1, socket.MSG_PEEK) == b""
+            ended = bool(poller.poll(0)) and self._socket.recv(1, socket.MSG_PEEK) == b""
         except OSError:
-            gone = True
-        if gone:
+            ended = True
+        if ended:
             self._drop()
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tpulab.figures.totals import RunTotals
 from tpulab.measure.runs import Run
 from tpulab.telemetry.clocks import now_ns
-from tpulab.telemetry.text import tell
+from tpulab.telemetry.text import write_line
 
 FIRST_LINE_NS = 3_000_000_000
 PERIOD_NS = 5_000_000_000
@@ -41,7 +41,7 @@ class TextReport:
             if recent.steps > 0:
                 of_total = f"/{run.total}" if run.total is not None else ""
                 rate = recent.steps / (recent.wall / 1e9) if recent.wall else 0.0
-                tell(
+                write_line(
                     f"{run.name}: step {run.closed}{of_total} · {rate:.3g} steps/s · {describe(recent, run)}"
                 )
 
@@ -52,7 +52,7 @@ class TextReport:
             return
         self._settle(PATIENCE_S)
         if run.totals.steps:
-            tell(summary(run))
+            write_line(summary(run))
 
 
 def summary(run: Run) -> str:

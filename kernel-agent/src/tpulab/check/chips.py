@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpulab.figures.pace import peak_flops
+from tpulab.figures.throughput import peak_flops
 
 GIB = 2**30
 #: A program that takes more of the memory than this is tight: buffers of other programs need room too.

@@ -190,7 +190,7 @@ def main(argv: list[str]) -> int:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def tell(value: dict[str, Any]) -> None:
+    def write_line(value: dict[str, Any]) -> None:
         out.write(json.dumps(value) + "\n")
         out.flush()
 
@@ -199,10 +199,10 @@ def main(argv: list[str]) -> int:
         compiler: Compiler | None = None
         import jax
 
-        tell({"jax": jax.__version__, "libtpu": _libtpu_version()})
+        write_line({"jax": jax.__version__, "libtpu": _libtpu_version()})
         listed = json.loads((folder / "programs.json").read_text(encoding="utf-8"))
-        for asked in chain(listed, map(json.loads, sys.stdin if "--serve" in argv else ())):
-            number, devices = asked["number"], asked["devices"]
+        for request in chain(listed, map(json.loads, sys.stdin if "--serve" in argv else ())):
+            number, devices = request["number"], request["devices"]
             module = (folder / f"{number}.mlirbc").read_bytes()
             answers = StoredAnswer(module, machine, devices)
             found = answers.read()
@@ -210,9 +210,9 @@ def main(argv: list[str]) -> int:
                 compiler = compiler or Compiler(machine)
                 found = asdict(compiler.compile(number, module, devices))
                 answers.write(found)
-            tell(found | {"number": number})
+            write_line(found | {"number": number})
     except PreflightError as error:
-        tell({"error": error.code, "message": str(error)})
+        write_line({"error": error.code, "message": str(error)})
         return 2
     return 0
 

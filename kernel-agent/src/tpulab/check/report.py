@@ -96,8 +96,8 @@ def end_line(report: Mapping[str, Any], code: int | None) -> str:
         if level in levels
     )
     prices = f"Prices of {report['prices']['date']}, lower bounds: a real step takes longer."
-    said = "" if code is None else f"Exit code {code}: "
-    return f"{prices} {said}{counts or 'nothing found'}."
+    sent = "" if code is None else f"Exit code {code}: "
+    return f"{prices} {sent}{counts or 'nothing found'}."
 
 
 def text(report: Mapping[str, Any], code: int | None, colour: bool = False) -> str:

@@ -262,10 +262,10 @@ def main(argv: Sequence[str]) -> int:
 
 def serve(run: Run, out: Any) -> None:
     for line in sys.stdin:
-        asked = json.loads(line)
+        requested = json.loads(line)
         answer: dict[str, Any] = {}
         try:
-            program = run.recorder.with_batch(asked["number"], asked["rows"])
+            program = run.recorder.with_batch(requested["number"], requested["rows"])
             if program is not None and program.refused is None:
                 run.recorder.write(run.folder)
                 size = sum(argument.bytes for argument in program.arguments)

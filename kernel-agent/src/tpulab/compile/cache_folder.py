@@ -20,11 +20,11 @@ _JAX_FOLDER, _JAX_BYTES = "JAX_COMPILATION_CACHE_DIR", "JAX_COMPILATION_CACHE_MA
 
 def cache_folder(env: MutableMapping[str, str]) -> pathlib.Path | None:
     """The folder for compiled programs; None: they are not kept."""
-    asked = env.get(VARIABLE, "")
-    if asked == "off":
+    requested = env.get(VARIABLE, "")
+    if requested == "off":
         return None
-    if asked:
-        return pathlib.Path(asked).expanduser()
+    if requested:
+        return pathlib.Path(requested).expanduser()
     base = env.get("XDG_CACHE_HOME") or pathlib.Path(env.get("HOME") or pathlib.Path.home()) / ".cache"
     return pathlib.Path(base) / "tpulab" / "compiled"
 

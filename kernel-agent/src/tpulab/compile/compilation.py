@@ -13,7 +13,7 @@ from tpulab.compile.cache import HIT_EVENT, outcome
 from tpulab.compile.programs import CallKey, call_key
 from tpulab.compile.reason import FIRST, ReasonFinder, reference_to
 from tpulab.compile.signatures import Signature, signature_of
-from tpulab.figures.pace import Program
+from tpulab.figures.throughput import Program
 from tpulab.measure.runs import Run
 from tpulab.runtimes.jax_internals import (
     COMPILE_EVENT,
@@ -49,7 +49,7 @@ def advise_on_batch(
     before, after = (_SHAPE.search(reason[side] or "") for side in ("before", "after"))
     if before is None or after is None or before[2] != after[2] or int(after[1]) >= int(before[1]):
         return
-    adviser.say(
+    adviser.report(
         "ragged-batch",
         f"A batch of {after[1]} came after batches of {before[1]}: `{name}` was compiled for it.",
         "Drop the last batch (drop_remainder, drop_last) or pad it to the full size and mask the rest.",

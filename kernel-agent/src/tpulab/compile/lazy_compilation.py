@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from tpulab.measure.runs import Run
     from tpulab.telemetry.adviser import Adviser
 
-KEPT_PLACES = 256
+MAX_PLACES = 256
 #: After a compilation so many launches are looked at, to learn which names change without one.
-LOOKS = 20
+POLLS = 20
 MOST_NAMES = 200
-KEPT_SHAPES = 64
+MAX_SHAPES = 64
 FEWEST_REPEATS = 2
 _ANOTHER_GRAPH = (
     "The graph itself has changed: state that the optimizer created in its first step, a branch not "
@@ -74,7 +74,7 @@ class LazyCompilation:
         # Once may be a coincidence: the reason is found by comparing, not told by the runtime.
         if self.repeated < FEWEST_REPEATS:
             return
-        adviser.say(
+        adviser.report(
             "constant-hyperparameter",
             f"`{name}` is a Python number inside a lazy graph: its new value {after} recompiled it.",
             "Make it a tensor on the device: run.hyper.NAME, or run.apply_to(optimizer) for a learning rate.",
@@ -88,7 +88,7 @@ class LazyCompilation:
 class _Place:
     compiled: int = 0
     before: Signature | None = None
-    looks: int = 0
+    polls: int = 0
     volatile: set[str] = field(default_factory=set)
     #: by number or setting: in how many compilations it was another one than before
     statics: Counter[str] = field(default_factory=Counter)
@@ -102,7 +102,7 @@ class _Place:
             leaf = signature.leaves.get(argument) if signature is not None else None
             if leaf is not None:
                 seen[leaf.shape] = None
-        while len(seen) > KEPT_SHAPES:
+        while len(seen) > MAX_SHAPES:
             del seen[next(iter(seen))]
         return list(seen)
 
@@ -120,9 +120,9 @@ class LazyReasons:
         if user is None:
             return
         place = self._place(user)
-        if place.looks >= LOOKS:
+        if place.polls >= POLLS:
             return
-        place.looks += 1
+        place.polls += 1
         now = signature_of_frame(user)
         if place.before is not None:
             place.volatile |= {
@@ -147,11 +147,11 @@ class LazyReasons:
         """A compilation by the read of a value, at `frame` if that is known. Looks at no value."""
         if frame is None:
             return LazyCompilation(number, "value read", None, run, UNKNOWN, 1)
-        told = self.unexplained(frame, number, run)
+        reported = self.unexplained(frame, number, run)
         user = _user_frame(frame)
         if user is not None:
             self._place(user).compiled += 1
-        return told
+        return reported
 
     def explain(self, frame: FrameType, number: int, run: Run | None) -> LazyCompilation:
         """The reason of a compilation that the launch at `frame` causes."""
@@ -165,7 +165,7 @@ class LazyReasons:
         # A graph that an earlier loop has compiled was launched here without a compilation.
         reason = FIRST if place.before is None else self._compare(place, now, function)
         place.compiled += 1
-        place.before, place.looks = now, 0
+        place.before, place.polls = now, 0
         repeated = place.statics[reason["argument"] or ""]
         return LazyCompilation(number, function, location, run, reason, place.compiled, repeated)
 
@@ -173,7 +173,7 @@ class LazyReasons:
         key = (user.f_code, user.f_lineno)
         place = self._places.setdefault(key, _Place())
         self._places.move_to_end(key)
-        while len(self._places) > KEPT_PLACES:
+        while len(self._places) > MAX_PLACES:
             self._places.popitem(last=False)
         return place
 

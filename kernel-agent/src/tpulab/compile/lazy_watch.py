@@ -68,9 +68,9 @@ class LazyWatch:
     def poll(self) -> None:
         """Called by the agent's thread: reads when the device ran, and tells compilations that take long."""
         with self._telling:
-            self._tell_read(None)
+            self._report_read(None)
         self._announce_long()
-        asked = now_ns()
+        requested = now_ns()
         launched = self._runtime.launched()
         count, executions = self._runtime.executions()
         if not executions:
@@ -81,7 +81,7 @@ class LazyWatch:
         # Programs run in order: what was launched before the newest one was queued is over; all is, when as
         # many have run as were queued before the look.
         newest = executions[-1].end_unix_ns - executions[-1].duration_ns - ahead
-        self._tracker.device.add_external(spans, asked if count >= launched else newest)
+        self._tracker.device.add_external(spans, requested if count >= launched else newest)
 
     def _around_wait(self, wait: Launch) -> Any:
         state = thread_state()
@@ -97,7 +97,7 @@ class LazyWatch:
         thread = threading.get_ident()
         with self._telling:
             try:
-                self._tell_read(state)
+                self._report_read(state)
             except Exception as error:
                 self._tracker.warn("a compilation of %s was not told: %r", self._runtime.name, error)
             began = now_ns()
@@ -115,7 +115,7 @@ class LazyWatch:
             except Exception as error:
                 self._tracker.warn("a step of %s was not measured: %r", self._runtime.name, error)
 
-    def _tell_read(self, state: ThreadState | None) -> None:
+    def _report_read(self, state: ThreadState | None) -> None:
         """What was compiled since the launch before, by the read of a value. `state`: of the thread that is
         about to launch; None: the agent's thread looks on. With the lock held."""
         compiled = self._runtime.compilations()
@@ -124,17 +124,17 @@ class LazyWatch:
         moment, total = now_ns(), self._runtime.compile_ns()
         lasted, goes_on = total - self._compile_ns, total == self._compile_ns and state is None
         thread, launcher, launched = self._launcher or (0, None, 0)
-        told = self._of_read
-        if told is None:
+        reported = self._of_read
+        if reported is None:
             # Seen afterwards, nobody knows the line any more.
             frame = sys._current_frames().get(thread) if goes_on else None
             run = self._newest_run() if state is None else _run_since(launched)
-            told = self._reasons.of_read(frame, self._next_id(), run)
-            self._send(told.message("started"))
-        self._of_read = told if goes_on else None
+            reported = self._reasons.of_read(frame, self._next_id(), run)
+            self._send(reported.message("started"))
+        self._of_read = reported if goes_on else None
         if goes_on:
             return
-        self._finish(told, lasted, compiled - self._compiled)
+        self._finish(reported, lasted, compiled - self._compiled)
         self._compiled, self._compile_ns = compiled, total
         if (owner := state or launcher) is not None:
             # Mostly the value is one of the launch before, and is read right after it.

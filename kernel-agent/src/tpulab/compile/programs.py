@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpulab.compile.signatures import arguments_of
-from tpulab.figures.pace import Program
+from tpulab.figures.throughput import Program
 from tpulab.runtimes.jax_internals import JitCall, function_of_jit, loaded_jax
 
-KEPT_FUNCTIONS = 1024
+MAX_FUNCTIONS = 1024
 #: Programs of one function; who compiles more has other worries than MFU.
-KEPT_VARIANTS = 64
+MAX_VARIANTS = 64
 #: Number or keyword of an argument to its structure, shapes and dtypes (or value, where it is static).
 CallKey = Mapping[int | str, Any]
 
@@ -40,7 +40,7 @@ class _Function:
     telling: frozenset[int | str] = frozenset()
 
     def add(self, key: CallKey, program: Program) -> None:
-        self.variants = [kept for kept in self.variants if kept[0] != key][-(KEPT_VARIANTS - 1) :]
+        self.variants = [kept for kept in self.variants if kept[0] != key][-(MAX_VARIANTS - 1) :]
         self.variants.append((key, program))
         names = {name for known, _ in self.variants for name in known}
         self.telling = frozenset(
@@ -54,8 +54,8 @@ class _Function:
             if names is None or name in names
         }
         for known, program in reversed(self.variants):
-            looked_at = known.keys() if names is None else names
-            if key.keys() <= known.keys() and all(known.get(name) == key.get(name) for name in looked_at):
+            inspected = known.keys() if names is None else names
+            if key.keys() <= known.keys() and all(known.get(name) == key.get(name) for name in inspected):
                 return program
         return None
 
@@ -76,7 +76,7 @@ class Programs:
             except TypeError:
                 return
             self._functions[id(function)] = kept
-            while len(self._functions) > KEPT_FUNCTIONS:
+            while len(self._functions) > MAX_FUNCTIONS:
                 del self._functions[next(iter(self._functions))]
         kept.add(key, program)
 

@@ -53,8 +53,8 @@ def _changing_axes(shapes: Sequence[Shape]) -> list[int]:
     return [axis for axis in range(ranks.pop()) if len({shape[axis] for shape in shapes}) > 1]
 
 
-KEPT_FUNCTIONS = 1024
-KEPT_SIGNATURES = 32
+MAX_FUNCTIONS = 1024
+MAX_SIGNATURES = 32
 
 FIRST: CompileReason = {"verdict": "first", "argument": None, "before": None, "after": None, "advice": None}
 #: Nothing was found that explains it: a wrong sentence would be worse than none.
@@ -79,7 +79,7 @@ class FunctionHistory:
     variants: int = 0
     #: function object (weakly) and signature of the newest compilations
     seen: deque[tuple[Callable[[], Any], Signature | None]] = field(
-        default_factory=lambda: deque(maxlen=KEPT_SIGNATURES)
+        default_factory=lambda: deque(maxlen=MAX_SIGNATURES)
     )
 
 
@@ -157,7 +157,7 @@ class ReasonFinder:
         """Counts a compilation of what `function` refers to. Answers how many there have been."""
         history = self._functions.setdefault(key, FunctionHistory())
         self._functions.move_to_end(key)
-        while len(self._functions) > KEPT_FUNCTIONS:
+        while len(self._functions) > MAX_FUNCTIONS:
             self._functions.popitem(last=False)
         history.variants += 1
         history.seen.append((function, signature))

@@ -21,7 +21,7 @@ from typing import Any
 from tpulab.compile.compilation import advise_on_batch, compile_message
 from tpulab.compile.reason import FIRST, Difference, reason_of
 from tpulab.compile.torch_guards import reason_of_guard
-from tpulab.figures.pace import Program
+from tpulab.figures.throughput import Program
 from tpulab.measure.auto_steps import AutoSteps
 from tpulab.measure.runs import Run
 from tpulab.measure.step_clock import innermost_clock
@@ -33,7 +33,7 @@ from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.locations import find_location
 from tpulab.telemetry.messages import CodeLocation, CompileMessage, CompileReason
 
-KEPT_FUNCTIONS = 1024
+MAX_FUNCTIONS = 1024
 #: How long the figures of a compilation may take to come; it is then told without them.
 PATIENCE_NS = 2_000_000_000
 #: A graph with more operations than this is not counted: going through it takes too long.
@@ -208,14 +208,14 @@ class TorchWatch:
             if " (after line " in name and _is_library(key):
                 # What is left of one of torch's own functions (around `Optimizer.step`): no program.
                 return
-            while len(self._functions) > KEPT_FUNCTIONS:
+            while len(self._functions) > MAX_FUNCTIONS:
                 self._functions.popitem(last=False)
         name, key = self._functions.get(compile_id, ("graph", "graph"))
         if not is_forward:
             name, key = f"{name} (backward)", f"{key} backward"
         variant = self._variants[key] = self._variants.get(key, 0) + 1
         self._variants.move_to_end(key)
-        while len(self._variants) > KEPT_FUNCTIONS:
+        while len(self._variants) > MAX_FUNCTIONS:
             self._variants.popitem(last=False)
         clock = innermost_clock()
         compilation = TorchCompilation(
@@ -241,8 +241,8 @@ class TorchWatch:
             made = program(*inputs)
             try:
                 for clock in thread_state().clocks[-1:]:
-                    if clock.is_open and clock.is_watching and clock.run.pace is not None:
-                        clock.run.pace.ran(counted)
+                    if clock.is_open and clock.is_watching and clock.run.throughput is not None:
+                        clock.run.throughput.ran(counted)
                 if kind not in (None, "cpu", *_OF_STEPS):
                     self._post(kind, launched=True)
             except Exception as error:
@@ -255,12 +255,12 @@ class TorchWatch:
         """Called by the agent's thread: tells what torch has written down meanwhile."""
         if self._unexplained:
             self._explain()
-        self._tell_breaks()
+        self._report_breaks()
         count, seconds = self._runtime.eager_programs()
         before, self._eager = self._eager, (count, seconds)
         more, self._finished = count - before[0] - self._finished, 0
         if more > 0:
-            self._tell_eager(more, max(seconds - before[1], 0.0) * 1e3)
+            self._report_eager(more, max(seconds - before[1], 0.0) * 1e3)
 
     def _explain(self) -> None:
         read = getattr(sys.modules.get("torch._dynamo.utils"), "get_compilation_metrics", None)
@@ -298,7 +298,7 @@ class TorchWatch:
             compilation.function, compilation.reason, compilation.location, run, self._tracker.adviser
         )
 
-    def _tell_breaks(self) -> None:
+    def _report_breaks(self) -> None:
         found = getattr(sys.modules.get("torch._dynamo.utils"), "graph_break_reasons", None) or ()
         if len(found) < self._breaks_seen:  # `torch._dynamo.reset()` has emptied it
             self._breaks_seen = 0
@@ -317,7 +317,7 @@ class TorchWatch:
                 "function": None if where.name.startswith("<") else where.name,
             }
             clock_run = next(iter(reversed(list(self._tracker.runs.values()))), None)
-            self._tracker.adviser.say(
+            self._tracker.adviser.report(
                 "graph-break",
                 f"`{where.name}` is several programs, as torch.compile stops at this line: {why[0]}.",
                 "Keep values on the device until the step is over, and move what cannot be compiled out of "
@@ -327,7 +327,7 @@ class TorchWatch:
                 run=clock_run.id if clock_run is not None else None,
             )
 
-    def _tell_eager(self, number: int, lasted_ms: float) -> None:
+    def _report_eager(self, number: int, lasted_ms: float) -> None:
         run = next(iter(reversed(list(self._tracker.runs.values()))), None)
         if run is not None:
             run.compilations += number

@@ -19,7 +19,7 @@ from tpulab.compile.compilation import Compilation, advise_on_batch, describe
 from tpulab.compile.flop_count import count_flops
 from tpulab.compile.programs import Programs
 from tpulab.compile.reason import ReasonFinder
-from tpulab.figures.pace import Program
+from tpulab.figures.throughput import Program
 from tpulab.measure.step_clock import innermost_clock
 from tpulab.measure.thread_state import thread_state
 from tpulab.runtimes import jax_internals
@@ -184,10 +184,10 @@ class CompileWatch:
             compilation.run.compilations += 1
             compilation.run.compile_ms += total_ms
         self._announce(compilation)
-        told = compilation.message("finished")
+        reported = compilation.message("finished")
         if compilation.program is not None:
-            compilation.program.told = told
-        self._send(told)
+            compilation.program.reported = reported
+        self._send(reported)
         if self.adviser is not None and compilation.run is not None:
             advise_on_batch(
                 compilation.name,

@@ -41,7 +41,7 @@ class ControlListener:
     """What a controller tells. `told` and `changed` may be called with its lock held: they must not call
     back."""
 
-    def told(self, message: ControlMessage) -> None:
+    def reported(self, message: ControlMessage) -> None:
         """Something became of a command."""
 
     def changed(self) -> None:
@@ -135,13 +135,13 @@ class Controller:
                 self._take(command)
                 answer = command.message("accepted")
                 # Told before the loop can apply it: the order of what is told is the order of what happened.
-                self._listener.told(answer)
+                self._listener.reported(answer)
                 if self.state != before:
                     self._listener.changed()
                 self._waiting.append(command)
         except (ControlRefusedError, HyperparameterError) as error:
             answer = command.message("refused", reason=str(error))
-            self._listener.told(answer)
+            self._listener.reported(answer)
         if command.at is not None:
             self._fence = None
         self._news.set()
@@ -182,7 +182,7 @@ class Controller:
             command.value = self._hyper.check(command.name, command.value)
         if action in ("branch", "free", "memory", "profile"):
             raise ControlRefusedError(f"`{action}` is a command for the kernel, not for a run.")
-        event = _ASKED.get(action)
+        event = _REQUESTED.get(action)
         if event is not None:
             self._ahead = after(self._ahead, event)
             if may(self.state, event) and event != "resume":
@@ -255,7 +255,7 @@ class Controller:
             left = [*self._waiting]
             self._waiting.clear()
         for command in left:
-            self._listener.told(command.message("expired", reason=reason))
+            self._listener.reported(command.message("expired", reason=reason))
         self._listener.changed()
 
     def _is_quiet(self, step: int) -> bool:
@@ -341,7 +341,7 @@ class Controller:
                 if may(self.state, "ask_stop"):
                     self._move("ask_stop")
             elif self.state == "stopping":
-                self._listener.told(command.message("expired", reason="The run was stopped first."))
+                self._listener.reported(command.message("expired", reason="The run was stopped first."))
                 return
             elif command.action == "pause":
                 if may(self.state, "ask_pause"):
@@ -350,9 +350,9 @@ class Controller:
             else:
                 self._move("resume")
         except Exception as error:
-            self._listener.told(command.message("failed", step=step, reason=error_text(error)))
+            self._listener.reported(command.message("failed", step=step, reason=error_text(error)))
             return
-        self._listener.told(command.message("applied", step=step))
+        self._listener.reported(command.message("applied", step=step))
         self._listener.changed()
 
     def _call(self, command: Command, step: int) -> Any:
@@ -367,15 +367,15 @@ class Controller:
     def _done(self, command: Command, step: int, began: int, result: Any) -> None:
         if command.action == "checkpoint":
             self.checkpointed = step
-        said = short(result, ERROR_LENGTH, plain=True) if result is not None else None
+        result_text = short(result, ERROR_LENGTH, plain=True) if result is not None else None
         self._listener.band(command.action, began)
-        self._listener.told(
-            command.message("applied", step=step, reason=said, duration_ms=(now_ns() - began) / 1e6)
+        self._listener.reported(
+            command.message("applied", step=step, reason=result_text, duration_ms=(now_ns() - began) / 1e6)
         )
 
     def _failed(self, command: Command, step: int, began: int, why: str) -> None:
         self._listener.band(command.action, began, failed=True)
-        self._listener.told(
+        self._listener.reported(
             command.message("failed", step=step, reason=why, duration_ms=(now_ns() - began) / 1e6)
         )
 
@@ -390,7 +390,7 @@ class Controller:
                 self._listener.changed()
 
 
-_ASKED: dict[ControlAction, ControlEvent] = {"pause": "ask_pause", "resume": "resume", "stop": "ask_stop"}
+_REQUESTED: dict[ControlAction, ControlEvent] = {"pause": "ask_pause", "resume": "resume", "stop": "ask_stop"}
 
 
 def takes_step(handler: Handler) -> bool:

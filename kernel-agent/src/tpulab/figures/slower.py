@@ -15,7 +15,7 @@ FEWEST_STEPS = 10
 LOST_SHARE = 0.15
 #: A step that computes more or less than this share is another program.
 SAME_WORK = 0.02
-MOST_TOLD = 8
+MAX_REPORTED = 8
 
 
 class Slower(NamedTuple):
@@ -35,7 +35,7 @@ class SlowerWatch:
         self._marks: deque[RunTotals] = deque()
         self._best: RunTotals | None = None
         self._flops = 0.0
-        self._told = 0
+        self._reported = 0
 
     def look(self, totals: RunTotals, flops: float = 0.0) -> Slower | None:
         """`flops`: operations of a step, of late; 0 where they are not known."""
@@ -57,9 +57,9 @@ class SlowerWatch:
         if best is None or _step_ns(window) < _step_ns(best):
             self._best = window
             return None
-        if _step_ns(best) > (1 - LOST_SHARE) * _step_ns(window) or self._told >= MOST_TOLD:
+        if _step_ns(best) > (1 - LOST_SHARE) * _step_ns(window) or self._reported >= MAX_REPORTED:
             return None
-        self._told += 1
+        self._reported += 1
         self._best = window
         return _slower(best, window)
 

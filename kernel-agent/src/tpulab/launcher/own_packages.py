@@ -89,14 +89,14 @@ def _uv(line: str) -> str:
 def _conda(line: str) -> None:
     """Says which line installs a package here."""
     words = [word for word in line.split() if not word.startswith("-") and word != "install"]
-    _say(f"This kernel's environment is not conda's. Use: %pip install {' '.join(words) or 'NAME'}")
+    _report(f"This kernel's environment is not conda's. Use: %pip install {' '.join(words) or 'NAME'}")
 
 
 def ensure_pip() -> None:
     """Puts pip into an environment that was made without it. It prints why where that is not possible."""
     if find_spec("pip") is not None:
         return
-    _say("Installing pip into the environment of this kernel.")
+    _report("Installing pip into the environment of this kernel.")
     commands = [[sys.executable, "-m", "ensurepip", "--default-pip"]]
     uv = _uv_program()
     if uv is not None:
@@ -106,10 +106,10 @@ def ensure_pip() -> None:
         importlib.invalidate_caches()
         if done.returncode == 0:
             return
-    _say(f"pip cannot be installed into {sys.prefix}: {done.stderr.strip() or done.stdout.strip()}")
+    _report(f"pip cannot be installed into {sys.prefix}: {done.stderr.strip() or done.stdout.strip()}")
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -130,9 +130,9 @@ class RecordedKernelApp(LosslessKernelApp):
         """To the kernel's log and as text of the running cell. Called from any thread, the ring locked."""
         # The iopub thread says it once it has sent what it is at: ring and wire have one order.
         stream = getattr(self, "_stderr_of_cells", None)
-        self.iopub_thread.io_loop.add_callback(self._say, text, stream)
+        self.iopub_thread.io_loop.add_callback(self._report, text, stream)
 
-    def _say(self, text: str, stream: Any) -> None:
+    def _report(self, text: str, stream: Any) -> None:
         self.log.warning("%s", text.rstrip())
         if stream is not None:
             stream.write(text)

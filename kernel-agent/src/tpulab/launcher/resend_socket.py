@@ -170,7 +170,7 @@ class ResendSocket:
             selector.unregister(connection.peer)
             connection.peer.close()
             if not self._connections:
-                self._ring.readers_gone()
+                self._ring.readers_ended()
 
 
 def _json_frame(content: dict[str, Any]) -> bytes:

@@ -26,9 +26,9 @@ _CHOICE = " TPULAB_IOPUB_QUEUE=block (or Bridge.iopub_queue of the bridge) makes
 class QueueAlarm:
     """Not thread-safe: its ring calls it with the lock held. `tell` must neither wait nor send."""
 
-    def __init__(self, limit_bytes: int, tell: Callable[[str], None], *, blocks: bool = False) -> None:
+    def __init__(self, limit_bytes: int, write_line: Callable[[str], None], *, blocks: bool = False) -> None:
         self._limit = limit_bytes
-        self._tell = tell
+        self._send = write_line
         self._advice = _ADVICE if blocks else _ADVICE + _CHOICE
         self._most = 0
         #: Told at this many bytes the next time.
@@ -39,7 +39,7 @@ class QueueAlarm:
         self._most = waiting_bytes
         while self.next_bytes <= waiting_bytes:
             self.next_bytes *= 2
-        self._tell(
+        self._send(
             f"tpulab: {_mib(waiting_bytes)} of this kernel's output are waiting in memory: it prints faster "
             f"than its output is read and recorded. {self._advice} The next warning comes at "
             f"{_mib(self.next_bytes)}.\n"
@@ -48,7 +48,7 @@ class QueueAlarm:
     def shrunk(self, waiting_bytes: int) -> None:
         """Called when something was confirmed. Over is what has come below half of the threshold."""
         if self._most and waiting_bytes < self._limit / 2:
-            self._tell(
+            self._send(
                 f"tpulab: output no longer accumulates in memory: {_mib(waiting_bytes)} are waiting, "
                 f"down from more than {_mib(self._most)}.\n"
             )
@@ -173,16 +173,16 @@ class SendRing:
                 lane.earlier_bytes = lane.sent_bytes
             self._waiting = 0
             self._watched = self.alarm
-            self._look()
+            self._check()
 
-    def readers_gone(self) -> None:
+    def readers_ended(self) -> None:
         """No keeper reads: libzmq has thrown away what waited for it."""
         with self._lock:
             self._waiting = 0
-            self._look()
+            self._check()
             self._watched = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._watched is not None:
             self._watched.shrunk(self._waiting)
 
@@ -223,7 +223,7 @@ class SendRing:
                 lane.sent_bytes - max(lane.confirmed_bytes, lane.earlier_bytes)
                 for lane in self._lanes.values()
             )
-            self._look()
+            self._check()
 
     def unconfirmed(
         self, last: Mapping[str, str], routing_id: bytes, channels: Sequence[str] = CHANNELS

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 #: Of each end of a traceback.
-KEPT_FRAMES = 100
+MAX_FRAMES = 100
 
 
 def shortened(traceback: TracebackType | None) -> tuple[TracebackType | None, int]:
@@ -19,11 +19,11 @@ def shortened(traceback: TracebackType | None) -> tuple[TracebackType | None, in
     while traceback is not None:
         chain.append(traceback)
         traceback = traceback.tb_next
-    left_out = max(len(chain) - 2 * KEPT_FRAMES, 0)
+    left_out = max(len(chain) - 2 * MAX_FRAMES, 0)
     if left_out == 0:
         return (chain[0] if chain else None), 0
     copy: TracebackType | None = None
-    for each in reversed(chain[:KEPT_FRAMES] + chain[-KEPT_FRAMES:]):
+    for each in reversed(chain[:MAX_FRAMES] + chain[-MAX_FRAMES:]):
         copy = TracebackType(copy, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return copy, left_out
 

@@ -25,11 +25,13 @@ _GREW = {
 }
 
 
-def say_of_run(
+def advise_on_run(
     adviser: Adviser, run: Run, kind: AdviceKind, message: str, remedy: str, about: str = ""
 ) -> None:
     """Once for each run, kind and `about`."""
-    adviser.say(kind, message, remedy, about=f"{run.id} {about}".rstrip(), location=run.location, run=run.id)
+    adviser.report(
+        kind, message, remedy, about=f"{run.id} {about}".rstrip(), location=run.location, run=run.id
+    )
 
 
 def advise_on_non_finite(adviser: Adviser, run: Run, step: int, found: dict[str, NonFinite]) -> None:
@@ -44,7 +46,7 @@ def advise_on_non_finite(adviser: Adviser, run: Run, step: int, found: dict[str,
     if loaded_jax() is not None:
         remedy += ' `jax.config.update("jax_debug_nans", True)` raises at the operation that makes a NaN.'
     message = f"At step {step}, {what.replace('` ', '` became ', 1)}{more}."
-    say_of_run(adviser, run, "non-finite-metric", message, remedy, next(iter(new)))
+    advise_on_run(adviser, run, "non-finite-metric", message, remedy, next(iter(new)))
 
 
 def advise_on_freed(adviser: Adviser, run: Run) -> None:
@@ -53,7 +55,7 @@ def advise_on_freed(adviser: Adviser, run: Run) -> None:
         return
     name, count = max(run.freed.items(), key=lambda item: item[1])
     others = f" (and {len(run.freed) - 1} more)" if len(run.freed) > 1 else ""
-    say_of_run(
+    advise_on_run(
         adviser,
         run,
         "freed-metric",
@@ -76,7 +78,7 @@ def advise_on_alert(adviser: Adviser, run: Run, step: int, values: dict[str, flo
     if step - since + 1 < rule.steps or rule.name not in values:
         return
     run.alerts[rule.text] = -1
-    say_of_run(
+    advise_on_run(
         adviser,
         run,
         "alert",
@@ -91,7 +93,7 @@ def advise_on_slower(adviser: Adviser, run: Run, found: Slower) -> None:
     seen, remedy = _GREW[span]
     if not found.device_known and span == "host":
         seen = "Python or the device takes {} longer; device time is unknown."
-    say_of_run(
+    advise_on_run(
         adviser,
         run,
         "slower",

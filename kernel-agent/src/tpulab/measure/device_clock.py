@@ -33,11 +33,11 @@ from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.guarded import start_thread
 
 #: Intervals kept. A step asks for its own within a second or so; 8192 are minutes of separate programs.
-KEPT_INTERVALS = 8192
+MAX_INTERVALS = 8192
 #: What one wait is taken to cost before it has been measured.
 FIRST_WATCH_COST_NS = 20_000
 #: The watcher sleeps once so many looks in a row would have told as much.
-LOOKS_BEFORE_SLEEP = 64
+POLLS_BEFORE_SLEEP = 64
 LONG_NS = 1_000_000_000
 #: Device sets on which something was posted within this time count as busy beside one another.
 TURNS_NS = 2_000_000_000
@@ -64,7 +64,7 @@ class DeviceClock:
         #: the newest post; its output lies in a box that the watcher empties
         self._slot: tuple[int, list[Any]] = (0, [])
         self._external: deque[tuple[int, int]] = deque(maxlen=4096)
-        self._intervals: deque[Span] = deque(maxlen=KEPT_INTERVALS)
+        self._intervals: deque[Span] = deque(maxlen=MAX_INTERVALS)
         self._work = threading.Lock()
         self._work.acquire()
         self._thread: threading.Thread | None = None
@@ -77,9 +77,9 @@ class DeviceClock:
         #: the newest program, while the watcher sleeps, and since when it is not yet said to be busy
         self._followed: Any = None
         self._followed_since = 0
-        self._looks = 0
+        self._polls = 0
         #: the newest post when the user's thread began to wait; the last whose end such a wait has told
-        self._awaited = self._told = 0
+        self._awaited = self._reported = 0
         #: a post after which came programs that were not posted
         self._left = 0
         self._unknown: deque[Span] = deque(maxlen=256)
@@ -107,7 +107,7 @@ class DeviceClock:
             self._note_devices(output, moment)
             self.look(moment)
             began = moment if since is None else since
-            if self._looks >= LOOKS_BEFORE_SLEEP and self._follow(output, number, began):
+            if self._polls >= POLLS_BEFORE_SLEEP and self._follow(output, number, began):
                 return number
             self._posts.append((number, began))
             # After the deque, so that the watcher finds the time of every post up to the one it takes.
@@ -143,19 +143,19 @@ class DeviceClock:
         """What can be said of the newest program at `moment`, which is now."""
         with self._guard:
             if self._followed is not None:
-                self._look_at_followed(moment, ready_is_news=False)
+                self._poll_followed(moment, ready_is_news=False)
                 return
             number = self._slot[0]
             if number > self._settled:
                 array = self._newest()
                 if is_running(array):
-                    self._looks += 1
+                    self._polls += 1
                 elif array is None:
-                    self._looks = 0
-            elif number == self._told:
-                self._looks += 1
+                    self._polls = 0
+            elif number == self._reported:
+                self._polls += 1
             elif number != self._left:
-                self._looks = 0
+                self._polls = 0
 
     def wait_begins(self) -> None:
         """The user's thread is about to wait for an array that is not ready."""
@@ -168,9 +168,9 @@ class DeviceClock:
         moment = now_ns()
         with self._guard:
             if self._followed is not None:
-                self._look_at_followed(moment, ready_is_news=True)
+                self._poll_followed(moment, ready_is_news=True)
             elif self._awaited == self._slot[0] and not is_running(self._newest()):
-                self._told = self._awaited
+                self._reported = self._awaited
 
     def _newest(self) -> Any:
         """The array of the newest post, while it is not known to be ready."""
@@ -184,7 +184,7 @@ class DeviceClock:
     @property
     def sleeps(self) -> bool:
         """Whether the next post will likely wake nobody."""
-        return self._looks >= LOOKS_BEFORE_SLEEP
+        return self._polls >= POLLS_BEFORE_SLEEP
 
     def forget(self) -> None:
         """Programs run that are not posted: when the newest post ends is not known any more."""
@@ -217,7 +217,7 @@ class DeviceClock:
         """Takes the newest program without waking anybody. False where that says too little of its end."""
         array = quick_array(output)
         if array is None or not is_running(array):
-            self._looks = 0
+            self._polls = 0
             return False
         number_before, box = self._slot
         if self._followed is None and number_before > self._settled:
@@ -231,7 +231,7 @@ class DeviceClock:
         self._slot = (number, [])
         return True
 
-    def _look_at_followed(self, moment: int, *, ready_is_news: bool) -> None:
+    def _poll_followed(self, moment: int, *, ready_is_news: bool) -> None:
         number = self._slot[0]
         since, self._followed_since = self._followed_since, moment
         self._settled = number
@@ -240,11 +240,11 @@ class DeviceClock:
             return
         freed, self._followed = is_freed(self._followed), None
         if ready_is_news and not freed:
-            self._told = number
+            self._reported = number
             self._busy(since, moment)
         elif moment > since:
             self._add_unknown(since, moment)
-            self._looks = 0
+            self._polls = 0
 
     def _busy(self, began: int, ended: int) -> None:
         began = max(began, self._last_end)

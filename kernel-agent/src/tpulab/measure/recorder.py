@@ -19,8 +19,8 @@ from tpulab.measure.advice import (
     advise_on_alert,
     advise_on_freed,
     advise_on_non_finite,
+    advise_on_run,
     advise_on_slower,
-    say_of_run,
 )
 from tpulab.measure.device_clock import DeviceClock
 from tpulab.measure.runs import Run
@@ -32,14 +32,14 @@ from tpulab.telemetry.messages import (
     FiguresMessage,
     Message,
     NonFinite,
+    Reported,
     RunMessage,
     StepSample,
     StepsMessage,
-    Told,
 )
 
-KEPT_STEPS = 2048
-KEPT_EVENTS = 4096
+MAX_STEPS = 2048
+MAX_EVENTS = 4096
 #: Steps of one batch: at 10 Hz more than 2,500 a second, each about 5 us of the agent's thread.
 STEPS_A_BATCH = 256
 #: Names of metrics of one run.
@@ -56,11 +56,11 @@ class Recorder:
 
     def __init__(self, device: DeviceClock) -> None:
         self._device = device
-        self.closed: deque[ClosedStep] = deque(maxlen=KEPT_STEPS)
-        self.events: deque[Told | tuple[Run, RunMessage]] = deque(maxlen=KEPT_EVENTS)
+        self.closed: deque[ClosedStep] = deque(maxlen=MAX_STEPS)
+        self.events: deque[Reported | tuple[Run, RunMessage]] = deque(maxlen=MAX_EVENTS)
         #: numbers that were logged after their step: the run, the step and the values
-        self.figures: deque[tuple[Run, int, dict[str, Any]]] = deque(maxlen=KEPT_EVENTS)
-        self._waiting: deque[ClosedStep] = deque(maxlen=KEPT_STEPS)
+        self.figures: deque[tuple[Run, int, dict[str, Any]]] = deque(maxlen=MAX_EVENTS)
+        self._waiting: deque[ClosedStep] = deque(maxlen=MAX_STEPS)
         #: the run whose first step waits for its announcement, and since when
         self._unannounced = ("", 0)
         self._moved: dict[str, Run] = {}
@@ -82,7 +82,7 @@ class Recorder:
     @property
     def is_crowded(self) -> bool:
         """Whether steps or ends of runs will be dropped soon."""
-        return len(self.closed) + len(self._waiting) > KEPT_STEPS // 4 or len(self.events) > KEPT_EVENTS // 4
+        return len(self.closed) + len(self._waiting) > MAX_STEPS // 4 or len(self.events) > MAX_EVENTS // 4
 
     def collect(self, *, force: bool = False) -> list[Message]:
         """Messages that are complete by now. `force`: report every step with what is known; do not wait."""
@@ -106,7 +106,7 @@ class Recorder:
         messages += self._unrecorded(done)
         messages += self._paces(done)
         messages += self._ended_runs(done)
-        self._tell_ended(force)
+        self._report_ended(force)
         # Advice on what was just collected: at the end of the process nobody collects again.
         while force and self.events and isinstance(event := self.events[0], dict):
             messages.append(event)
@@ -122,13 +122,15 @@ class Recorder:
         for run in {**self._moved, **{run.id: run for run, _ in done}}.values():
             if run.on_progress is not None:
                 run.on_progress(run.recorded, run.metrics)
-            slower = run.slower.look(run.totals, run.pace.flops_per_step if run.pace is not None else 0.0)
+            slower = run.slower.look(
+                run.totals, run.throughput.flops_per_step if run.throughput is not None else 0.0
+            )
             if slower is not None and self.adviser is not None:
                 advise_on_slower(self.adviser, run, slower)
-            if run.pace is not None:
-                found += run.pace.reused(run.id)
-            if run.pace is not None and run.pace.due(force=run.id in ending):
-                message = run.pace.message(run.figures())
+            if run.throughput is not None:
+                found += run.throughput.reused(run.id)
+            if run.throughput is not None and run.throughput.due(force=run.id in ending):
+                message = run.throughput.message(run.figures())
                 if message is not None:
                     found.append(message)
         self._moved.clear()
@@ -242,7 +244,7 @@ class Recorder:
             run.metrics.setdefault(name, 0.0)
             return True
         if self.adviser is not None:
-            say_of_run(
+            advise_on_run(
                 self.adviser,
                 run,
                 "too-many-metrics",
@@ -303,7 +305,7 @@ class Recorder:
         self._ended += [(run, message, now_ns() + ERROR_PATIENCE_NS) for run, message in done]
         return [message for _, message in done]
 
-    def _tell_ended(self, force: bool) -> None:
+    def _report_ended(self, force: bool) -> None:
         waiting, self._ended = self._ended, []
         for run, message, until in waiting:
             if run.on_ended is None:

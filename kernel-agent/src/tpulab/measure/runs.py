@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tpulab.figures.pace import Pace
 from tpulab.figures.slower import SlowerWatch
+from tpulab.figures.throughput import Throughput
 from tpulab.figures.totals import Figures, RunTotals
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.messages import CodeLocation, RunControl, RunMessage, RunState
@@ -50,7 +50,7 @@ class Run:
     #: what ended it, when it failed and that is known
     error: str | None = None
     #: rates and goodput, of a run made with `tpulab.run`
-    pace: Pace | None = None
+    throughput: Throughput | None = None
     #: steps handed to the recorder, which numbers them; those above `recorded` are still on their way
     closed: int = 0
     recorded: int = 0

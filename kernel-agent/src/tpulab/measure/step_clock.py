@@ -119,8 +119,8 @@ class StepClock:
         self._dispatches = state.dispatches
         self._programs = state.programs_compiled
         self._explicit = False
-        if self.run.pace is not None:
-            self.run.pace.step_begins()
+        if self.run.throughput is not None:
+            self.run.throughput.step_begins()
 
     def body(self) -> None:
         """The item is there: the body of the loop begins."""
@@ -171,8 +171,8 @@ class StepClock:
             self._explicit
             or (self._steps_without < STEPS_WITHOUT and state.programs_compiled == self._programs)
         )
-        if watched and self.run.pace is not None:
-            self.run.pace.step_was_watched()
+        if watched and self.run.throughput is not None:
+            self.run.throughput.step_was_watched()
         return watched
 
     def _is_device_known(self, state: ThreadState, end: int) -> bool:
@@ -264,8 +264,8 @@ class StepClock:
         for clock in state.clocks:
             if clock.is_open and clock.is_watching:
                 watching = True
-                if clock.run.pace is not None:
-                    clock.run.pace.called(function, args, kwargs)
+                if clock.run.throughput is not None:
+                    clock.run.throughput.called(function, args, kwargs)
         if not watching:
             state.device_known_since = None
             self._device.forget()

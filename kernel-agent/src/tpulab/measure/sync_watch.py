@@ -35,7 +35,7 @@ STEPS_IN_A_ROW = 20
 #: So many steps in a row with a read, and it is looked at which line does it.
 SUSPICIOUS = 5
 #: A run that has not shown one line that waits after so many steps with a look is left alone.
-MOST_LOOKS = 5 * STEPS_IN_A_ROW
+MAX_POLLS = 5 * STEPS_IN_A_ROW
 #: A read that takes less of a step than this costs too little to speak of it.
 WAIT_SHARE = 0.1
 
@@ -129,13 +129,13 @@ class SyncWatch:
             self._unguard()
         self._original = None
 
-    def has_said(self, run: Run) -> bool:
-        return self._adviser.has_said("sync-each-step", run.name)
+    def has_reported(self, run: Run) -> bool:
+        return self._adviser.has_reported("sync-each-step", run.name)
 
     def noticed(self, run: Run, frame: FrameType, *, waited: bool = True) -> None:
         """The loop of `run` reads a value at `frame`, in the step that is open, and has waited for it or not:
         on a busy machine the device may be done before the host comes to read."""
-        if self.has_said(run):
+        if self.has_reported(run):
             return
         location = find_location(self._cells, frame)
         line = (location["file"], location["line"]) if location is not None else (None, None)
@@ -152,11 +152,11 @@ class SyncWatch:
         self._rows[run.id] = _Row(line, step, step, waits)
         if waits >= STEPS_IN_A_ROW:
             self._rows.pop(run.id, None)
-            self._say(run, location)
+            self._report(run, location)
 
-    def _say(self, run: Run, location: CodeLocation | None) -> None:
+    def _report(self, run: Run, location: CodeLocation | None) -> None:
         line = f"Line {location['line']}" if location is not None and location["line"] else run.name
-        self._adviser.say(
+        self._adviser.report(
             "sync-each-step",
             f"{line} reads a device value in every step. Python waits there, and the device goes idle.",
             "Record it with run.log(loss=loss), which reads it later, or read it only every hundredth step.",
@@ -175,7 +175,7 @@ class LazySyncs:
         self._reads = 0
         self._step: tuple[str, int] = ("", -1)
         self._row = 0
-        self._looks = 0
+        self._polls = 0
         self._left_alone = ""
         self._unwrap: Callable[[], None] | None = None
 
@@ -187,17 +187,17 @@ class LazySyncs:
             return  # a step may launch several
         if before[0] != run.id:
             self.detach()
-            self._row = self._looks = 0
+            self._row = self._polls = 0
         # What the clock itself reads for the metrics is on none of the user's lines.
         reads = self._runtime.reads() - state.lazy_metrics.reads
         more, self._reads = reads > self._reads, reads
         self._row = self._row + 1 if more else 0
         if self._unwrap is not None:
-            self._looks += 1
-            if self._looks > MOST_LOOKS or self._syncs.has_said(run):
+            self._polls += 1
+            if self._polls > MAX_POLLS or self._syncs.has_reported(run):
                 self._leave_alone(run)
         elif self._row >= SUSPICIOUS:
-            if self._syncs.has_said(run):
+            if self._syncs.has_reported(run):
                 self._leave_alone(run)
             else:
                 self._unwrap = self._runtime.wrap_reads(self._around_read)

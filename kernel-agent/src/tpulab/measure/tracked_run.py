@@ -79,8 +79,8 @@ class TrackedRun:
             }
         )
         self.run.totals.add_band(kind, lasted)
-        if self.run.pace is not None:
-            self.run.pace.band(kind, self.run.closed, lasted)
+        if self.run.throughput is not None:
+            self.run.throughput.band(kind, self.run.closed, lasted)
         self.tracker.wake()
 
     def end(self, state: RunState) -> None:

@@ -33,7 +33,7 @@ class Tracker:
         warn: Callable[..., None],
         on_run: Callable[[], None],
         is_shown: bool,
-        tell: Callable[[str], None] | None = None,
+        write_line: Callable[[str], None] | None = None,
     ) -> None:
         #: something is to be reported
         self.wake = wake
@@ -46,7 +46,7 @@ class Tracker:
         self.cells = CellRegister()
         self.device = DeviceClock()
         self.recorder = Recorder(self.device)
-        self.adviser = self.recorder.adviser = Adviser(self.recorder.events, wake, tell)
+        self.adviser = self.recorder.adviser = Adviser(self.recorder.events, wake, write_line)
         self.text: TextLines | None = None
         #: called before each step: values of live widgets are handed over
         self.between_steps: Callable[[], None] | None = None

@@ -31,7 +31,7 @@ class Exhausted:
 
 
 #: torch_xla 2.9 and torch_tpu 0.2 tell the words of the runtime without its code.
-_SAYS_SO = re.compile(
+_OUT_OF_MEMORY = re.compile(
     r"RESOURCE_EXHAUSTED|[Rr]an out of memory|Out of memory (?:while trying to allocate|allocating) \d"
     r"|out of memory\. Tried to allocate \d"
     r"|[Aa]ttempting to (?:allocate|reserve) [0-9.]+.* free"
@@ -55,7 +55,7 @@ _ALLOCATION = (
 
 def parse(text: str) -> Exhausted | None:
     """What a message of the runtime says. None when it is about something else."""
-    if _SAYS_SO.search(text) is None:
+    if _OUT_OF_MEMORY.search(text) is None:
         return None
     for pattern in _PROGRAM:
         if found := pattern.search(text):

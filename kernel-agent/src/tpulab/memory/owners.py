@@ -65,14 +65,14 @@ class _Place(NamedTuple):
         return (self.above.path() if self.above is not None else "") + self.step
 
 
-def held_arrays(asked: int | None = None) -> tuple[list[HeldArrays], HeldBytes]:
+def held_arrays(requested: int | None = None) -> tuple[list[HeldArrays], HeldBytes]:
     """The largest live arrays with their owners; and what only a traceback or `Out[]` holds.
 
     `asked`: bytes that the device has just refused.
     """
     held: HeldBytes = {"traceback": 0, "outputs": 0}
     # Kept alive while their addresses are compared. Views of one tensor are one array.
-    live, same = _live_arrays(asked)
+    live, same = _live_arrays(requested)
     owners: dict[int, dict[Kind, list[str]]] = {}
     for place, array in _find(_roots(), same):
         names = owners.setdefault(same[id(array)], {}).setdefault(place.kind, [])
@@ -102,7 +102,7 @@ def held_arrays(asked: int | None = None) -> tuple[list[HeldArrays], HeldBytes]:
     return largest, held
 
 
-def _live_arrays(asked: int | None) -> tuple[list[Any], dict[int, int]]:
+def _live_arrays(requested: int | None) -> tuple[list[Any], dict[int, int]]:
     """All arrays on devices; and, by the address of each and of its views, the address of the array."""
     jax: Any = sys.modules.get("jax")
     live: list[Any] = []
@@ -111,7 +111,7 @@ def _live_arrays(asked: int | None) -> tuple[list[Any], dict[int, int]]:
         # The newest come first; the first one made is the first one named.
         live += [array for array in reversed(jax.live_arrays()) if not is_freed(array)]
     same = {id(array): id(array) for array in live}
-    for one in held_tensors(asked):
+    for one in held_tensors(requested):
         live.append(one.tensor)
         same |= {id(view): id(one.tensor) for view in one.views}
     return live, same

@@ -247,11 +247,11 @@ def before_compile(look: Callable[[Any, Any], None]) -> bool:
         return False
 
     @functools.wraps(compile_program)
-    def looked_at(backend: Any, computation: Any, devices: Any, *args: Any, **kwargs: Any) -> Any:
+    def inspected(backend: Any, computation: Any, devices: Any, *args: Any, **kwargs: Any) -> Any:
         look(computation, devices)
         return compile_program(backend, computation, devices, *args, **kwargs)
 
-    compiler.compile_or_get_cached = looked_at
+    compiler.compile_or_get_cached = inspected
     return True
 
 

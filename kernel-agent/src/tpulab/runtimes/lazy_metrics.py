@@ -20,7 +20,7 @@ from tpulab.telemetry.clocks import now_ns
 
 PERIOD_NS = 100_000_000
 #: Tensors that wait for their device; a scalar each.
-KEPT = 256
+MAX_ENTRIES = 256
 
 
 class LazyMetric:
@@ -82,11 +82,11 @@ class LazyMetrics:
     def add(self, metric: LazyMetric, post: int) -> None:
         """`post`: the newest launch."""
         if not metric.is_launched():
-            if len(self._unlaunched) >= KEPT:
+            if len(self._unlaunched) >= MAX_ENTRIES:
                 self._unlaunched.popleft().leave_out()
             self._unlaunched.append(metric)
             return
-        if len(self._waiting) >= KEPT:
+        if len(self._waiting) >= MAX_ENTRIES:
             self._waiting.popleft()[0].leave_out()
         self._waiting.append((metric, post))
 

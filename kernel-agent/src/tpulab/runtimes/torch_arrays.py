@@ -23,7 +23,7 @@ class HeldTensor(NamedTuple):
     nbytes: int
 
 
-def held_tensors(asked: int | None = None) -> list[HeldTensor]:
+def held_tensors(requested: int | None = None) -> list[HeldTensor]:
     """One entry for each storage on a device.
 
     `asked`: bytes that the device has just refused. The newest tensor of that size is left out from now on,
@@ -44,8 +44,8 @@ def held_tensors(asked: int | None = None) -> list[HeldTensor]:
     held = [HeldTensor(group[0], group, int(group[0].nbytes)) for group in groups]
     if xlac is not None:
         held = _computed(held, xlac)
-        if asked:
-            _note_refused(held, asked, xlac)
+        if requested:
+            _note_refused(held, requested, xlac)
     _refused[:] = [one for one in _refused if one() is not None]
     return [one for one in held if not any(one.tensor is other() for other in _refused)]
 
@@ -99,9 +99,9 @@ def _computed(held: list[HeldTensor], xlac: Any) -> list[HeldTensor]:
     return [one for one, waits in zip(held, pending, strict=True) if not waits]
 
 
-def _note_refused(held: list[HeldTensor], asked: int, xlac: Any) -> None:
+def _note_refused(held: list[HeldTensor], requested: int, xlac: Any) -> None:
     try:
-        alike = [one for one in held if abs(one.nbytes - asked) <= asked * _ROUNDING]
+        alike = [one for one in held if abs(one.nbytes - requested) <= requested * _ROUNDING]
         newest = max(alike, key=lambda one: xlac._xla_get_tensor_id(one.tensor), default=None)
     except Exception:
         return

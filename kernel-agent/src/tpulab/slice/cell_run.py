@@ -13,7 +13,7 @@ from tpulab.slice.group import Group
 from tpulab.slice.hosts import Cell, name_hosts, touches_whole_slice
 from tpulab.slice.lead_line import ANSWER, QUESTION
 from tpulab.slice.outputs import OUTPUTS, Outputs, Publish
-from tpulab.slice.questions import Ask, Inputs, ProgramDesk, Spoken
+from tpulab.slice.questions import Ask, Inputs, ProgramChecks, Spoken
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
@@ -65,7 +65,7 @@ class CellRun:
         self._outputs = Outputs(cell.hosts, publish, count)
         self._inputs = Inputs(cell.hosts[0], ask, self._answer)
         self._decisions = Spoken(cell.hosts[0], self._answer)
-        self._programs = ProgramDesk(cell.hosts, self._answer)
+        self._programs = ProgramChecks(cell.hosts, self._answer)
         self._tasks: set[asyncio.Task[None]] = set()
         #: Lines of gloo of which the end is still to come.
         self._gloo: dict[int, str] = {}
@@ -135,8 +135,8 @@ class CellRun:
             if content["kind"] == "program":
                 self._programs.question(host, content)
             else:
-                desk = self._decisions if content["kind"] == "agree" else self._inputs
-                self._task(desk.question(host, content))
+                commands = self._decisions if content["kind"] == "agree" else self._inputs
+                self._task(commands.question(host, content))
         elif kind in OUTPUTS:
             if kind == "stream" and (host in self._gloo or "[Gloo]" in content["text"]):
                 content = {**content, "text": self._without_gloo(host, content["text"])}
@@ -162,8 +162,8 @@ class CellRun:
         running = self._running()
         if self._interrupts == 1:
             self._signal(running)
-            self._task(self._tell_deaf_hosts())
-        elif self._failure is None and self._deaf_told:
+            self._task(self._report_silent_hosts())
+        elif self._failure is None and self._silent_reported:
             self._failure = GroupEndedError(
                 f"All hosts were ended, because {name_hosts(running)} did not answer the interrupt. {RESTART}"
             )
@@ -184,8 +184,8 @@ class CellRun:
 
     # --- inside ---
 
-    _deaf_told = False
-    _uneven_told = False
+    _silent_reported = False
+    _uneven_reported = False
     #: A silent request does not say that it has begun.
     _silent = False
 
@@ -201,16 +201,16 @@ class CellRun:
             self._outputs.finish(host)
             if all(one in self._replies and one in self._idle for one in self.hosts):
                 self._done.set()
-            elif not self._uneven_told:
-                self._uneven_told = True
-                self._task(self._tell_uneven())
+            elif not self._uneven_reported:
+                self._uneven_reported = True
+                self._task(self._report_uneven())
 
     async def _refresh(self) -> None:
         while True:
             await asyncio.sleep(max(REFRESH_S, self._outputs.fold_chars / FOLD_CHARS_PER_S))
             self._outputs.refresh()
 
-    async def _tell_uneven(self) -> None:
+    async def _report_uneven(self) -> None:
         await asyncio.sleep(UNEVEN_S)
         failed = {host: reply for host, reply in self._replies.items() if reply["status"] == "error"}
         if failed and self._failure is None and self._running():
@@ -220,10 +220,10 @@ class CellRun:
                 f"{name_hosts(self._running())} still run. Interrupt the kernel if they wait for it.\n"
             )
 
-    async def _tell_deaf_hosts(self) -> None:
+    async def _report_silent_hosts(self) -> None:
         await asyncio.sleep(UNEVEN_S)
         if self._running() and self._failure is None:
-            self._deaf_told = True
+            self._silent_reported = True
             self._warn(
                 f"No answer to the interrupt from {name_hosts(self._running())}: still compiling, or in code "
                 "that cannot be interrupted. Interrupt again to end all hosts.\n"

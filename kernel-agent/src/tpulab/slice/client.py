@@ -10,7 +10,7 @@ from ipyparallel import Client
 from ipyparallel.client.client import unpack_message
 
 #: Requests whose late outputs are still known to be of a host.
-KEPT_REQUESTS = 16_384
+MAX_REQUESTS = 16_384
 
 #: Host, channel (`iopub` or `shell`), message. Called on the client's thread.
 Deliver = Callable[[int, str, dict[str, Any]], None]
@@ -69,7 +69,7 @@ class SliceClient(Client):  # type: ignore[misc]
 
         identifier: str = message["header"]["msg_id"]
         self._sent[identifier] = host
-        if len(self._sent) > KEPT_REQUESTS:
+        if len(self._sent) > MAX_REQUESTS:
             self._sent.popitem(last=False)
 
         def send() -> None:

@@ -68,7 +68,7 @@ class Group:
         self._joined: set[int] = set()
         #: Requests that only ask for a sign on iopub, and the hosts of which one came.
         self._greetings: set[str] = set()
-        self._heard: set[int] = set()
+        self._received: set[int] = set()
         self._preempted: set[int] = set()
         self._stopped_since: dict[int, float] = {}
         self._changed = asyncio.Event()
@@ -178,7 +178,7 @@ class Group:
         }
         join |= await asyncio.to_thread(meeting_point, spec)
         for index in here:
-            self._links[index].tell(json.dumps({**join, "index": index, "connection": for_engines}))
+            self._links[index].write_line(json.dumps({**join, "index": index, "connection": for_engines}))
         await asyncio.gather(
             *(self._reach(index, for_engines, join) for index in range(spec.count) if index not in here)
         )
@@ -187,7 +187,7 @@ class Group:
             SliceClient, for_client, self._deliver, lambda host: self._call_soon(self._has_joined, host)
         )
         await self._until(lambda: len(self._joined) == spec.count)
-        await self._hear_all()
+        await self._receive_all()
 
     def _engine_order(self, index: int, env: dict[str, str]) -> dict[str, Any]:
         env = {**env, **self.spec.env}
@@ -209,8 +209,8 @@ class Group:
         }
 
     def _link(self, index: int | None, command: list[str], order: dict[str, Any]) -> HostLink:
-        said = self._controller_said if index is None else functools.partial(self._host_said, index)
-        return HostLink(command, order, said, self._loop)
+        sent = self._controller_reported if index is None else functools.partial(self._host_reported, index)
+        return HostLink(command, order, sent, self._loop)
 
     async def _connections(self) -> list[dict[str, Any]]:
         """For engines and for the client."""
@@ -228,36 +228,40 @@ class Group:
             there, forwarded = forwarded_connection(connection)
             first_word: asyncio.Future[dict[str, Any]] = self._loop.create_future()
 
-            def said(what: dict[str, Any], first: asyncio.Future[dict[str, Any]] = first_word) -> None:
+            def sent(what: dict[str, Any], first: asyncio.Future[dict[str, Any]] = first_word) -> None:
                 if not first.done():
                     first.set_result(what)
                     if "gone" in what:
                         return
-                self._host_said(index, what)
+                self._host_reported(index, what)
 
             link = HostLink(
                 ssh_command(self.spec, index, forwarded),
                 self._engine_order(index, passed_on(os.environ)),
-                said,
+                sent,
                 self._loop,
             )
-            heard = await first_word
-            if "gone" not in heard:
+            received = await first_word
+            if "gone" not in received:
                 self._links[index] = link
-                link.tell(json.dumps({**join, "index": index, "connection": there}))
+                link.write_line(json.dumps({**join, "index": index, "connection": there}))
                 return
-            if "forwarding failed" not in heard["why"] or attempt == _FORWARD_TRIES:
-                why = heard["why"].splitlines()[-1] if heard["why"] else f"ssh ended with {heard['gone']}"
+            if "forwarding failed" not in received["why"] or attempt == _FORWARD_TRIES:
+                why = (
+                    received["why"].splitlines()[-1]
+                    if received["why"]
+                    else f"ssh ended with {received['gone']}"
+                )
                 self._write_down(index)
                 raise SliceStartError(
                     f"{self._capital(index)} could not be reached: {why}. Make "
                     f"`ssh {self.spec.destination(index)} true` work on host 0, then restart the kernel."
                 )
 
-    async def _hear_all(self) -> None:
+    async def _receive_all(self) -> None:
         """Waits until the outputs of each host arrive: a subscription takes a moment, and what is printed
         before it would be lost."""
-        while silent := set(range(self.spec.count)) - self._heard:
+        while silent := set(range(self.spec.count)) - self._received:
             self._raise_if_broken()
             for host in silent:
                 self._greetings.add(self.send_to(host, "kernel_info_request", {}))
@@ -296,34 +300,34 @@ class Group:
 
     def _message(self, host: int, channel: str, message: dict[str, Any]) -> None:
         if channel == "iopub" and message["parent_header"]["msg_id"] in self._greetings:
-            self._heard.add(host)
+            self._received.add(host)
         self._listener.message(host, channel, message)
 
-    def _controller_said(self, said: dict[str, Any]) -> None:
-        if "exited" in said and not self._closed:
-            self._break(SliceError(f"ipyparallel's controller: {loss.of_exit(said)}. {RESTART}"))
+    def _controller_reported(self, sent: dict[str, Any]) -> None:
+        if "exited" in sent and not self._closed:
+            self._break(SliceError(f"ipyparallel's controller: {loss.of_exit(sent)}. {RESTART}"))
 
-    def _host_said(self, host: int, said: dict[str, Any]) -> None:
-        if "agent" in said:
+    def _host_reported(self, host: int, sent: dict[str, Any]) -> None:
+        if "agent" in sent:
             if self._reports is not None:
-                self._reports.heard(host, said["agent"])
+                self._reports.received(host, sent["agent"])
             return
-        if "waits" in said:
-            self._listener.notice(host, f"{self._capital(host)}: {said['waits']}.\n")
+        if "waits" in sent:
+            self._listener.notice(host, f"{self._capital(host)}: {sent['waits']}.\n")
             return
-        if said.get("preempted") and "exited" not in said:
+        if sent.get("preempted") and "exited" not in sent:
             self._preempted.add(host)
             self._listener.notice(
                 host, f"{self._capital(host)}: the cloud announces that it preempts this machine.\n"
             )
-        if "exited" in said:
-            self._lose(host, loss.of_exit(said))
-        elif "gone" in said:
+        if "exited" in sent:
+            self._lose(host, loss.of_exit(sent))
+        elif "gone" in sent:
             self._write_down(host)
-            self._lose(host, loss.of_link(said, host in self._preempted))
-        elif "alive" in said and said.get("state") != "T":
+            self._lose(host, loss.of_link(sent, host in self._preempted))
+        elif "alive" in sent and sent.get("state") != "T":
             self._stopped_since.pop(host, None)
-        elif "alive" in said:
+        elif "alive" in sent:
             self._stopped_since.setdefault(host, time.monotonic())
 
     def _lose(self, host: int, reason: str) -> None:
@@ -358,11 +362,11 @@ class Group:
             now = time.monotonic()
             if now - before > _OWN_PAUSE_S:
                 for link in self._links.values():
-                    link.heard_at = now
+                    link.received_at = now
                 continue
             for host, link in self._links.items():
                 link.greet()
-                silent_s = now - link.heard_at
+                silent_s = now - link.received_at
                 # Before its first word a supervisor is still being started.
                 if link.pid and silent_s > SILENCE_S:
                     self._write_down(host)

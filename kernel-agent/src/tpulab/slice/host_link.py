@@ -29,19 +29,23 @@ SSH = (
     *("-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=15"),
 )
 
-Said = Callable[[dict[str, Any]], None]
+HostMessage = Callable[[dict[str, Any]], None]
 
 
 class HostLink:
     """`said` is called in the loop with each message, and last with `{"gone": exit code, "why": text}`."""
 
     def __init__(
-        self, command: Sequence[str], order: dict[str, Any], said: Said, loop: asyncio.AbstractEventLoop
+        self,
+        command: Sequence[str],
+        order: dict[str, Any],
+        message: HostMessage,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._said = said
+        self._reported = message
         self._loop = loop
         self._sending = threading.Lock()
-        self.heard_at = time.monotonic()
+        self.received_at = time.monotonic()
         #: The process on the host, and its state as /proc shows it (`T`: stopped); empty until it is known.
         self.pid = 0
         self.state = ""
@@ -56,7 +60,7 @@ class HostLink:
         self._send(order)
         threading.Thread(target=self._read, name="tpulab-host", daemon=True).start()
 
-    def tell(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         self._send({"line": line})
 
     def greet(self) -> None:
@@ -96,26 +100,30 @@ class HostLink:
         assert self.process.stderr is not None
         for line in self.process.stdout:
             # Here and not in the loop, which may be busy with a flood of output.
-            self.heard_at = time.monotonic()
+            self.received_at = time.monotonic()
             try:
-                said = json.loads(line)
+                message = json.loads(line)
             except ValueError:
                 continue  # what a login shell prints
-            if isinstance(said, dict):
-                self._hand_on(self._hear, said)
+            if isinstance(message, dict):
+                self._hand_on(self._receive, message)
         why = self.process.stderr.read(4000).decode(errors="replace").strip()
         self.process.stdout.close()
         self.process.stderr.close()
-        self._hand_on(self._said, {"gone": self.process.wait(), "why": why})
+        self._hand_on(self._reported, {"gone": self.process.wait(), "why": why})
 
-    def _hand_on(self, function: Said, said: dict[str, Any]) -> None:
+    def _hand_on(self, function: HostMessage, message: dict[str, Any]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
-            self._loop.call_soon_threadsafe(function, said)
+            self._loop.call_soon_threadsafe(function, message)
 
-    def _hear(self, said: dict[str, Any]) -> None:
-        if "alive" in said:
-            self.pid, self.state, self.rss_bytes = said["alive"], said.get("state", ""), said.get("rss", 0)
-        self._said(said)
+    def _receive(self, message: dict[str, Any]) -> None:
+        if "alive" in message:
+            self.pid, self.state, self.rss_bytes = (
+                message["alive"],
+                message.get("state", ""),
+                message.get("rss", 0),
+            )
+        self._reported(message)
 
 
 def local_command() -> list[str]:

@@ -16,7 +16,7 @@ from tpulab.telemetry.messages import StepSpans
 
 #: Steps that are compared, and that are kept of a host which is ahead of the others.
 WINDOW = 20
-KEPT = 512
+MAX_ENTRIES = 512
 #: A host that is later by less is none that is waited for: timers and the scheduler do as much.
 LEAST_MS = 2.0
 LEAST_SHARE = 0.05
@@ -60,7 +60,7 @@ class HostSteps:
                 del self._hosts_at[index]
                 self._complete.append([steps.pop(index) for steps in self._steps])
                 self.last = index
-        while len(own) > KEPT:
+        while len(own) > MAX_ENTRIES:
             self._forget(own.popitem(last=False)[0])
 
     def _forget(self, index: int) -> None:

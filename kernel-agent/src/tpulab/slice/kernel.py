@@ -29,7 +29,7 @@ class CommHosts:
         #: By id: the host, and the name of the target.
         self._known: dict[str, tuple[int, str]] = {}
 
-    def heard(self, host: int, kind: str, content: dict[str, Any]) -> None:
+    def received(self, host: int, kind: str, content: dict[str, Any]) -> None:
         """A host opened or closed a comm."""
         if kind == "comm_open":
             self._known[content["comm_id"]] = (host, content.get("target_name", ""))
@@ -40,7 +40,7 @@ class CommHosts:
         """Where a message of the page goes: to the host of the comm. What the page opens is process 0's."""
         identifier = content.get("comm_id", "")
         host, _ = self._known.get(identifier, (0, ""))
-        self.heard(0 if kind == "comm_open" else host, kind, content)
+        self.received(0 if kind == "comm_open" else host, kind, content)
         return 0 if kind == "comm_open" else host
 
     def info(self, target: str | None) -> dict[str, dict[str, str]]:
@@ -55,8 +55,8 @@ class CommHosts:
 #: Completion and inspection ask process 0, which may be busy.
 QUESTION_S = 30.0
 #: Cells and comm messages whose late outputs still find their place.
-KEPT_PARENTS = 1024
-_STDIN_LOOK_S = 0.02
+MAX_PARENTS = 1024
+_STDIN_POLL_S = 0.02
 _COMMS = ("comm_open", "comm_msg", "comm_close")
 
 spec_file: Path | None = None
@@ -129,7 +129,7 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
                 cell = read_cell(code, self.spec.count)
                 assert self.group is not None
                 await _first(self.group.ready(), interrupted)
-                ask = functools.partial(self._ask, ident, parent)
+                ask = functools.partial(self._request, ident, parent)
                 run = self._cell = CellRun(self.group, cell, parent, publish, ask, count)
                 options = {
                     "silent": silent,
@@ -169,7 +169,7 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
         finally:
             signal.signal(signal.SIGINT, before)
 
-    async def _ask(self, ident: Any, parent: dict[str, Any], prompt: str, password: bool) -> str | None:
+    async def _request(self, ident: Any, parent: dict[str, Any], prompt: str, password: bool) -> str | None:
         """What the user types; None: end of file, also where the front end cannot ask."""
         if not self._allow_stdin:
             return None
@@ -183,12 +183,12 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
             if reply is not None:
                 value = str(reply["content"].get("value", ""))
                 return None if value == "\x04" else value
-            await asyncio.sleep(_STDIN_LOOK_S)
+            await asyncio.sleep(_STDIN_POLL_S)
 
     # --- completion and inspection ---
 
     async def do_complete(self, code: str, cursor_pos: int) -> dict[str, Any]:
-        answer = await self._ask_first("complete_request", {"code": code, "cursor_pos": cursor_pos})
+        answer = await self._request_first("complete_request", {"code": code, "cursor_pos": cursor_pos})
         nothing = {"matches": [], "cursor_start": cursor_pos, "cursor_end": cursor_pos, "metadata": {}}
         return answer or {"status": "ok", **nothing}
 
@@ -201,10 +201,10 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
             "detail_level": detail_level,
             "omit_sections": list(omit_sections),
         }
-        answer = await self._ask_first("inspect_request", content)
+        answer = await self._request_first("inspect_request", content)
         return answer or {"status": "ok", "found": False, "data": {}, "metadata": {}}
 
-    async def _ask_first(self, kind: str, content: dict[str, Any]) -> dict[str, Any] | None:
+    async def _request_first(self, kind: str, content: dict[str, Any]) -> dict[str, Any] | None:
         if self.group is None or not self.group.is_ready or self._cell is not None:
             return None
         request = self.group.send_to(0, kind, content)
@@ -243,23 +243,23 @@ class SliceKernel(IPythonKernel):  # type: ignore[misc]
 
     def message(self, host: int, channel: str, message: dict[str, Any]) -> None:
         kind, content = message["header"]["msg_type"], message["content"]
-        asked = message["parent_header"].get("msg_id", "")
-        waiting = self._answers.get(asked)
+        requested = message["parent_header"].get("msg_id", "")
+        waiting = self._answers.get(requested)
         if waiting is not None and not waiting.done():
             # A comm message has no reply: it is done when its host is idle.
             is_idle = kind == "status" and content["execution_state"] == "idle"
-            if is_idle if asked in self._parents else channel == "shell":
+            if is_idle if requested in self._parents else channel == "shell":
                 waiting.set_result(content)
-        run = self._runs.get(asked)
+        run = self._runs.get(requested)
         if channel == "iopub" and kind in _COMMS:
-            self._comms.heard(host, kind, content)
-            parent = run.parent if run is not None else self._parents.get(asked, {})
+            self._comms.received(host, kind, content)
+            parent = run.parent if run is not None else self._parents.get(requested, {})
             self._publish(parent, kind, content, message["metadata"], message["buffers"])
         elif run is not None:
             run.message(host, channel, message)
-        elif channel == "iopub" and kind in OUTPUTS and asked in self._parents:
+        elif channel == "iopub" and kind in OUTPUTS and requested in self._parents:
             # What a widget's callback prints or shows.
-            self._publish(self._parents[asked], kind, content)
+            self._publish(self._parents[requested], kind, content)
 
     def lost(self, host: int, reason: str) -> None:
         if self._cell is not None:
@@ -300,7 +300,7 @@ def _place_name(connection_file: str) -> str:
 
 
 def _keep_newest(kept: collections.OrderedDict[str, Any]) -> None:
-    while len(kept) > KEPT_PARENTS:
+    while len(kept) > MAX_PARENTS:
         kept.popitem(last=False)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 QUESTION = "tpulab_question"
 ANSWER = "tpulab_answer"
 #: The main thread looks up so often for an interrupt.
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 
 class LeadLine:
@@ -39,7 +39,7 @@ class LeadLine:
         )
         while True:
             try:
-                answer = self._answers.get(timeout=_LOOK_S)
+                answer = self._answers.get(timeout=_POLL_S)
             except queue.Empty:
                 continue
             # Another number: the answer to a question that was interrupted.

@@ -9,23 +9,23 @@ from typing import Any
 _TELLING = ("Error", "error:", "fatal", "FATAL", "Terminating", "Killed")
 
 
-def of_exit(said: dict[str, Any]) -> str:
-    code = said["exited"]
-    if said.get("preempted"):
+def of_exit(message: dict[str, Any]) -> str:
+    code = message["exited"]
+    if message.get("preempted"):
         return "the cloud preempted its machine"
-    if said.get("oom"):
+    if message.get("oom"):
         return "out of memory: its machine's kernel killed the process"
     if code == -signal.SIGKILL:
         return "its process was killed by SIGKILL"
     if code < 0:
-        return f"its process was killed by {_name(-code)}{_last_words(said)}"
-    return f"its process ended with code {code}{_last_words(said)}"
+        return f"its process was killed by {_name(-code)}{_last_words(message)}"
+    return f"its process ended with code {code}{_last_words(message)}"
 
 
-def of_link(said: dict[str, Any], preempted: bool) -> str:
+def of_link(message: dict[str, Any], preempted: bool) -> str:
     if preempted:
         return "the cloud preempted its machine"
-    why = (said.get("why") or "").splitlines()
+    why = (message.get("why") or "").splitlines()
     return f"the connection to it ended{': ' + why[-1] if why else ''}"
 
 
@@ -44,10 +44,10 @@ def _name(number: int) -> str:
         return f"signal {number}"
 
 
-def _last_words(said: dict[str, Any]) -> str:
+def _last_words(message: dict[str, Any]) -> str:
     lines = [
         line.strip()
-        for line in (said.get("tail") or "").splitlines()
+        for line in (message.get("tail") or "").splitlines()
         if line.strip() and "[Gloo]" not in line
     ]
     telling = [line for line in lines if any(word in line for word in _TELLING)] or lines

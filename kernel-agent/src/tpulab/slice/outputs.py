@@ -56,9 +56,9 @@ class Outputs:
             self._part += 1
             self._display_id, self._shown = None, ()
         # What the speaker says matters only in the end, when it is compared.
-        heard = tuple(self._recordings[host].version for host in self._others)
-        state = (ended, *heard)
-        if state != self._shown and (ended or any(heard)):
+        received = tuple(self._recordings[host].version for host in self._others)
+        state = (ended, *received)
+        if state != self._shown and (ended or any(received)):
             self._show(self._part, final=ended)
             self._shown = state
 

@@ -17,28 +17,30 @@ from collections.abc import Callable
 #: Longer than a process without its lead is kept. What still holds the place then is left to itself.
 WAIT_S = 40.0
 #: A wait that is longer is worth a word.
-TELL_S = 1.0
-_LOOK_S = 0.05
+REPORT_S = 1.0
+_POLL_S = 0.05
 
 
-def take_place(name: str, tell: Callable[[str], None]) -> socket.socket | None:
+def take_place(name: str, write_line: Callable[[str], None]) -> socket.socket | None:
     """Returns with the place once it is free. None: this system has no places, or it stays taken."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     began = time.monotonic()
-    has_told = False
+    has_reported = False
     while (place := _bound(name)) is None:
         waited_s = time.monotonic() - began
         if waited_s > WAIT_S:
             return None
-        if waited_s > TELL_S and not has_told:
-            has_told = True
-            tell("the process from before the restart still runs there; waiting for it to free the chips")
+        if waited_s > REPORT_S and not has_reported:
+            has_reported = True
+            write_line(
+                "the process from before the restart still runs there; waiting for it to free the chips"
+            )
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as holder:
-            holder.settimeout(TELL_S)
+            holder.settimeout(REPORT_S)
             holder.connect(_address(name))
             holder.recv(1)  # it ends with the process over there
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return place
 
 

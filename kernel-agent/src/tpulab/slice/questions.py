@@ -25,12 +25,12 @@ class Spoken:
         self._speaker = speaker
         self._answer = answer
         self._decided: list[dict[str, Any]] = []
-        self._asked: dict[int, int] = {}
+        self._requested: dict[int, int] = {}
         self._waiting: list[tuple[int, int, int]] = []
 
     async def question(self, host: int, content: dict[str, Any]) -> None:
-        place = self._asked.get(host, 0)
-        self._asked[host] = place + 1
+        place = self._requested.get(host, 0)
+        self._requested[host] = place + 1
         if host == self._speaker:
             self._decided.append(await self._decide(content))
         self._waiting.append((host, place, content["number"]))
@@ -54,14 +54,14 @@ class Inputs(Spoken):
 
     def __init__(self, speaker: int, ask: Ask, answer: Answer) -> None:
         super().__init__(speaker, answer)
-        self._ask = ask
+        self._request = ask
 
     async def _decide(self, content: dict[str, Any]) -> dict[str, Any]:
-        typed = await self._ask(content["prompt"], content["password"])
+        typed = await self._request(content["prompt"], content["password"])
         return {"value": typed or "", "eof": typed is None}
 
 
-class ProgramDesk:
+class ProgramChecks:
     """Lets programs over several hosts run once all of these hosts have shown the same one."""
 
     def __init__(self, hosts: Sequence[int], answer: Answer) -> None:

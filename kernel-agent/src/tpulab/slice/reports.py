@@ -25,7 +25,7 @@ GRACE_S = 5.0
 #: Ids of the hosts' own, apart from those of process 0 and each other.
 IDS_OF_HOST = 1_000_000_000
 #: What is told, so that its late companions are not taken for others.
-KEPT = 2048
+MAX_ENTRIES = 2048
 
 Key = tuple[str, int]
 
@@ -58,7 +58,7 @@ class HostCompilations:
         program.by_host[host] = message
         if len(program.by_host) == self._count:
             self._open.pop(key, None)
-        while len(self._programs) > KEPT:
+        while len(self._programs) > MAX_ENTRIES:
             self._programs.popitem(last=False)
 
     def settle(self, now: float, *, all_of_them: bool = False) -> None:
@@ -73,9 +73,9 @@ class HostCompilations:
 
 
 #: What waits for a keeper that is being started again; the oldest goes first.
-KEPT_MESSAGES = 4096
+MAX_MESSAGES = 4096
 #: Runs of a host: an evaluation in each epoch is one. And those of which the steps are compared.
-KEPT_RUNS = 1024
+MAX_RUNS = 1024
 COMPARED_RUNS = 32
 HOSTS_PERIOD_S = 1.0
 #: Answers of agents come within milliseconds, unless a host stands still or its interpreter never lets go.
@@ -84,7 +84,7 @@ HOSTS_PERIOD_S = 1.0
 FENCE_S = 8.0
 #: For what is left to send.
 _CLOSE_S = 3.0
-_LOOK_S = 1.0
+_POLL_S = 1.0
 #: What only one process can do, or what would be done on all and shown of one.
 _OF_FIRST = ("branch", "memory", "profile")
 
@@ -96,10 +96,10 @@ Place = tuple[str, int]
 class HostReports:
     """In the lead's loop, but for the two threads of its connections. `tell` gives a body to an agent."""
 
-    def __init__(self, socket_path: str, labels: list[str], tell: Callable[[int, Body], None]) -> None:
+    def __init__(self, socket_path: str, labels: list[str], write_line: Callable[[int, Body], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._labels = labels
-        self._tell = tell
+        self._send_all = write_line
         self._line = KeeperLine(socket_path, self._standing)
         self._commands = ControlLink(socket_path, self._receive)
         self._hello: Body | None = None
@@ -109,7 +109,7 @@ class HostReports:
         self._steps: collections.OrderedDict[str, HostSteps] = collections.OrderedDict()
         self._compilations = HostCompilations(len(labels), self._line.send)
         self._hosts: Body | None = None
-        self._told_at = 0.0
+        self._reported_at = 0.0
         #: By id of the command; the first one that is not decided is on its way, the others wait for it.
         self._orders: dict[str, _Order] = {}
         self._queue: collections.deque[_Order] = collections.deque()
@@ -126,7 +126,7 @@ class HostReports:
                 self._line.send({**message, "time": unix_now_ms(), "state": "failed"})
         self._runs[0] = HostRuns()
 
-    def heard(self, host: int, message: Body) -> None:
+    def received(self, host: int, message: Body) -> None:
         handle = getattr(self, "_heard_" + str(message.get("type")).replace("-", "_"), None)
         if handle is not None:
             handle(host, message)
@@ -136,16 +136,16 @@ class HostReports:
 
     # --- by type ---
 
-    def _heard_hello(self, host: int, message: Body) -> None:
+    def _received_hello(self, host: int, message: Body) -> None:
         if host == 0:
             self._hello = message
             self._line.send(message)
 
-    def _heard_control_hello(self, host: int, _: Body) -> None:
+    def _received_control_hello(self, host: int, _: Body) -> None:
         if host == 0:
             self._commands.start()
 
-    def _heard_devices(self, host: int, message: Body) -> None:
+    def _received_devices(self, host: int, message: Body) -> None:
         self._devices[host] = message
         if merged := self._all_devices():
             self._line.send(merged)
@@ -165,12 +165,12 @@ class HostReports:
         others = [device for device in first["devices"] if device["id"] not in known]
         return {**first, "devices": sorted(own + others, key=lambda one: (one["processIndex"], one["id"]))}
 
-    def _heard_run(self, host: int, message: Body) -> None:
+    def _received_run(self, host: int, message: Body) -> None:
         self._runs[host].add(message)
         if host == 0:
             self._line.send(message)
 
-    def _heard_steps(self, host: int, message: Body) -> None:
+    def _received_steps(self, host: int, message: Body) -> None:
         if host == 0:
             self._line.send(message)
         first = self._of_first(host, message["run"])
@@ -184,8 +184,8 @@ class HostReports:
             self._steps.popitem(last=False)
         steps.add(host, message["steps"])
         now = time.monotonic()
-        if steps.compared and now - self._told_at >= HOSTS_PERIOD_S:
-            self._told_at = now
+        if steps.compared and now - self._reported_at >= HOSTS_PERIOD_S:
+            self._reported_at = now
             splits = steps.splits()
             self._hosts = {
                 "type": "hosts",
@@ -198,17 +198,17 @@ class HostReports:
             }
             self._line.send(self._hosts)
 
-    def _heard_compile(self, host: int, message: Body) -> None:
+    def _received_compile(self, host: int, message: Body) -> None:
         self._compilations.add(host, message, time.monotonic())
 
-    def _heard_control(self, host: int, message: Body) -> None:
+    def _received_control(self, host: int, message: Body) -> None:
         order = self._orders.get(message["id"])
         if order is not None:
-            order.said(host, message)
+            order.answered(host, message)
         if host == 0:
             self._commands.send(message)  # type: ignore[arg-type]
 
-    def _heard_fence(self, host: int, message: Body) -> None:
+    def _received_fence(self, host: int, message: Body) -> None:
         order = self._orders.get(message["id"])
         if order is not None:
             order.fenced(host, message)
@@ -237,18 +237,18 @@ class HostReports:
         run, identifier = body.get("run"), body.get("id")
         if body.get("action") in _OF_FIRST or not isinstance(identifier, str) or identifier in self._orders:
             # One that comes again is answered word for word.
-            self._tell(0, body)
+            self._send_all(0, body)
             return
         everybody = range(len(self._labels))
         if body.get("action") == "free":
             for host in everybody:
-                self._tell(host, body)
+                self._send_all(host, body)
             return
         runs = {host: self._matching(0, run, host) if isinstance(run, str) else None for host in everybody}
         # Process 0 says of a run that nobody knows that it is over.
         known = {host: found for host, found in runs.items() if found or run is None or host == 0}
         order = self._orders[identifier] = _Order(self, body, known)
-        for old in list(itertools.islice(self._orders, max(0, len(self._orders) - KEPT_MESSAGES))):
+        for old in list(itertools.islice(self._orders, max(0, len(self._orders) - MAX_MESSAGES))):
             del self._orders[old]
         self._queue.append(order)
         if len(self._queue) == 1:
@@ -287,11 +287,13 @@ class HostRuns:
         self._count[name] = place[1] + 1
         self._count.move_to_end(name)
         self._runs[identity], self._at[place] = (message, place), identity
-        while len(self._runs) > KEPT_RUNS:
-            oldest = next((run for run, (said, _) in self._runs.items() if said["state"] != "running"), None)
+        while len(self._runs) > MAX_RUNS:
+            oldest = next(
+                (run for run, (answered, _) in self._runs.items() if answered["state"] != "running"), None
+            )
             _, place = self._runs.pop(oldest if oldest is not None else next(iter(self._runs)))
             del self._at[place]
-        while len(self._count) > KEPT_MESSAGES:
+        while len(self._count) > MAX_MESSAGES:
             self._count.popitem(last=False)
 
     def place_of(self, run: str) -> Place | None:
@@ -319,7 +321,7 @@ class _Order:
     def begin(self) -> None:
         self._reports._loop.call_later(FENCE_S, self._decide)
         for host, run in self._runs.items():
-            self._reports._tell(host, {"fence": True, "id": self._body["id"], "run": run})
+            self._reports._send_all(host, {"fence": True, "id": self._body["id"], "run": run})
 
     def fenced(self, host: int, message: Body) -> None:
         self._steps[host] = message["step"]
@@ -332,10 +334,10 @@ class _Order:
         self._is_decided = True
         at = max((step for step in self._steps.values() if step >= 0), default=None)
         for host, run in self._runs.items():
-            self._reports._tell(host, {**self._body, "run": run or self._body.get("run"), "at": at})
+            self._reports._send_all(host, {**self._body, "run": run or self._body.get("run"), "at": at})
         self._reports._decided()
 
-    def said(self, host: int, message: Body) -> None:
+    def answered(self, host: int, message: Body) -> None:
         """Of another host only what went wrong is news; process 0 speaks for those that agree."""
         if host and message["phase"] in ("refused", "failed"):
             reason = f"host {host}: {message['reason']}"
@@ -359,7 +361,7 @@ class KeeperLine:
     def __init__(self, path: str, standing: Callable[[], list[Body]]) -> None:
         self._socket = KeeperSocket(path)
         self._standing = standing
-        self._waiting: collections.deque[Body] = collections.deque(maxlen=KEPT_MESSAGES)
+        self._waiting: collections.deque[Body] = collections.deque(maxlen=MAX_MESSAGES)
         self._unsent: list[Body] = []
         self._news = threading.Event()
         self._stopping = False
@@ -378,7 +380,7 @@ class KeeperLine:
 
     def _run(self) -> None:
         while not self._stopping:
-            self._news.wait(_LOOK_S)
+            self._news.wait(_POLL_S)
             self._news.clear()
             self._flush()
         self._flush()
@@ -394,4 +396,4 @@ class KeeperLine:
             self._unsent.append(self._waiting.popleft())
         if self._unsent and self._socket.send(self._unsent):
             self._unsent = []
-        del self._unsent[:-KEPT_MESSAGES]
+        del self._unsent[:-MAX_MESSAGES]

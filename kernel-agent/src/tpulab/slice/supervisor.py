@@ -81,21 +81,21 @@ _PREEMPTED = "/computeMetadata/v1/instance/preempted"
 
 class Supervisor:
     def __init__(self, order: dict[str, Any], place: socket.socket | None) -> None:
-        self._say_lock = threading.Lock()
+        self._report_lock = threading.Lock()
         self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
         #: one count a second: a kill of another process, long ago, explains nothing
         self._kills = collections.deque([_oom_kills()], maxlen=10)
         self._preempted = False
         #: 0: the lead is on this machine, and its end is heard at once.
         self._patience_s = float(order.get("patience_s", 0))
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         self._place = place
         cwd = order.get("cwd") or None
         if cwd is not None and not os.path.isdir(cwd):
             cwd = None
         self._env = {**os.environ, **order["env"]}
         self._agent = (
-            AgentRelay(lambda message: self._say({"agent": message})) if order.get("reports") else None
+            AgentRelay(lambda message: self._report({"agent": message})) if order.get("reports") else None
         )
         if self._agent is not None:
             self._env["TPULAB_AGENT_SOCKET"] = self._agent.path
@@ -122,7 +122,7 @@ class Supervisor:
         if server:
             threading.Thread(target=self._watch_preemption, args=(server,), daemon=True).start()
         while self._process.poll() is None:
-            self._say({"alive": self._process.pid, **self._figures()})
+            self._report({"alive": self._process.pid, **self._figures()})
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(ALIVE_S)
                 break
@@ -130,7 +130,7 @@ class Supervisor:
         reader.join(1.0)
         if self._agent is not None:
             self._agent.close()
-        self._say(
+        self._report(
             {
                 "exited": self._process.returncode,
                 "oom": self._process.returncode == -signal.SIGKILL and _oom_kills() > self._kills[0],
@@ -139,8 +139,8 @@ class Supervisor:
             }
         )
 
-    def _say(self, what: dict[str, Any]) -> None:
-        with self._say_lock:
+    def _report(self, what: dict[str, Any]) -> None:
+        with self._report_lock:
             try:
                 _write(what)
             except OSError:
@@ -162,7 +162,7 @@ class Supervisor:
         assert self._process.stdin is not None
         for line in sys.stdin.buffer:
             order = json.loads(line)
-            self._heard_at = time.monotonic()
+            self._received_at = time.monotonic()
             # The process may have ended meanwhile.
             with contextlib.suppress(OSError):
                 if "line" in order:
@@ -188,7 +188,7 @@ class Supervisor:
     def _watch_lead(self) -> None:
         # By itself: where the network is cut, what is said to the lead blocks sooner or later.
         while self._process.poll() is None:
-            if time.monotonic() - self._heard_at > self._patience_s:
+            if time.monotonic() - self._received_at > self._patience_s:
                 self._kill()
             time.sleep(ALIVE_S)
 
@@ -203,7 +203,7 @@ class Supervisor:
             ):
                 self._preempted = answer.read(16).strip() == b"TRUE"
             if self._preempted:
-                self._say({"preempted": True})
+                self._report({"preempted": True})
             time.sleep(1.0)
 
 

@@ -19,12 +19,12 @@ class Adviser:
         self._events = events
         self._wake = wake
         self._text = text
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
-    def has_said(self, kind: AdviceKind, about: str = "") -> bool:
-        return f"{kind} {about}" in self._said
+    def has_reported(self, kind: AdviceKind, about: str = "") -> bool:
+        return f"{kind} {about}" in self._reported
 
-    def say(
+    def report(
         self,
         kind: AdviceKind,
         message: str,
@@ -36,9 +36,9 @@ class Adviser:
     ) -> None:
         """Once for each `kind` and `about`."""
         identity = f"{kind} {about}"
-        if identity in self._said:
+        if identity in self._reported:
             return
-        self._said.add(identity)
+        self._reported.add(identity)
         advice: AdviceMessage = {
             "type": "advice",
             "time": unix_now_ms(),

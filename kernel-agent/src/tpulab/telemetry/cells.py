@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-KEPT_CELLS = 4096
+MAX_CELLS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class CellRegister:
             name = shell.compile.get_code_name(source, source, shell.execution_count)
             self._by_file[name] = cell
             self._by_file.move_to_end(name)
-            while len(self._by_file) > KEPT_CELLS:
+            while len(self._by_file) > MAX_CELLS:
                 self._by_file.popitem(last=False)
             self._running[threading.get_ident()] = cell
             if self.on_begin is not None:

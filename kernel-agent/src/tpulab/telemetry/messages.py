@@ -180,7 +180,7 @@ class Goodput(TypedDict):
     badputMs: dict[str, float]
 
 
-class PaceMessage(OfRun):
+class ThroughputMessage(OfRun):
     type: Literal["pace"]
     step: int
     stepsPerSecond: float | None
@@ -336,7 +336,7 @@ class ControlHello(TypedDict):
     pid: int
 
 
-Asked = MemoryMessage | ProfileMessage
-Told = CompileMessage | BandMessage | AdviceMessage | MemoryErrorMessage | ControlMessage | Asked
-Event = RunMessage | DevicesMessage | Told
-Message = HelloMessage | Event | StepsMessage | FiguresMessage | PaceMessage
+Requested = MemoryMessage | ProfileMessage
+Reported = CompileMessage | BandMessage | AdviceMessage | MemoryErrorMessage | ControlMessage | Requested
+Event = RunMessage | DevicesMessage | Reported
+Message = HelloMessage | Event | StepsMessage | FiguresMessage | ThroughputMessage

@@ -16,7 +16,7 @@ from tpulab.telemetry.cells import notebook_shell
 ERROR_LENGTH = 500
 
 
-def tell(line: str) -> None:
+def write_line(line: str) -> None:
     """One line of text, where people who run this look for it."""
     # A closed or broken stream must not end a training.
     with contextlib.suppress(Exception):

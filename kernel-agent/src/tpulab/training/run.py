@@ -36,12 +36,12 @@ from tpulab.control.run_log import (
     log_path,
 )
 from tpulab.control.state import ControlState
-from tpulab.figures.pace import Effort, Pace
+from tpulab.figures.throughput import Effort, Throughput
 from tpulab.measure.tracked_run import step_runs
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.messages import BandKind, HyperValue, RunBranch, RunControl, RunState
 from tpulab.telemetry.plain import figure, whole_number
-from tpulab.telemetry.text import error_text, tell
+from tpulab.telemetry.text import error_text, write_line
 from tpulab.training.notify_command import NotifyCommand
 from tpulab.training.run_config import plain_config
 from tpulab.training.run_steps import RunBlock, RunSteps
@@ -216,7 +216,7 @@ class TrainingRun:
             try:
                 self.set(name, value)
             except HyperparameterError as error:
-                tell(f"The branch changes no value: {error}")
+                write_line(f"The branch changes no value: {error}")
         return self._load(checkpoint, load, "the checkpoint that the page has chosen")
 
     def _to_restore(self) -> list[Any] | None:
@@ -268,7 +268,7 @@ class TrainingRun:
         load(checkpoint)
         self._resumed = self.controller.checkpointed = checkpoint.step
         where = f" ({checkpoint.saved})" if checkpoint.saved else ""
-        tell(f"{self.name or 'The run'} goes on at step {checkpoint.step}, from {source}{where}")
+        write_line(f"{self.name or 'The run'} goes on at step {checkpoint.step}, from {source}{where}")
         return checkpoint.step
 
     @property
@@ -350,9 +350,11 @@ class TrainingRun:
         if kind not in get_args(BandKind):
             raise ValueError(f"a band is one of {', '.join(get_args(BandKind))}, not {kind!r}")
         began = now_ns()
-        pace = self._tracked.run.pace if self._tracked is not None and kind != "transfer" else None
-        if pace is not None:
-            pace.bands_open += 1
+        throughput = (
+            self._tracked.run.throughput if self._tracked is not None and kind != "transfer" else None
+        )
+        if throughput is not None:
+            throughput.bands_open += 1
         try:
             yield
         except BaseException:
@@ -361,8 +363,8 @@ class TrainingRun:
         else:
             self.add_band(kind, began)
         finally:
-            if pace is not None:
-                pace.bands_open -= 1
+            if throughput is not None:
+                throughput.bands_open -= 1
 
     # -- for the loops ---------------------------------------------------------------------------------
 
@@ -383,12 +385,12 @@ class TrainingRun:
         tracked.tracker.steered_in = tracked.tracker.cells.running()
         return tracked
 
-    def when_announced(self, tell: Callable[[str], None]) -> None:
-        """Calls `tell` with the id of the run: now, or when its first loop begins."""
+    def when_announced(self, listener: Callable[[str], None]) -> None:
+        """Calls `listener` with the id of the run: now, or when its first loop begins."""
         if self._tracked is not None:
-            tell(self._tracked.run.id)
+            listener(self._tracked.run.id)
         else:
-            self._waiting_for_id.append(tell)
+            self._waiting_for_id.append(listener)
 
     def take_later(self) -> dict[str, Any]:
         """Metrics that were logged between two steps."""
@@ -430,15 +432,15 @@ class TrainingRun:
         if self._log_given is not False and together.is_first:
             path = log_path(self._log_file, run.name, run.id)
             self._log = tracked.log = RunLog(path, self._header(tracked), agent.warn)
-            agent.asked.trace_folder = path.parent.absolute() / "traces"
+            agent.requested.trace_folder = path.parent.absolute() / "traces"
             if self._log_file is not None or agent.keeper is not None:
                 self._log.start()
         run.on_progress = tracked.progressed
         if self._notify:
             run.on_ended = NotifyCommand(self._notify, agent.warn)
-        run.pace = Pace(self._effort, agent.compiles.programs.find)
-        run.pace.prepared_ns = self._made_ns
-        agent.desk.add(run.id, self.controller)
+        run.throughput = Throughput(self._effort, agent.compiles.programs.find)
+        run.throughput.prepared_ns = self._made_ns
+        agent.commands.add(run.id, self.controller)
         agent.listen_for_commands()
         tracked.changed()
         for waiting in self._waiting_for_id:

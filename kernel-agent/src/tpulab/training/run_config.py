@@ -25,13 +25,13 @@ def _collect(value: object, name: str, found: dict[str, HyperValue | None], dept
     if len(found) >= CONFIG_ENTRIES or depth > _DEPTH:
         return
     try:
-        _look(value, name, found, depth)
+        _check(value, name, found, depth)
     except Exception:  # a container that another thread changes, or an object whose attributes raise
         if name:
             found[name] = short(value, CONFIG_TEXT_LENGTH)
 
 
-def _look(value: object, name: str, found: dict[str, HyperValue | None], depth: int) -> None:
+def _check(value: object, name: str, found: dict[str, HyperValue | None], depth: int) -> None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     elif depth == 0 and hasattr(value, "__dict__") and not isinstance(value, type):

@@ -9,7 +9,7 @@ from tpulab.agent.agent import Agent
 from tpulab.control.controller import Controller, ControlListener
 from tpulab.measure.tracked_run import TrackedRun
 from tpulab.telemetry.messages import ControlMessage, RunState
-from tpulab.telemetry.text import tell
+from tpulab.telemetry.text import write_line
 
 if TYPE_CHECKING:
     from tpulab.control.run_log import RunLog
@@ -56,12 +56,12 @@ class SteeredRun(TrackedRun, ControlListener):
             self.tracker.recorder.events.append((self.run, self.run.message()))
             self.tracker.wake()
 
-    def told(self, message: ControlMessage) -> None:
-        self.agent.tell_control(message)
+    def reported(self, message: ControlMessage) -> None:
+        self.agent.send_control(message)
         if self.log is not None and message["phase"] != "accepted":
             self.log.command(message)
         if self.tracker.text is not None and message["phase"] != "accepted":
-            tell(f"{self.run.name}: {in_words(message)}")
+            write_line(f"{self.run.name}: {in_words(message)}")
 
     def waits(self) -> None:
         if self.tracker.between_steps is not None:

@@ -19,7 +19,7 @@ from tpulab.telemetry.guarded import start_thread
 #: For a machine that is busy: without the route a live widget acts only when its cell has ended.
 INSTALL_TIMEOUT_S = 60.0
 #: A slider that is dragged sends some tens a second. The oldest go first; the newest value is what counts.
-KEPT_MESSAGES = 1024
+MAX_MESSAGES = 1024
 
 Deliver = Callable[[Any, dict[str, Any]], None]
 
@@ -35,8 +35,8 @@ class LiveRoute:
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
-        self._waiting: deque[tuple[Any, dict[str, Any]]] = deque(maxlen=KEPT_MESSAGES)
-        self._immediate: deque[tuple[Any, dict[str, Any]]] = deque(maxlen=KEPT_MESSAGES)
+        self._waiting: deque[tuple[Any, dict[str, Any]]] = deque(maxlen=MAX_MESSAGES)
+        self._immediate: deque[tuple[Any, dict[str, Any]]] = deque(maxlen=MAX_MESSAGES)
         self._news = threading.Semaphore(0)
         self._thread: threading.Thread | None = None
         #: the request of the cell that runs; changed and told under the lock: no busy comes after its idle
@@ -105,7 +105,7 @@ class LiveRoute:
                 self._accept(comm, message, immediate=bool(immediate))
             finally:
                 kernel._publish_status("idle", "shell", parent=message)
-                self._say_busy()
+                self._report_busy()
         except Exception as error:
             self._kernel.log.warning(
                 "tpulab: a message to a live widget is handled after the cell: %r", error
@@ -131,7 +131,7 @@ class LiveRoute:
         shell.events.register("pre_run_cell", begins)
         shell.events.register("post_run_cell", ends)
 
-    def _say_busy(self) -> None:
+    def _report_busy(self) -> None:
         """A client takes the newest status for the kernel's: it is not idle, its cell goes on."""
         with self._cell_lock:
             if self._cell:

@@ -49,7 +49,7 @@ class RunFigures:
     def __init__(self, run: dict[str, Any] | None) -> None:
         #: the newest message of the run; None: no run has begun
         self.run = run
-        self.pace: dict[str, Any] | None = None
+        self.throughput: dict[str, Any] | None = None
         self.steps: deque[list[float]] = deque(maxlen=STEPS)
         self.metrics: dict[str, MetricPoints] = {}
 
@@ -101,14 +101,14 @@ class SnapshotStore:
             "kernelId": os.environ.get("TPULAB_KERNEL_ID"),
             "devices": devices,
             "run": run,
-            "pace": shown.pace,
+            "pace": shown.throughput,
             "steps": [list(row) for row in shown.steps],
             "metrics": {
                 name: [list(points.steps), list(points.values)] for name, points in shown.metrics.items()
             },
             "commands": [
                 command
-                for command in self._agent.desk.recent(COMMANDS)
+                for command in self._agent.commands.recent(COMMANDS)
                 if run is not None and command["run"] == run["run"]
             ],
         }
@@ -141,7 +141,7 @@ class SnapshotStore:
                     if name in shown.metrics or len(shown.metrics) < METRICS:
                         shown.metrics.setdefault(name, MetricPoints()).add(step["index"], value)
         elif kind == "pace":
-            shown.pace = message
+            shown.throughput = message
 
     def _add_run(self, message: dict[str, Any]) -> None:
         """The run that is shown is the one that began last, as in a page (`run-history.ts`)."""

@@ -90,17 +90,17 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         self._newest = snapshot
         if self._is_of_its_run(snapshot):
             self._pictured = snapshot
-        if self._is_asked_for:
+        if self._is_requested:
             self._snapshot = self._pictured
 
     @property
-    def _is_asked_for(self) -> bool:
+    def _is_requested(self) -> bool:
         return bool(self._by_comm) or not (self.kernel_id or self._by_bridge)
 
     def keep_picture(self) -> None:
         """Replaces the saved picture in the notebook with a current one."""
         # The whole snapshot, for who opens the file without a bridge, only when the cell is over.
-        if self._is_asked_for or not current_agent().cells.are_running:
+        if self._is_requested or not current_agent().cells.are_running:
             self._snapshot = self._pictured
         if self._display_id is not None:
             from IPython.display import update_display
@@ -192,7 +192,7 @@ class TrainingControls(TelemetryWidget):
         if content.get("type") != "command" or not isinstance(content.get("command"), dict):
             return
         agent = current_agent()
-        answer, told = agent.desk.receive(content["command"])
-        if not told:
-            agent.tell_control(answer)
+        answer, reported = agent.commands.receive(content["command"])
+        if not reported:
+            agent.send_control(answer)
         self.send({"type": "answer", "answer": answer})

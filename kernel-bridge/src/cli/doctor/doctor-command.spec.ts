@@ -78,13 +78,13 @@ describe('a machine of Google Cloud, before anything is connected', () => {
     answers: Readonly<Record<string, string>>,
     where: { zone?: string } = { zone: 'z' }
   ) => {
-    const ask: Gcloud['ask'] = async (args, requested) => {
+    const query: Gcloud['query'] = async (args, requested) => {
       const words = args.join(' ');
       const output = Object.entries(answers).find(([part]) => words.includes(part))?.[1] ?? 'ERROR: no';
       if (output.startsWith('ERROR')) throw explainGcloud(output, requested);
       return output;
     };
-    const gcloud: Gcloud = { ask, change: async () => undefined };
+    const gcloud: Gcloud = { query, change: async () => undefined };
     const { signal } = new AbortController();
     const sshProgram = path.join(folder, 'no-such-ssh');
     const wanted = { target, ...where, project: 'p', stateDir: folder, environment: undefined, sshProgram };

@@ -54,11 +54,11 @@ export class NotebookFile {
 
   /** Null when no backup was wanted; otherwise where it is. */
   async replace(text: string, { backup }: { backup: boolean }): Promise<string | null> {
-    const kept = backup ? `${this.path}${BACKUP_SUFFIX}` : null;
+    const backupPath = backup ? `${this.path}${BACKUP_SUFFIX}` : null;
     await this.checkWritable();
     try {
       const mode = Number(this.seen.mode) & 0o777;
-      if (kept !== null) await writeAtomically(kept, this.text, { mode });
+      if (backupPath !== null) await writeAtomically(backupPath, this.text, { mode });
       await writeAtomically(this.path, text, { mode, check: () => this.#checkUnchanged() });
     } catch (cause) {
       if (cause instanceof CommandError) throw cause;
@@ -69,7 +69,7 @@ export class NotebookFile {
         { cause }
       );
     }
-    return kept;
+    return backupPath;
   }
 
   async checkWritable(): Promise<void> {

@@ -4,7 +4,7 @@ import { type ConnectRemote, isSameMachine, type Remote } from '@tpulab/protocol
 import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
 import { interruptible, print, type Streams } from '../output.js';
 import type { StateOptions } from '../running-gateway.js';
-import { askOnTerminal, type Prompter, followRemote } from './follow-remote.js';
+import { promptOnTerminal, type Prompter, followRemote } from './follow-remote.js';
 import { reachOf, sourceOf, type TargetOptions, understood, withZone } from './connect-target.js';
 import { RemoteCalls } from './remote-calls.js';
 
@@ -42,7 +42,7 @@ export function addTargetOptions(command: Command): Command {
     .option('--state-dir <folder>', "the server's state folder (default: the running server's)");
 }
 
-export function connectCommand(streams: Streams, ask: Prompter = askOnTerminal): Command {
+export function connectCommand(streams: Streams, prompt: Prompter = promptOnTerminal): Command {
   const command = new Command('connect')
     .description('connect to a TPU VM: a known machine, HOST, USER@HOST, or gcloud:[PRODUCT/]NAME')
     .argument(
@@ -59,7 +59,7 @@ export function connectCommand(streams: Streams, ask: Prompter = askOnTerminal):
         const { target, options } = understood(text, given);
         const calls = await RemoteCalls.find(options.stateDir);
         const { name } = await begin(calls, target, await withZone(target, options, gcloudOnPath(), signal));
-        const remote = await followRemote({ ...options, calls, name, streams, ask, signal });
+        const remote = await followRemote({ ...options, calls, name, streams, ask: prompt, signal });
         print(streams, options, remote, connectedText(remote));
       })
     );

@@ -43,12 +43,12 @@ describe('a machine of Google Cloud that is named without its zone', () => {
     target = 'gcloud:my-tpu',
     options: { zone?: string; project?: string } = {}
   ): Promise<string | undefined> => {
-    const ask: Gcloud['ask'] = async (args, requested) => {
+    const query: Gcloud['query'] = async (args, requested) => {
       const output = Object.entries(answers).find(([words]) => args.join(' ').includes(words))?.[1];
       if (output === undefined) throw explainGcloud('ERROR: (gcloud) no answer for that', requested);
       return output;
     };
-    const gcloud: Gcloud = { ask, change: async () => undefined };
+    const gcloud: Gcloud = { query, change: async () => undefined };
     return (await withZone(target, options, gcloud, new AbortController().signal)).zone;
   };
   const unset = { 'config get-value compute/zone': '(unset)\n' };

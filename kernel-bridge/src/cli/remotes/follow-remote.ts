@@ -22,7 +22,7 @@ export interface FollowOptions extends OutputOptions {
 
 /** Throws the error of a remote that has failed, and `remote_question_unanswered` where nobody can be asked. */
 export async function followRemote(options: FollowOptions): Promise<Remote> {
-  const { calls, name, ask, signal } = options;
+  const { calls, name, ask: request, signal } = options;
   const show = new Progress(options);
   const shownPrompts = new Set<string>();
   try {
@@ -37,7 +37,7 @@ export async function followRemote(options: FollowOptions): Promise<Remote> {
         shownPrompts.add(action.label);
         show.pause();
         const text = `${error.message}\n${action.label}? (yes/no)`;
-        const isConfirmed = await ask({ id: error.code, kind: 'confirm', text, host: name }, signal);
+        const isConfirmed = await request({ id: error.code, kind: 'confirm', text, host: name }, signal);
         if (isConfirmed === true) {
           await calls.connect(name, action.connect);
           continue;
@@ -49,7 +49,7 @@ export async function followRemote(options: FollowOptions): Promise<Remote> {
       if (prompt && !shownPrompts.has(prompt.id)) {
         shownPrompts.add(prompt.id);
         show.pause();
-        const value = await ask(prompt, signal);
+        const value = await request(prompt, signal);
         if (value === null) {
           throw new GatewayRefusal(
             'remote_question_unanswered',
@@ -127,7 +127,7 @@ class Progress {
 export type Prompter = (prompt: RemotePrompt, signal: AbortSignal) => Promise<string | boolean | null>;
 
 /** Asks the person at the terminal what ssh asks. What is typed as a secret is not shown. */
-export const askOnTerminal: Prompter = async (prompt, signal) => {
+export const promptOnTerminal: Prompter = async (prompt, signal) => {
   if (!process.stdin.isTTY) return null;
   process.stderr.write(`${forTerminal(prompt.text).replace(/\s*$/, '')} `);
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });

@@ -29,15 +29,15 @@ export class RemoteCalls {
   }
 
   async list(): Promise<Remote[]> {
-    return (await this.#ask(RemoteList, 'GET', '')).remotes;
+    return (await this.#request(RemoteList, 'GET', '')).remotes;
   }
 
   get(name: string): Promise<Remote> {
-    return this.#ask(Remote, 'GET', `/${encodeURIComponent(name)}`);
+    return this.#request(Remote, 'GET', `/${encodeURIComponent(name)}`);
   }
 
   add(body: AddRemote): Promise<Remote> {
-    return this.#ask(Remote, 'POST', '', body);
+    return this.#request(Remote, 'POST', '', body);
   }
 
   async remove(name: string): Promise<void> {
@@ -46,52 +46,52 @@ export class RemoteCalls {
 
   act(name: string, action: 'connect' | 'clean'): Promise<Remote> {
     const timeoutMs = action === 'clean' ? CLEAN_MS : undefined;
-    return this.#ask(Remote, 'POST', `/${encodeURIComponent(name)}/${action}`, undefined, timeoutMs);
+    return this.#request(Remote, 'POST', `/${encodeURIComponent(name)}/${action}`, undefined, timeoutMs);
   }
 
   /** `stop`: ends a Colab runtime too. */
   disconnect(name: string, stop: boolean): Promise<Remote> {
     const timeoutMs = stop ? STOP_MS : undefined;
-    return this.#ask(Remote, 'POST', `/${encodeURIComponent(name)}/disconnect`, { stop }, timeoutMs);
+    return this.#request(Remote, 'POST', `/${encodeURIComponent(name)}/disconnect`, { stop }, timeoutMs);
   }
 
   connect(name: string, body: ConnectRemote): Promise<Remote> {
-    return this.#ask(Remote, 'POST', `/${encodeURIComponent(name)}/connect`, body);
+    return this.#request(Remote, 'POST', `/${encodeURIComponent(name)}/connect`, body);
   }
 
   answer(name: string, body: AnswerPrompt): Promise<Remote> {
-    return this.#ask(Remote, 'POST', `/${encodeURIComponent(name)}/answer`, body);
+    return this.#request(Remote, 'POST', `/${encodeURIComponent(name)}/answer`, body);
   }
 
   async log(name: string): Promise<RemoteLogPage['lines']> {
-    return (await this.#ask(RemoteLogPage, 'GET', `/${encodeURIComponent(name)}/log`)).lines;
+    return (await this.#request(RemoteLogPage, 'GET', `/${encodeURIComponent(name)}/log`)).lines;
   }
 
   ssh(name: string): Promise<RemoteSsh> {
-    return this.#ask(RemoteSsh, 'GET', `/${encodeURIComponent(name)}/ssh`);
+    return this.#request(RemoteSsh, 'GET', `/${encodeURIComponent(name)}/ssh`);
   }
 
   /** What a sync would do; comparing a large folder takes long. */
   planSync(name: string, request: SyncRequest): Promise<SyncPlan> {
     const path = `/${encodeURIComponent(name)}/sync`;
-    return this.#ask(SyncPlan, 'POST', path, { ...request, dryRun: true }, PLAN_MS);
+    return this.#request(SyncPlan, 'POST', path, { ...request, dryRun: true }, PLAN_MS);
   }
 
   startSync(name: string, request: SyncRequest): Promise<SyncStatus> {
-    return this.#ask(SyncStatus, 'POST', `/${encodeURIComponent(name)}/sync`, request);
+    return this.#request(SyncStatus, 'POST', `/${encodeURIComponent(name)}/sync`, request);
   }
 
   syncStatus(name: string): Promise<SyncStatus> {
-    return this.#ask(SyncStatus, 'GET', `/${encodeURIComponent(name)}/sync`);
+    return this.#request(SyncStatus, 'GET', `/${encodeURIComponent(name)}/sync`);
   }
 
   /** `project` of Google Cloud; else gcloud's own. */
   candidates(project?: string): Promise<RemoteCandidates> {
     const query = project === undefined ? '' : `?${new URLSearchParams({ project }).toString()}`;
-    return this.#ask(RemoteCandidates, 'GET', `/candidates${query}`, undefined, CANDIDATES_MS);
+    return this.#request(RemoteCandidates, 'GET', `/candidates${query}`, undefined, CANDIDATES_MS);
   }
 
-  #ask<T extends TSchema>(
+  #request<T extends TSchema>(
     schema: T,
     method: string,
     path: string,
@@ -99,6 +99,6 @@ export class RemoteCalls {
     timeoutMs?: number
   ): Promise<Static<T>> {
     const how = { json, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
-    return this.gateway.ask(schema, method, `bridge/v1/machines${path}`, how);
+    return this.gateway.request(schema, method, `bridge/v1/machines${path}`, how);
   }
 }

@@ -22,7 +22,7 @@ const OUR_FILE = 'tpulab_config';
 const INCLUDE = `Include ${OUR_FILE}`;
 
 /** What `ssh -G` prints of the way to a host; the rest is left to the user's own defaults. */
-const KEPT = new Map(
+const KEPT_OPTIONS = new Map(
   [
     'HostName',
     'User',
@@ -79,7 +79,7 @@ async function entryOf(
   );
   const lines = stdout.split('\n').flatMap(line => {
     const space = line.indexOf(' ');
-    const [key, value] = [KEPT.get(line.slice(0, space)), line.slice(space + 1).trim()];
+    const [key, value] = [KEPT_OPTIONS.get(line.slice(0, space)), line.slice(space + 1).trim()];
     return key === undefined || value === '' || value === 'none' ? [] : [`  ${key} ${value}`];
   });
   return [`Host ${name}`, ...lines, `  ControlPath ${controlPath}`, '  ControlMaster no'].join('\n');

@@ -75,11 +75,11 @@ export class BridgeCalls {
   }
 
   async specs(): Promise<Static<typeof Specs>> {
-    return this.gateway.ask(Specs, 'GET', `${this.#prefix}api/kernelspecs`);
+    return this.gateway.request(Specs, 'GET', `${this.#prefix}api/kernelspecs`);
   }
 
   async sessions(): Promise<RunSession[]> {
-    return this.gateway.ask(Type.Array(Session), 'GET', `${this.#prefix}api/sessions`);
+    return this.gateway.request(Type.Array(Session), 'GET', `${this.#prefix}api/sessions`);
   }
 
   async begin({ path, kernelName, folder }: RunStart): Promise<RunSession> {
@@ -91,7 +91,7 @@ export class BridgeCalls {
       ...(folder !== null && { env: { [WORKING_DIR]: folder } })
     };
     const how = { json: body, timeoutMs: START_MS };
-    return this.gateway.ask(Session, 'POST', `${this.#prefix}api/sessions`, how);
+    return this.gateway.request(Session, 'POST', `${this.#prefix}api/sessions`, how);
   }
 
   /** Starts a kernel and hands it the cells. */
@@ -109,13 +109,13 @@ export class BridgeCalls {
   /** Whether a kernel works, and how its processes ended; null while it cannot be asked. */
   async kernel(kernelId: string): Promise<Static<typeof KernelNow> | null> {
     const path = `${this.#prefix}api/kernels/${kernelId}`;
-    return this.gateway.ask(KernelNow, 'GET', path).catch(() => null);
+    return this.gateway.request(KernelNow, 'GET', path).catch(() => null);
   }
 
   /** The folder in which a kernel was started; null where that is not known. */
   async folderOf(kernelId: string): Promise<string | null> {
     const path = `${this.#prefix}api/resolvePath?${new URLSearchParams({ path: '.', kernel: kernelId }).toString()}`;
-    const found = await this.gateway.ask(Resolved, 'GET', path).catch(() => null);
+    const found = await this.gateway.request(Resolved, 'GET', path).catch(() => null);
     return found?.resolved.find(({ scope }) => scope === 'kernel')?.path ?? null;
   }
 

@@ -54,27 +54,27 @@ export class GatewayView implements KeeperEvents {
 
   record(record: JournalRecord): void {
     this.records.push(record);
-    this.#look();
+    this.#notify();
   }
 
   state(snapshot: KernelSnapshot): void {
     this.states.push(snapshot);
-    this.#look();
+    this.#notify();
   }
 
   telemetry(record: TelemetryRecord): void {
     this.telemetryRecords.push(record);
-    this.#look();
+    this.#notify();
   }
 
   journalFault(fault: { code: string; message: string } | null): void {
     this.faults.push(fault);
-    this.#look();
+    this.#notify();
   }
 
   disconnected(): void {
     this.isDisconnected = true;
-    this.#look();
+    this.#notify();
   }
 
   get messages(): Seen[] {
@@ -148,26 +148,26 @@ export class GatewayView implements KeeperEvents {
       parentId === msgId && channel === 'shell' && type.endsWith('_reply');
     const isIdle = ({ type, parentId, content }: Seen): boolean =>
       parentId === msgId && type === 'status' && content['execution_state'] === 'idle';
-    let looked = 0;
+    let readUpTo = 0;
     let reply: Seen | undefined;
     let idle = false;
-    const look = (record: JournalRecord): void => {
+    const watch = (record: JournalRecord): void => {
       if (record.channel === RecordChannel.bridge) return;
       const message = seen(record);
       reply = isReply(message) ? message : reply;
       idle ||= isIdle(message);
     };
-    earlier.forEach(look);
+    earlier.forEach(watch);
     await this.until(`request ${msgId} is done`, () => {
-      for (; looked < this.records.length; looked++) {
-        look(this.records[looked]!);
+      for (; readUpTo < this.records.length; readUpTo++) {
+        watch(this.records[readUpTo]!);
       }
       return reply !== undefined && idle;
     });
     return reply!;
   }
 
-  readonly #look = (): void => this.#watchers.forEach(watcher => watcher());
+  readonly #notify = (): void => this.#watchers.forEach(watcher => watcher());
 }
 
 function seen(record: JournalRecord): Seen {

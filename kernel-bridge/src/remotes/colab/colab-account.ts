@@ -50,7 +50,7 @@ export class ColabAccount {
 
   /** Of the whole account; named are those of this session file. */
   async runtimes(config: string, signal: AbortSignal): Promise<ListedRuntime[]> {
-    const answer = await this.ask(config, ['sessions'], { signal });
+    const answer = await this.query(config, ['sessions'], { signal });
     // Logged out, it lists nothing and calls that a success.
     const problem = explainColab(answer.errors);
     if (problem) throw problem;
@@ -58,7 +58,7 @@ export class ColabAccount {
   }
 
   /** With a session file of our own. @throws RemoteProblem when it fails */
-  async ask(config: string, args: readonly string[], call: ColabCall): Promise<ColabAnswer> {
+  async query(config: string, args: readonly string[], call: ColabCall): Promise<ColabAnswer> {
     const answer = await this.command.run(['--config', config, ...args], call);
     if (answer.code !== 0) throw colabFailure(args[0] ?? '', answer.errors);
     return answer;

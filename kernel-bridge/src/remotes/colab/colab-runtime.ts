@@ -110,7 +110,7 @@ export class ColabRuntime {
     if (record === null) return;
     const { account, stopCheckMs = STOP_CHECK_MS } = this.options;
     const { config } = this.#records.filesOf(record.session);
-    const status = await account.ask(config, ['status', '-s', record.session], { signal });
+    const status = await account.query(config, ['status', '-s', record.session], { signal });
     const [runtime] = parseRuntimes(status.lines);
     if (runtime === undefined) {
       const lost = await this.#unrecorded(record, signal);
@@ -118,7 +118,7 @@ export class ColabRuntime {
       if (lost.length > 0) throw unrecorded(lost);
       return;
     }
-    await account.ask(config, ['stop', '-s', record.session], { signal });
+    await account.query(config, ['stop', '-s', record.session], { signal });
     for (let remaining = STOP_CHECKS; ; remaining--) {
       const running = await account.runtimes(config, signal);
       if (!running.some(({ endpoint }) => endpoint === runtime.endpoint)) break;
@@ -180,7 +180,7 @@ export class ColabRuntime {
     const { account, accelerator } = this.options;
     const { config } = this.#records.filesOf(record.session);
     try {
-      await account.ask(config, ['new', '-s', record.session, '--tpu', accelerator], {
+      await account.query(config, ['new', '-s', record.session, '--tpu', accelerator], {
         signal,
         timeoutMs: NEW_MS,
         env: { COLAB_CLI_REQUEST_TIMEOUT: String(REQUEST_S) }
@@ -202,7 +202,7 @@ export class ColabRuntime {
 
   async #hasEnded(record: RuntimeRecord, signal: AbortSignal): Promise<boolean> {
     const { config } = this.#records.filesOf(record.session);
-    const { lines } = await this.options.account.ask(config, ['status', '-s', record.session], { signal });
+    const { lines } = await this.options.account.query(config, ['status', '-s', record.session], { signal });
     return isNotFound(lines, record.session);
   }
 

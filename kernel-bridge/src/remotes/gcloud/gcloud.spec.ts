@@ -13,7 +13,7 @@ import {
   iapProxyCommand,
   iapRefusal,
   managedInstances,
-  PROXY_GONE,
+  PROXY_CLOSED,
   QUEUED_RESOURCE_REFUSED,
   queuedResource,
   tpuDryRun,
@@ -40,22 +40,22 @@ const { signal } = new AbortController();
 
 /** Answers every question with this. */
 function saying(answer: string): Gcloud {
-  return { ask: async () => answer, change: async () => undefined };
+  return { query: async () => answer, change: async () => undefined };
 }
 
 /** Answers by the words of the question. */
 function answeringTo(answers: Readonly<Record<string, string>>): Gcloud & { readonly requests: string[] } {
   const requests: string[] = [];
-  const ask = async (args: readonly string[]): Promise<string> => {
+  const query = async (args: readonly string[]): Promise<string> => {
     requests.push(args.join(' '));
     const found = Object.entries(answers).find(([words]) => args.join(' ').includes(words))?.[1];
     if (found === undefined) throw new RemoteProblem('gcloud_failed', 'gcloud says: no.');
     return found;
   };
   const change: Gcloud['change'] = async args => {
-    await ask(args);
+    await query(args);
   };
-  return { requests, ask, change };
+  return { requests, query, change };
 }
 
 describe('the dry run of gcloud', () => {
@@ -107,6 +107,22 @@ describe('the dry run of gcloud', () => {
     expect(() => parseDryRun('/usr/bin/ssh -t -i key -oProxyCommand=x\n')).toThrow(RemoteProblem);
     expect(parseDryRun('nothing of the kind\n')).toEqual([]);
   });
+});
+
+it('reads the whole list of a large project', async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  try {
+    const program = path.join(folder, 'gcloud');
+    await writeFile(program, '#!/bin/sh\nseq 5000\n', { mode: 0o755 });
+    const answer = await gcloudOnPath(program).query(
+      ['compute', 'instances', 'list'],
+      { project: undefined, zone: undefined },
+      new AbortController().signal
+    );
+    expect(answer.split('\n')).toHaveLength(5000);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 });
 
 describe('what gcloud says when it fails', () => {
@@ -177,7 +193,7 @@ describe('what gcloud says when it fails', () => {
     const { stderr = '' } = QUEUED_RESOURCE_REFUSED;
     await writeFile(path.join(folder, 'said'), stderr);
     await writeFile(program, `#!/bin/sh\ncat '${folder}/said' >&2\n`, { mode: 0o755 });
-    const requests = gcloudOnPath(program).ask([], { project: 'p', zone: 'z' }, signal);
+    const requests = gcloudOnPath(program).query([], { project: 'p', zone: 'z' }, signal);
     await expect(requests).rejects.toMatchObject({ code: 'gcloud_not_found' });
     await rm(folder, { recursive: true });
   });
@@ -378,7 +394,7 @@ describe('a machine of Google Cloud', () => {
   describe('behind Identity-Aware Proxy', () => {
     const target = { destination: 'ana@10.0.0.7', options: ['-o', `ProxyCommand=${PROXY}`] };
     const explain = (output: string) =>
-      withCloudRemedy(explainSsh(target, `${output}${PROXY_GONE}`.split('\n'), 255), node);
+      withCloudRemedy(explainSsh(target, `${output}${PROXY_CLOSED}`.split('\n'), 255), node);
     const rule =
       'gcloud compute firewall-rules create allow-ssh-from-iap --direction=INGRESS --action=allow --rules=tcp:22 --source-ranges=35.235.240.0/20 --project=p';
     const grant =
@@ -431,7 +447,7 @@ describe('a machine of Google Cloud', () => {
 describe('the machines of a project', () => {
   const answering = (answers: Record<string, string | RemoteProblem>): Gcloud => ({
     change: async () => undefined,
-    ask: async args => {
+    query: async args => {
       const found = Object.entries(answers).find(([words]) => args.join(' ').includes(words))?.[1];
       if (found === undefined) throw new RemoteProblem('gcloud_failed', 'gcloud says: no.');
       if (typeof found === 'string') return found;
@@ -519,7 +535,7 @@ describe('the machines of a project', () => {
     const requests: string[] = [];
     const gcloud: Gcloud = {
       change: async () => undefined,
-      ask: async args => {
+      query: async args => {
         requests.push(args.join(' '));
         return '[]';
       }

@@ -11,14 +11,14 @@ const OUTPUT_LINES = 200_000;
 
 export interface Gcloud {
   /** Standard output of a command that succeeded. Throws a `RemoteProblem`. */
-  ask(args: readonly string[], request: GcloudRequest, signal: AbortSignal): Promise<string>;
+  query(args: readonly string[], request: GcloudRequest, signal: AbortSignal): Promise<string>;
   /** Runs a command that changes something. Throws a `RemoteProblem`. */
   change(args: readonly string[], request: GcloudRequest, signal: AbortSignal): Promise<void>;
 }
 
 export function gcloudOnPath(program = 'gcloud'): Gcloud {
   const gcloud: Gcloud = {
-    ask: async (args, request, signal) => {
+    query: async (args, request, signal) => {
       const { code, stdout, stderr } = await runToEnd(program, [...args, '--quiet'], signal, ANSWER_MS);
       // `queued-resources ssh` asks for its nodes in threads: a refusal is a traceback, and the exit code 0.
       const isRefused = stdout.trim() === '' && stderr.includes('Traceback (most recent call last)');
@@ -40,7 +40,7 @@ export async function gcloudSetting(
   signal: AbortSignal
 ): Promise<string | null> {
   const nobody = { project: undefined, zone: undefined };
-  const value = (await gcloud.ask(['config', 'get-value', name], nobody, signal)).trim();
+  const value = (await gcloud.query(['config', 'get-value', name], nobody, signal)).trim();
   return value === '' || value === '(unset)' ? null : value;
 }
 
@@ -52,8 +52,14 @@ async function runToEnd(
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const env = { ...process.env, CLOUDSDK_CORE_DISABLE_PROMPTS: '1' };
   try {
-    const options = { command: program, args, env, signal, timeoutMs: limitMs, keptLines: OUTPUT_LINES };
-    const { exitCode, stdout, stderr, timedOut } = await runProgram(options);
+    const { exitCode, stdout, stderr, timedOut } = await runProgram({
+      command: program,
+      args,
+      env,
+      signal,
+      timeoutMs: limitMs,
+      maxLines: OUTPUT_LINES
+    });
     signal.throwIfAborted();
     if (timedOut) {
       throw new RemoteProblem(

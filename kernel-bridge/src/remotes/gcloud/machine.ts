@@ -299,7 +299,7 @@ function runGcloud(
   args: readonly string[],
   signal: AbortSignal
 ): Promise<string> {
-  return gcloud.ask(
+  return gcloud.query(
     [...args, ...where(source)],
     { name: source.name, project: source.project, zone: source.zone, product: source.product },
     signal

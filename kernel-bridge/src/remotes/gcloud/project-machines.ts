@@ -15,7 +15,7 @@ export async function projectMachines(gcloud: Gcloud, signal: AbortSignal, wante
     project ??= await ownProject(gcloud, signal);
     const request = { project, zone: undefined };
     const list = async (args: readonly string[]): Promise<readonly Item[]> =>
-      items(await gcloud.ask([...args, '--format=json', `--project=${project}`], request, signal));
+      items(await gcloud.query([...args, '--format=json', `--project=${project}`], request, signal));
     const parts = await Promise.allSettled([
       list(['compute', 'tpus', 'tpu-vm', 'list', '--zone=-']).then(all => all.flatMap(tpuVm)),
       list(['compute', 'instances', 'list', '--filter=machineType~/(ct|tpu)[0-9]']).then(all =>
@@ -155,7 +155,7 @@ async function zonesOf(
 ): Promise<string[]> {
   const own = await gcloudSetting(gcloud, 'compute/zone', signal);
   if (own !== null) return [own];
-  const listed = await gcloud.ask(
+  const listed = await gcloud.query(
     [
       ...['compute', ...LISTS[product].split(' '), '--format=json(name,zone)'],
       ...(project === undefined ? [] : [`--project=${project}`])

@@ -27,7 +27,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 /** The tunnel: a unix socket of this machine that leads to the gateway of the remote, until it is cut. */
 class Tunnel implements AsyncDisposable {
   readonly #open = new Set<Socket>();
-  #isGone = false;
+  #isClosed = false;
   private constructor(
     readonly socketPath: string,
     readonly server: Server
@@ -38,7 +38,7 @@ class Tunnel implements AsyncDisposable {
     const tunnel = new Tunnel(
       socketPath,
       createServer(near => {
-        if (tunnel.#isGone) {
+        if (tunnel.#isClosed) {
           near.destroy();
           return;
         }
@@ -66,7 +66,7 @@ class Tunnel implements AsyncDisposable {
 
   /** As when the machine at the other end is no more. */
   end(): void {
-    this.#isGone = true;
+    this.#isClosed = true;
     this.cut();
   }
 

@@ -13,7 +13,7 @@ import { GENERATIONS } from '../../devices/testing/traces.js';
 import { canSignal } from '../../platform/process-identity.js';
 import { makeBundle, otherVersion, UV } from './testing/bundles.js';
 import type { PreparedHost } from '../contracts.js';
-import { ask } from './testing/gateway-on-socket.js';
+import { requestOnSocket } from './testing/gateway-on-socket.js';
 import { CutError, LocalHost, networkVariables, oldPython } from './testing/local-shell.js';
 import { pythonBuild, wholePython } from './testing/python-build.js';
 import { uvCache, WatchedSetup } from './testing/watched-setup.js';
@@ -67,7 +67,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     expect(first.detailOf('node')).toContain('downloaded by the machine');
     expect(first.detailOf('python')).toBe('our own');
     expect(first.checks.filter(({ state }) => state === 'failed')).toEqual([]);
-    const health = await ask(prepared, 'GET', '/bridge/v1/health');
+    const health = await requestOnSocket(prepared, 'GET', '/bridge/v1/health');
     expect(health.body).toMatchObject({ gatewayId: prepared.gatewayId, version: prepared.version });
     expect(first.log.join('\n')).not.toContain(prepared.token);
 
@@ -80,7 +80,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     expect(scripts).toBe(1);
     expect(second.ends).toEqual(['check done', ...DONE.slice(1).map(name => `${name} skipped`)]);
 
-    const started = await ask(prepared, 'POST', '/api/kernels', { name: 'tpulab-plain' });
+    const started = await requestOnSocket(prepared, 'POST', '/api/kernels', { name: 'tpulab-plain' });
     expect(started.status).toBe(201);
     const { id } = started.body as { id: string };
     const record = path.join('.tpulab', 'state', 'kernels', id, 'keeper.json');
@@ -98,7 +98,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     expect(await host.list('.tpulab/versions')).toHaveLength(2);
     await vi.waitFor(
       async () => {
-        const { body } = await ask(running, 'GET', `/api/kernels/${id}`);
+        const { body } = await requestOnSocket(running, 'GET', `/api/kernels/${id}`);
         expect(body).toMatchObject({ id, execution_state: 'idle' });
       },
       { timeout: 60_000 }
@@ -148,7 +148,7 @@ describe.runIf(PREFIX !== null)('a host that is used for long', () => {
     await vi.waitFor(() => expect([keeper.pid, keeper.kernelPid].filter(canSignal)).toEqual([]), {
       timeout: 60_000
     });
-    await expect(ask(running, 'GET', '/bridge/v1/health')).rejects.toThrow();
+    await expect(requestOnSocket(running, 'GET', '/bridge/v1/health')).rejects.toThrow();
   });
 });
 
@@ -181,19 +181,19 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
     await mkdir(path.join(host.home, '.tpulab', 'versions', '0.0.2-new'));
     // Of two other laptops: one that has not come back, and one that is about to go on, whose folder is as old.
     const incoming = path.join(host.home, '.tpulab', 'incoming');
-    for (const [name, isGone] of [
+    for (const [name, isRemoved] of [
       ['gone', true],
       ['slow', false]
     ] as const) {
       const part = path.join(incoming, name, 'bridge.tar.gz.part');
       await mkdir(path.dirname(part));
       await writeFile(part, 'half');
-      if (isGone) await utimes(part, longAgo, longAgo);
+      if (isRemoved) await utimes(part, longAgo, longAgo);
       await utimes(path.dirname(part), longAgo, longAgo);
     }
     const last = new WatchedSetup(host, { payload, cache });
     const prepared = await last.prepare('tiny');
-    expect((await ask(prepared, 'GET', '/bridge/v1/health')).status).toBe(200);
+    expect((await requestOnSocket(prepared, 'GET', '/bridge/v1/health')).status).toBe(200);
     const versions = await host.list('.tpulab/versions');
     expect(versions).not.toContain('0.0.1-old');
     expect(versions).toHaveLength(2);
@@ -219,14 +219,14 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
         code: 'setup_other_build',
         message: expect.stringContaining('TPULab 99.0.0') as string
       });
-      const { body } = await ask(after, 'GET', '/bridge/v1/health');
+      const { body } = await requestOnSocket(after, 'GET', '/bridge/v1/health');
       expect(body).toMatchObject({ gatewayId: after.gatewayId });
     }
 
     // Until somebody insists: then it is the newer one that waits for a person.
     const taken = await older.prepare('tiny', true);
     await expect(updated.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
-    const { body } = await ask(taken, 'GET', '/bridge/v1/health');
+    const { body } = await requestOnSocket(taken, 'GET', '/bridge/v1/health');
     expect(body).toMatchObject({ gatewayId: taken.gatewayId });
     await updated.prepare('tiny', true);
     await expect(older.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
@@ -247,7 +247,7 @@ describe.runIf(PREFIX !== null)('a host from nothing', () => {
     const prepared = await setup.prepare('tiny');
     expect(setup.detailOf('node')).toContain('sent from this computer');
     expect(setup.detailOf('uv')).toContain('sent from this computer');
-    const { body } = await ask(prepared, 'GET', '/bridge/v1/environments');
+    const { body } = await requestOnSocket(prepared, 'GET', '/bridge/v1/environments');
     expect(body).toContainEqual(expect.objectContaining({ name: 'tiny', state: 'ready' }));
     expect(await readFile(path.join(host.home, '.tpulab/state/gateway.err'), 'utf8')).toBe('');
     await setup.clean();

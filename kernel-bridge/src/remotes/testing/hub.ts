@@ -83,11 +83,11 @@ export class Hub implements AsyncDisposable {
 /** Of the links that are there now. Specs beside this one add and remove links of their own, which is no news of this laptop. */
 function addressesOfKnownLinks(): () => string {
   const known = new Map<string, string>();
-  const look = (isFirst: boolean): string => {
+  const readAddresses = (isFirst: boolean): string => {
     for (const [name, all = []] of Object.entries(networkInterfaces()))
       if (isFirst || known.has(name)) known.set(name, all.map(({ address }) => address).join(' '));
     return [...known.values()].join('\n');
   };
-  look(true);
-  return () => look(false);
+  readAddresses(true);
+  return () => readAddresses(false);
 }

@@ -105,10 +105,10 @@ def _require_whole_mp3(data: bytes, shown: str) -> None:
     flags = int.from_bytes(data[place + 4 : place + 8], "big")
     if place and flags & 2:
         # Behind the number of frames, where there is one.
-        said = int.from_bytes(data[place + 8 + 4 * (flags & 1) :][:4], "big")
-        if len(data) - start < 0.99 * said:
+        size = int.from_bytes(data[place + 8 + 4 * (flags & 1) :][:4], "big")
+        if len(data) - start < 0.99 * size:
             raise DataError(
-                f"{shown} is cut off: its header says {said:,} bytes and the file has {len(data) - start:,}; "
+                f"{shown} is cut off: its header says {size:,} bytes and the file has {len(data) - start:,}; "
                 "copy it again."
             )
 

@@ -95,7 +95,7 @@ def generate(
     *,
     prompts: Sequence[Any] | None = None,
     draws: torch.Tensor | None = None,
-    on_look: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> list[torch.Tensor]:
     """The codes of each text, Int64[frame, channel], without its prompt and its end.
 
@@ -109,7 +109,7 @@ def generate(
 
     Raises `ConfigError` for a text or prompt that does not fit.
     """
-    tokens, ended = generate_table(model, backend, text_ids, settings, prompts, draws, on_look)
+    tokens, ended = generate_table(model, backend, text_ids, settings, prompts, draws, on_progress)
     layout = Layout.of(model.config)
     frames = torch.from_numpy(reverted(tokens.numpy(), layout.delay, layout.pad))
     codes = []
@@ -128,7 +128,7 @@ def generate_table(
     settings: Sampling,
     prompts: Sequence[Any] | None = None,
     draws: torch.Tensor | None = None,
-    on_look: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`generate` before the delay is taken back: the table, Int64[text, row, channel], and the row of channel
     0's EOS, Int64[text]. Rows after a text's end hold PAD."""
@@ -150,7 +150,7 @@ def generate_table(
         # The caches have the parameters' dtype, also when called from a training in bfloat16.
         with torch.autocast(model.device.type, enabled=False):
             decoder = _Decoder(model, backend, s, texts, rows, draws, last=s.max_tokens - max(delay))
-            return decoder.run(table, text, mask, on_look)
+            return decoder.run(table, text, mask, on_progress)
     finally:
         model.train(training)
         model.set_attn_implementation(implementation)
@@ -184,11 +184,11 @@ class _Decoder:
             layer.keys, layer.values, layer.cumulative_length = (torch.zeros_like(each) for each in kept)
         self.valid = place(torch.ones(2 * texts, rows, dtype=torch.bool))
 
-    def run(self, table: Any, text: Any, mask: Any, on_look: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def run(self, table: Any, text: Any, mask: Any, on_progress: Any) -> tuple[torch.Tensor, torch.Tensor]:
         self.table, text, self.mask = self.backend.to_device([table, text, mask])
         start, step = self.backend.compile(self.start), self.backend.compile(self.step)
         start(text)
-        decode(self.backend, step, self.max_tokens, on_look)
+        decode(self.backend, step, self.max_tokens, on_progress)
         table, ended = self.backend.to_host([self.table, self.ended])
         return torch.as_tensor(table), torch.as_tensor(ended)
 

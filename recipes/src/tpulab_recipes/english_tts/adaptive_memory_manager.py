@@ -64,7 +64,7 @@ STRATEGIES: Mapping[DeviceType, Mapping[MemoryPressureLevel, Strategy]] = {
 }
 #: Batches between two looks. Asking CUDA, MPS or the host takes microseconds; a TPU's runtime is another
 #: process.
-LOOK_EVERY: Mapping[DeviceType, int] = {
+CHECK_EVERY: Mapping[DeviceType, int] = {
     DeviceType.CUDA: 1,
     DeviceType.MPS: 1,
     DeviceType.CPU: 1,
@@ -136,16 +136,16 @@ class AdaptiveMemoryManager:
     def adaptive_cleanup(self, batch_idx: int, force: bool = False) -> dict[str, Any]:
         """Looks at the memory and cleans up where it is due; the seed's row of what was found and done."""
         result: dict[str, Any] = {"cleaned": False, "cleanup_time_ms": 0.0, "pressure_level": self._level}
-        if not (force or (self.enabled and batch_idx % LOOK_EVERY[self.device] == 0)):
+        if not (force or (self.enabled and batch_idx % CHECK_EVERY[self.device] == 0)):
             return result
         began = self._clock()
-        before = self._look()
+        before = self._check()
         result |= {"memory_before": before, "memory_after": before}
         if force or self.should_cleanup(batch_idx):
             self._clean(STRATEGIES[self.device][self._level], force)
             self._last_cleanup = batch_idx
             self.cleanups += 1
-            result |= {"cleaned": True, "memory_after": self._look()}
+            result |= {"cleaned": True, "memory_after": self._check()}
         spent = self._clock() - began
         self.overhead_s += spent
         return result | {
@@ -192,7 +192,7 @@ class AdaptiveMemoryManager:
             "trend": self.trend,
         }
 
-    def _look(self) -> float | None:
+    def _check(self) -> float | None:
         share = self._probe().share
         if share is not None:
             self._shares.append(share)

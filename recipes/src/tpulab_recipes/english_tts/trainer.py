@@ -264,7 +264,7 @@ class KokoroTrainer(Resumable):
             data=f"{self.data_dir}: {len(self.train_set)} utterances to train on, {len(self.held_out)} held "
             f"out, {self.steps_per_epoch} steps an epoch; ",
             warmup_steps=c.warmup_steps,
-            evaluate=self._looked_at if self.held_out and c.validate_every else None,
+            evaluate=self._inspected if self.held_out and c.validate_every else None,
             evaluates_at=lambda epoch: bool(c.validate_every) and epoch % c.validate_every == 0,
             saves_at=lambda epoch: epoch % c.save_every == 0,
             sample=self.sample if c.sample_every else None,
@@ -291,7 +291,7 @@ class KokoroTrainer(Resumable):
         self._trace(number)
         return self._guarded(batch)._asdict()
 
-    def _looked_at(self) -> dict[str, float]:
+    def _inspected(self) -> dict[str, float]:
         """Validation; the best checkpoint so far is kept beside the others."""
         found = self.validate()
         if found["total"] < self.best:

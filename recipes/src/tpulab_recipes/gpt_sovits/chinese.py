@@ -94,8 +94,8 @@ Found = re.Match[str]
 def _date(found: Found) -> str:
     parts = found.groupdict()
     month, day = parts["month"], parts["day"]
-    said = f"{_one_by_one(parts['year'])}年" + (f"{_cardinal(month)}月" if month else "")
-    return said + (_cardinal(day) + parts.get("mark", "日") if day else "")
+    output = f"{_one_by_one(parts['year'])}年" + (f"{_cardinal(month)}月" if month else "")
+    return output + (_cardinal(day) + parts.get("mark", "日") if day else "")
 
 
 def _times(found: Found) -> str:
@@ -104,14 +104,14 @@ def _times(found: Found) -> str:
     def two(digits: str) -> str:
         return ("零" if digits.startswith("0") else "") + _cardinal(digits)
 
-    said, half = [], True
+    output, half = [], True
     groups = found.groups()
     for hour, minute, second in zip(groups[::3], groups[1::3], groups[2::3], strict=True):
         half = half and minute == "30"
-        said.append(f"{_cardinal(hour)}点" + ("半" if half else f"{two(minute)}分" if int(minute) else ""))
+        output.append(f"{_cardinal(hour)}点" + ("半" if half else f"{two(minute)}分" if int(minute) else ""))
         if second and int(second):
-            said[-1] += f"{two(second)}秒"
-    return "至".join(said)
+            output[-1] += f"{two(second)}秒"
+    return "至".join(output)
 
 
 def _telephone(found: Found) -> str:
@@ -182,11 +182,11 @@ def normalised(text: str) -> str:
     units and signs are words, traditional characters are simplified, and letters and all else are gone."""
     text = re.sub(r"[—《》【】<>{}()（）#&@“”^_|\\ ]", "", text)
     parts = re.sub("([：、，；。？！,;?!]’?)", r"\1\n", text).strip().split("\n")
-    said = "".join(_said(part.strip()) for part in parts)
-    return re.sub(rf"([{PUNCTUATION}])[{PUNCTUATION}]+", r"\1", said)
+    output = "".join(_printed(part.strip()) for part in parts)
+    return re.sub(rf"([{PUNCTUATION}])[{PUNCTUATION}]+", r"\1", output)
 
 
-def _said(part: str) -> str:
+def _printed(part: str) -> str:
     part = _package("opencc").OpenCC("t2s").convert(part).translate(_NARROW)
     for pattern, reading in _FIRST:
         part = re.sub(pattern, reading, part)

@@ -201,7 +201,7 @@ def generate(
     prompt: Any = None,
     text_step: int = TEXT_STEP,
     draws: Callable[[int], Any] | None = None,
-    on_look: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> list[torch.Tensor]:
     """The new semantic tokens of each text, Int64[token], all of them, without prompt and EOS.
 
@@ -227,7 +227,7 @@ def generate(
     model.eval()
     try:
         with torch.no_grad():
-            return _Writer(model, backend, settings, texts, berts, prompt, text_step).run(draws, on_look)
+            return _Writer(model, backend, settings, texts, berts, prompt, text_step).run(draws, on_progress)
     finally:
         model.train(training)
 
@@ -274,7 +274,7 @@ class _Writer:
         self.prompt_length = place(torch.tensor(self.given))
         self.caches: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def run(self, draws: Any, on_look: Any) -> list[torch.Tensor]:
+    def run(self, draws: Any, on_progress: Any) -> list[torch.Tensor]:
         start, step = self.backend.compile(self.start), self.backend.compile(self.step)
         random = np.random.default_rng(self.s.seed)
         shape = (self.rows, self.model.eos + 1)
@@ -287,7 +287,7 @@ class _Writer:
             return step(self.backend.to_device(np.asarray(drawn, np.float32)))
 
         self.state = start(self.inputs)
-        decode(self.backend, next_id, self.s.max_ids, on_look)
+        decode(self.backend, next_id, self.s.max_ids, on_progress)
         written, ended = self.backend.to_host([self.written, self.ended])
         return [ids[: int(end)].long() for ids, end in zip(written, ended, strict=True)]
 

@@ -142,12 +142,12 @@ def read(text: str, language: str = "en", version: str = "v2", *, complete: bool
         counts = None if braces else counts
         for part_language, part in parts_of(plain, language) if plain else ():
             begun = len(phonemes)
-            said, normal, own = _read_part(part, part_language, version)
-            phonemes += said
+            output, normal, own = _read_part(part, part_language, version)
+            phonemes += output
             texts.append(normal)
             if own is None:
                 counts = None
-            elif said:
+            elif output:
                 found.append((begun, normal, own))
                 counts = None if counts is None else [*counts, *own]
     if not any(each[0].isalnum() for each in phonemes):

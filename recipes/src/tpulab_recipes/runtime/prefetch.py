@@ -10,7 +10,7 @@ from typing import Any
 
 _END = object()
 #: How often a thread that waits for room looks whether it is still wanted.
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def prefetched(items: Iterable[Any], ahead: int) -> Iterator[Iterator[Any]]:
     def put(item: Any, error: BaseException | None) -> bool:
         while not left.is_set():
             try:
-                ready.put((item, error), timeout=_LOOK_S)
+                ready.put((item, error), timeout=_POLL_S)
                 return True
             except queue.Full:
                 continue

@@ -286,16 +286,16 @@ class _Loop:
         t, loop, epoch = self.t, self.loop, step // self.t.in_epoch
         last = step == self.total
         due = at_end and (t.saves_at(epoch) or last)
-        looks = at_end and (due if t.evaluates_at is None else t.evaluates_at(epoch) or last)
+        checks = at_end and (due if t.evaluates_at is None else t.evaluates_at(epoch) or last)
         evaluated: Mapping[str, float] = {}
-        if t.evaluate is not None and (looks or (loop.evaluate_every and step % loop.evaluate_every == 0)):
+        if t.evaluate is not None and (checks or (loop.evaluate_every and step % loop.evaluate_every == 0)):
             evaluated = t.evaluate()
         if figures or evaluated:
             self._write({**figures, **evaluated})
         if at_end:
             step_ms = 1e3 * self.busy_s / self.timed
             self.result = {"epochs": epoch, **row, "step_ms": step_ms, **evaluated}
-        if looks:
+        if checks:
             scores = "".join(
                 f", {name.replace('_', ' ').replace('f1', 'F1')} {value:.3f}"
                 for name, value in evaluated.items()

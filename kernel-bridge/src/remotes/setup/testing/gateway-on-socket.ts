@@ -2,7 +2,7 @@
 import { request } from 'node:http';
 import type { PreparedHost } from '../../contracts.js';
 
-export async function ask(
+export async function requestOnSocket(
   { socketPath, token }: PreparedHost,
   method: string,
   path: string,

@@ -57,14 +57,14 @@ def encode(
     progress.start(
         "encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are complete"
     )
-    told_classes = config.model.conditioning.num_classes > 0
+    reported_classes = config.model.conditioning.num_classes > 0
     for name in missing:
         images = read_images(
             source,
             name,
             config.dataset.args.image_format,
             score_col=score_col,
-            class_col=class_col if told_classes else None,
+            class_col=class_col if reported_classes else None,
         )
         records = _records(config, images, batch_size, zlib.crc32(name.encode()), progress)
         per_shard = config.dataset.args.number_encodings_per_shard

@@ -83,10 +83,10 @@ def decode_images(latents: np.ndarray, config: Config) -> np.ndarray:
 def clip_scores(images: np.ndarray, captions: Sequence[str], name: str, batch: int) -> list[float]:
     """`torch_models.clip_scores` of Float32[image, height, width, 3] in [-1, 1], without those that have no
     caption."""
-    told = [number for number, caption in enumerate(captions) if caption]
+    reported = [number for number, caption in enumerate(captions) if caption]
     found: list[float] = []
-    for first in range(0, len(told), batch):
-        some = told[first : first + batch]
+    for first in range(0, len(reported), batch):
+        some = reported[first : first + batch]
         pixels = np.rint((images[some].clip(-1, 1) + 1) * 127.5).astype(np.uint8)
         words = [captions[number] for number in some]
         found += list(call(f"{TORCH_MODELS}:clip_scores", images=pixels, captions=words, name=name))

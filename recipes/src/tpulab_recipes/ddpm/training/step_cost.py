@@ -58,7 +58,7 @@ def speed(config: Config, devices: Iterable[Any], images_per_second: float) -> d
     flops = flops_per_image(config)
     if flops is None:
         return {}
-    from tpulab.figures.pace import peak_flops
+    from tpulab.figures.throughput import peak_flops
 
     per_second = flops * images_per_second
     peaks = [peak_flops(device.device_kind) for device in devices]

@@ -125,7 +125,7 @@ class Trainer(AbstractContextManager["Trainer"]):
             return self.state
         run = run or PlainRun(default_hyperparameters(self.config))
         self._run = run
-        run.on(checkpoint=self.save, evaluate=self._asked_to_evaluate, sample=self._asked_to_evaluate)
+        run.on(checkpoint=self.save, evaluate=self._request_evaluation, sample=self._request_evaluation)
         pending: list[dict[str, Any]] = []
         since = time.perf_counter()
         placed = (put_batch(batch, self.mesh) for batch in self.source.batches(first))
@@ -179,7 +179,7 @@ class Trainer(AbstractContextManager["Trainer"]):
         if self._on_evaluation:
             self._on_evaluation(step, found)
 
-    def _asked_to_evaluate(self) -> None:
+    def _request_evaluation(self) -> None:
         if self.evaluate is None:
             raise RecipeError("This training cannot sample or evaluate: it was started without an evaluator.")
         self.run_evaluation()

@@ -1,0 +1,103 @@
+/**
+ * Who of several people in one shared notebook fills its cells: what is written into one page's cells stands in all of them, so two
+ * pages that fill would show everything twice. The pages see each other in the awareness of the document. The first that asks has
+ * the task; when it has left, the one with the lowest client id of those that are there.
+ */
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+import { wait } from '../platform/wait.js';
+import { whenever } from './kernel-waits.js';
+
+/** How long a shared document may take to say who else has it open, and two pages to see each other's claim. */
+const OTHERS_WAIT_MS = 1_000;
+const CLAIM_WAIT_MS = 500;
+
+/** The part of y-protocols' `Awareness` that is used. */
+export interface IAwareness {
+  readonly clientID: number;
+  getStates(): ReadonlyMap<number, unknown>;
+  setLocalStateField(name: string, value: unknown): void;
+  on(event: 'change', handler: () => void): void;
+  off(event: 'change', handler: () => void): void;
+}
+
+type Part = 'filling' | 'waiting';
+
+export class FillTurn implements IDisposable {
+  /** @param what whose outputs are filled in: a kernel */
+  constructor(
+    private readonly awareness: IAwareness,
+    what: string
+  ) {
+    this.field = `tpulab fills ${what}`;
+    this.announce('waiting');
+    awareness.on('change', this.check);
+    this.check();
+  }
+
+  /** Whether this page is the one that fills. */
+  get isMine(): boolean {
+    return this._isMine;
+  }
+
+  /** Emitted when `isMine` changes. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) return;
+    this._isDisposed = true;
+    this.awareness.off('change', this.check);
+    this.announce(null);
+    Signal.clearData(this);
+  }
+
+  private readonly check = (): void => {
+    const fills = this.others('filling');
+    // Two that began in the same moment see it here: one of them steps back.
+    const candidates = this._isMine || fills.length > 0 ? fills : this.others('waiting');
+    const isFirst = candidates.every(id => id > this.awareness.clientID);
+    const isMine = this._isMine ? isFirst : fills.length === 0 && isFirst;
+    if (isMine !== this._isMine) {
+      this._isMine = isMine;
+      this.announce(isMine ? 'filling' : 'waiting');
+      this._changed.emit();
+    }
+  };
+
+  private announce(part: Part | null): void {
+    this.awareness.setLocalStateField(this.field, part);
+  }
+
+  private others(part: Part): number[] {
+    return [...this.awareness.getStates()].flatMap(([id, state]) =>
+      id !== this.awareness.clientID && (state as Record<string, unknown>)[this.field] === part ? [id] : []
+    );
+  }
+
+  private readonly field: string;
+  private readonly _changed = new Signal<this, void>(this);
+  private _isMine = false;
+  private _isDisposed = false;
+}
+
+/**
+ * Resolves once it is this page that fills, or at the end. Its place is kept until then. Who else is there is heard a moment after the
+ * document: a page that has the task must not be overlooked, nor one that claims it in the same moment.
+ */
+export async function waitForTurn(awareness: IAwareness, what: string, signal: AbortSignal): Promise<void> {
+  const isOver = (): boolean => signal.aborted;
+  await wait(OTHERS_WAIT_MS, signal);
+  if (isOver()) return;
+  const turn = new FillTurn(awareness, what);
+  signal.addEventListener('abort', () => turn.dispose(), { once: true });
+  do {
+    await whenever([turn.changed], () => turn.isMine, signal).catch(() => undefined);
+    await wait(CLAIM_WAIT_MS, signal);
+  } while (!turn.isMine && !isOver());
+}

@@ -1,0 +1,41 @@
+/** What the bridge on this machine has kept of the kernels of a remote: readable when the remote is away, or gone for good. */
+import type { ServerConnection } from '@jupyterlab/services';
+import type { MirroredKernel, MirroredKernels } from '@tpulab/protocol';
+import { requestBridge } from '../backends/bridge-request.js';
+import { OutputsApi, readable } from './outputs-api.js';
+import { type ITrust, RequestedHere } from './trust.js';
+
+/** It looks through the folders of all kernels of the remote. */
+const TIMEOUT_MS = 30_000;
+
+export class StoredOutputsApi {
+  /** `settings` of the bridge on this machine; null while its address is not known. */
+  constructor(
+    private readonly settings: () => ServerConnection.ISettings | null,
+    private readonly remote: string
+  ) {}
+
+  /** Rejects when the bridge cannot say. Empty for a remote of which nothing is kept, and from a bridge that keeps nothing. */
+  async kernels(signal: AbortSignal): Promise<readonly MirroredKernel[]> {
+    const answer = await requestBridge({
+      settings: this.settings(),
+      route: this.route,
+      timeoutMs: TIMEOUT_MS,
+      signals: [signal]
+    });
+    if (answer.response.status === 404) return [];
+    return (readable(answer) as MirroredKernels).kernels;
+  }
+
+  outputs(kernelId: string): OutputsApi {
+    return new OutputsApi(this.settings, `${this.route}/${encodeURIComponent(kernelId)}`);
+  }
+
+  trust(kernelId: string): ITrust {
+    return new RequestedHere(this.settings, this.remote, kernelId);
+  }
+
+  private get route(): string {
+    return `bridge/v1/machines/${encodeURIComponent(this.remote)}/mirror`;
+  }
+}

@@ -1,0 +1,103 @@
+/** Throughput and MFU of a run in words. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { countText, type ThroughputMessage, threeFigures } from '@tpulab/protocol';
+
+export interface NamedFigure {
+  readonly value: string;
+  readonly unit: string;
+}
+
+export interface ComputeFigure extends NamedFigure {
+  /** Where the figure is from. */
+  readonly source: string;
+  /** What it is made of, by name. */
+  readonly rows: readonly (readonly [string, string])[];
+}
+
+/** MFU; a chip of unknown peak has a rate and no MFU. Null where nothing was counted. */
+export function computeFigure({ mfu }: ThroughputMessage, trans: TranslationBundle): ComputeFigure | null {
+  if (!mfu) {
+    return null;
+  }
+  const speed = flopsText(mfu.flopsPerSecond);
+  const isLeast = mfu.source === 'lower-bound';
+  const [value, unit] =
+    mfu.value === null ? splitUnit(speed) : [`${threeFigures(mfu.value * 100)}%`, trans.__('MFU')];
+  const rows: [string, string][] = mfu.value === null ? [] : [[trans.__('Achieved'), speed]];
+  if (mfu.value !== null && mfu.value > 0) {
+    const peak = flopsText(mfu.flopsPerSecond / mfu.value);
+    rows.push([mfu.peakType === null ? trans.__('Peak') : trans.__('Peak in %1', mfu.peakType), peak]);
+  }
+  if (isLeast && mfu.missing?.length) {
+    rows.push([trans.__('Not counted'), mfu.missing.join(', ')]);
+  }
+  return { value: isLeast ? `≥ ${value}` : value, unit, source: sourceText(mfu.source, trans), rows };
+}
+
+/** Tokens before samples and updates, because they are the same amount of work in every step. */
+export function throughputFigure(
+  { tokensPerSecond, samplesPerSecond, updatesPerSecond }: ThroughputMessage,
+  trans: TranslationBundle
+): NamedFigure | null {
+  if (tokensPerSecond !== null) {
+    return { value: rate(tokensPerSecond), unit: trans.__('tokens/s') };
+  }
+  if (samplesPerSecond !== null) {
+    return { value: rate(samplesPerSecond), unit: trans.__('samples/s') };
+  }
+  return updatesPerSecond === undefined
+    ? null
+    : { value: rate(updatesPerSecond), unit: trans.__('updates/s') };
+}
+
+function splitUnit(text: string): [string, string] {
+  const [value = '', unit = ''] = text.split(' ');
+  return [value, unit];
+}
+
+const FLOPS_UNITS = [
+  [1e12, 'T'],
+  [1e9, 'G'],
+  [1e6, 'M'],
+  [1e3, 'k']
+] as const;
+
+/** In the unit that fits: a processor is far from a chip. */
+function flopsText(perSecond: number): string {
+  const [size, unit] = FLOPS_UNITS.find(([size]) => perSecond >= size / 10) ?? [1, ''];
+  return `${threeFigures(perSecond / size)} ${unit}FLOP/s`;
+}
+
+function rate(value: number): string {
+  return value >= 1_000 ? countText(value) : threeFigures(value);
+}
+
+function sourceText(
+  source: NonNullable<ThroughputMessage['mfu']>['source'],
+  trans: TranslationBundle
+): string {
+  switch (source) {
+    case 'given':
+      return trans.__("From the run's own FLOPs per step");
+    case 'counted':
+      return trans.__('From operations counted in the programs, loops included');
+    case 'lower-bound':
+      return trans.__(
+        'A lower bound: loops of unknown length count once, a branch as its cheapest arm; custom kernels, and programs compiled ahead of time or before the run was watched, not at all'
+      );
+  }
+}
+
+/** Those of ml-goodput's causes that the agent tells, in words; one that is not known here as it is. */
+export function badputName(cause: string, trans: TranslationBundle): string {
+  const names: Readonly<Record<string, string>> = {
+    TRAINING_PREP: trans.__('preparing the training'),
+    PROGRAM_STARTUP: trans.__('compiling and starting programs'),
+    DATA_LOADING_SYNC: trans.__('waiting for data'),
+    DEVICE_IDLE: trans.__('device idle while Python works'),
+    UNPRODUCTIVE_CHECKPOINT_SAVE_TIME: trans.__('saving checkpoints'),
+    CUSTOM_BADPUT_EVENTS: trans.__('evaluation, samples and pauses'),
+    OTHER: trans.__('other')
+  };
+  return Object.hasOwn(names, cause) ? (names[cause] ?? cause) : cause;
+}

@@ -1,0 +1,257 @@
+/** Follows the kernel of one notebook, and says above its cells when it went with its machine: what happened, and what can be done. */
+import type { ISessionContext } from '@jupyterlab/apputils';
+import type { IChangedArgs } from '@jupyterlab/coreutils';
+import type { Kernel, Session } from '@jupyterlab/services';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { IDisposable } from '@lumino/disposable';
+import type { MirroredKernel, Remote } from '@tpulab/protocol';
+import type { Remotes } from '../backends/remotes-model.js';
+import { isSliceKernel, remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
+import { wait } from '../platform/wait.js';
+import { momentText } from '../text/moment.js';
+import type { INoticeAction, INoticeText, NoticePlace } from '../ui/notebook-notice.js';
+import { type Fate, fateOf } from './lost-kernels.js';
+import { type IRunAgainOptions, RunAgain } from './run-again.js';
+
+export interface IGoneWatchOptions extends IRunAgainOptions {
+  readonly sessionContext: ISessionContext;
+  readonly remotes: Pick<Remotes, 'get' | 'changed'>;
+  readonly notice: Pick<NoticePlace, 'show' | 'clear'>;
+  /** What this machine has kept of the kernels of a remote. */
+  readonly mirrored: (remote: string, signal: AbortSignal) => Promise<readonly MirroredKernel[]>;
+  readonly trans: TranslationBundle;
+  /** Rejects when there is no kernel. The page has said why then. */
+  readonly onStart: (specName: string) => Promise<unknown>;
+  /** Absent: kernels are chosen at another place of the page, which people know. */
+  readonly onChoose?: () => void;
+  readonly onShow: (remote: string) => void;
+}
+
+interface ILost {
+  readonly kernelId: string;
+  readonly specName: string;
+  readonly remote: string;
+}
+
+/** The machine tells of its kernels as soon as it is connected again; somebody's shutting down is known sooner. */
+const POLL_MS = 2_000;
+const MAX_POLLS = 30;
+
+export class LostKernelWatch implements IDisposable {
+  constructor(private readonly options: IGoneWatchOptions) {
+    // It hears of a new kernel before this.
+    this._runs = new RunAgain(options);
+    const { sessionContext, remotes } = options;
+    sessionContext.kernelChanged.connect(this.onKernel, this);
+    sessionContext.sessionChanged.connect(this.onSession, this);
+    remotes.changed.connect(this.onRemote, this);
+    this.follow(sessionContext.session?.kernel ?? null);
+  }
+
+  get isDisposed(): boolean {
+    return this._runs.isDisposed;
+  }
+
+  dispose(): void {
+    if (!this.isDisposed) {
+      this._runs.dispose();
+      const { sessionContext, remotes } = this.options;
+      sessionContext.kernelChanged.disconnect(this.onKernel, this);
+      sessionContext.sessionChanged.disconnect(this.onSession, this);
+      remotes.changed.disconnect(this.onRemote, this);
+      this._asking.abort();
+    }
+  }
+
+  /** Of whose kernel this speaks; null: it is elsewhere. */
+  get remote(): string | null {
+    return this._kernel?.remote ?? null;
+  }
+
+  private onKernel(
+    _: unknown,
+    { newValue }: IChangedArgs<Kernel.IKernelConnection | null, Kernel.IKernelConnection | null, 'kernel'>
+  ): void {
+    if (newValue !== null) {
+      this.follow(newValue);
+    }
+  }
+
+  private onSession(
+    _: unknown,
+    {
+      newValue
+    }: IChangedArgs<Session.ISessionConnection | null, Session.ISessionConnection | null, 'session'>
+  ): void {
+    if (newValue === null && this._kernel !== null) {
+      void this.poll(this._kernel);
+    }
+  }
+
+  private onRemote(_: unknown, name: string | null): void {
+    const lost = this._kernel;
+    if (lost === null || name !== lost.remote) {
+      return;
+    }
+    const { state } = this.options.remotes.get(name) ?? {};
+    if (state === 'preempted') {
+      this._wasPreempted = true;
+      this.set(lost, 'taken');
+    } else if (state === 'connected' && this._fate === 'taken') {
+      void this.poll(lost);
+    } else {
+      this.show(lost); // hosts of a slice may be ready now
+    }
+  }
+
+  private follow(kernel: Pick<Kernel.IKernelConnection, 'id' | 'name'> | null): void {
+    this._asking.abort();
+    const remote = kernel === null ? null : remoteOfPlace(splitSpecName(kernel.name).place);
+    this._kernel =
+      kernel === null || remote === null ? null : { kernelId: kernel.id, specName: kernel.name, remote };
+    this._wasPreempted = false;
+    this.forget();
+  }
+
+  private forget(): void {
+    this._fate = null;
+    this._shownText = '';
+    this.options.notice.clear();
+  }
+
+  /** Never rejects. */
+  private async poll(lost: ILost): Promise<void> {
+    this._asking.abort();
+    this._asking = new AbortController();
+    const { signal } = this._asking;
+    const { mirrored, remotes, sessionContext } = this.options;
+    for (let polls = 0; polls < MAX_POLLS && !signal.aborted; polls += 1) {
+      const kernels = await mirrored(lost.remote, signal).catch(() => []);
+      const kernel = kernels.find(({ kernelId }) => kernelId === lost.kernelId);
+      if (isOver(signal) || kernel?.wasShutDown === true) {
+        return;
+      }
+      const fate = fateOf(kernel, remotes.get(lost.remote));
+      // Until the list of sessions is that of the machine as it is now, nothing can be started there.
+      const isListed = sessionContext.session?.kernel?.id === lost.kernelId;
+      if (fate === 'kept' && isListed) {
+        this.forget();
+        return;
+      }
+      if (fate === 'taken' || (fate === 'gone' && !isListed)) {
+        this.set(lost, fate);
+        return;
+      }
+      await wait(POLL_MS, signal);
+    }
+  }
+
+  private set(lost: ILost, fate: 'taken' | 'gone'): void {
+    this._fate = fate;
+    this.show(lost);
+  }
+
+  /** Once, however often the remote changes, and whether or not somebody has closed it. */
+  private show(lost: ILost): void {
+    const notice = this.notice(lost);
+    if (notice !== null && notice.text !== this._shownText) {
+      this._shownText = notice.text;
+      this.options.notice.show(notice);
+    }
+  }
+
+  private notice(lost: ILost): INoticeText | null {
+    const { trans, remotes, onChoose, onShow } = this.options;
+    const { remote, specName } = lost;
+    const choose = onChoose === undefined ? [] : [{ label: trans.__('Choose a kernel…'), onClick: onChoose }];
+    const show = { label: trans.__('Show the machine'), stays: true, onClick: () => onShow(remote) };
+    switch (this._fate) {
+      case 'taken':
+        return {
+          text: trans.__(
+            '%1 was preempted, and the kernel of this notebook with it. Its output is saved on this computer; its variables are lost. When %1 is back, you can restart the kernel here.',
+            remote
+          ),
+          actions: [...choose, show]
+        };
+      case 'gone': {
+        const text = this.lostText(remote);
+        const missing = missingHosts(specName, remotes.get(remote));
+        return missing === null
+          ? { text, actions: this.starts(lost) }
+          : {
+              text: trans.__('%1 Its kernel cannot be started yet. %2', text, missing),
+              actions: [...choose, show]
+            };
+      }
+      default:
+        return null;
+    }
+  }
+
+  private lostText(remote: string): string {
+    const { trans, remotes } = this.options;
+    const since = remotes.get(remote)?.connectedAt ?? null;
+    return this._wasPreempted && since !== null
+      ? trans.__(
+          '%1 was preempted and has been back since %2. The kernel of this notebook went with it: its output is saved on this computer; its variables are lost.',
+          remote,
+          momentText(since, Date.now())
+        )
+      : trans.__(
+          'The kernel of this notebook has ended: %1 was restarted or recreated, or its processes were killed. Its output is saved on this computer; its variables are lost.',
+          remote
+        );
+  }
+
+  private starts(lost: ILost): INoticeAction[] {
+    const { trans } = this.options;
+    const last = this._runs.begun.at(-1);
+    const start = {
+      label: trans.__('Start the kernel again'),
+      onClick: () => void this.start(lost, start => start())
+    };
+    return last === undefined
+      ? [start]
+      : [
+          {
+            label: trans.__('Restart and rerun'),
+            onClick: () => void this.start(lost, start => this._runs.from(last, start))
+          },
+          start
+        ];
+  }
+
+  /** Never rejects. Where there is no kernel, it is offered again. */
+  private async start(lost: ILost, run: (start: () => Promise<unknown>) => Promise<unknown>): Promise<void> {
+    const { notice, onStart } = this.options;
+    notice.clear();
+    try {
+      await run(() => onStart(lost.specName));
+    } catch {
+      // What cannot be started has been said.
+    }
+    if (this._kernel === lost && !this.isDisposed) {
+      this._shownText = '';
+      this.show(lost);
+    }
+  }
+
+  private readonly _runs: RunAgain;
+  private _kernel: ILost | null = null;
+  private _fate: Fate | null = null;
+  /** This page has seen that the machine of this kernel was preempted. */
+  private _wasPreempted = false;
+  private _shownText = '';
+  private _asking = new AbortController();
+}
+
+function isOver({ aborted }: AbortSignal): boolean {
+  return aborted;
+}
+
+/** What the bridge says of a slice whose hosts are not all ready; null: they are, or the kernel needs none. */
+function missingHosts(specName: string, remote: Remote | null): string | null {
+  const check = isSliceKernel(specName) ? remote?.checks.find(({ name }) => name === 'slice') : undefined;
+  return check === undefined || check.state === 'ok' ? null : check.message;
+}

@@ -1,0 +1,26 @@
+/** Whether a notebook's kernel is on a remote that cannot serve it now. */
+import type { Remote } from '@tpulab/protocol';
+import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
+
+export interface IAbsentRemote {
+  readonly name: string;
+  /** `unknown`: the hub has no such remote. `down`: it is not connected. */
+  readonly why: 'unknown' | 'down';
+}
+
+/** Null for a kernel that is elsewhere, for a remote that is connected, and for one that comes back by itself. */
+export function unreachableRemote(
+  specName: string,
+  remote: (name: string) => Remote | null,
+  isKnown: boolean
+): IAbsentRemote | null {
+  const name = remoteOfPlace(splitSpecName(specName).place);
+  if (name === null) {
+    return null;
+  }
+  const known = remote(name);
+  if (known === null) {
+    return isKnown ? { name, why: 'unknown' } : null;
+  }
+  return known.state === 'connected' ? null : { name, why: 'down' };
+}

@@ -1,0 +1,230 @@
+/** Lets people choose what a notebook runs on whose remote is unknown or down, instead of leaving it waiting. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Dialog } from '@jupyterlab/apputils';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import { type INotebookModel, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
+import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
+import { NoticePlace } from '../ui/notebook-notice.js';
+import { StoredOutputsApi } from '../reattach/stored-outputs-api.js';
+import { CommandIDs } from '../commands.js';
+import { IBridgeBackends } from '../backends/tokens.js';
+import { LostKernelWatch } from './lost-kernel-watch.js';
+import { unreachableRemote, type IAbsentRemote } from './model.js';
+import { startOnMachine } from './start-on-machine.js';
+
+/** How long a notebook waits for the list of remotes before it is opened as any other. */
+const LIST_WAIT_MS = 3_000;
+/** A VM that is set up from nothing takes minutes; somebody watches the dialog meanwhile. */
+const CONNECT_WAIT_MS = 30 * 60_000;
+
+export const absentPlugin: JupyterFrontEndPlugin<void> = {
+  id: '@tpulab/labextension:absent-remote',
+  description:
+    'Asks what a notebook should run on when its machine is not connected, and says when its kernel went with the machine.',
+  autoStart: true,
+  requires: [IBridgeBackends],
+  optional: [ITranslator],
+  activate: (app: JupyterFrontEnd, backends: IBridgeBackends, translator: ITranslator | null): void => {
+    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    app.docRegistry.addWidgetExtension('Notebook', {
+      createNew: (panel: NotebookPanel, context: DocumentRegistry.IContext<INotebookModel>): IDisposable =>
+        new Guard(app, backends, panel, context, trans)
+    });
+    app.docRegistry.addWidgetExtension('Notebook', {
+      createNew: (panel: NotebookPanel, context: DocumentRegistry.IContext<INotebookModel>): IDisposable =>
+        watchKernel(app, backends, panel, context, trans)
+    });
+  }
+};
+
+function watchKernel(
+  app: JupyterFrontEnd,
+  backends: IBridgeBackends,
+  panel: NotebookPanel,
+  context: DocumentRegistry.IContext<INotebookModel>,
+  trans: TranslationBundle
+): IDisposable {
+  const { commands, serviceManager, shell } = app;
+  const { sessions } = serviceManager;
+  const { sessionContext } = context;
+  return new LostKernelWatch({
+    notebook: panel.content,
+    sessionContext,
+    executed: NotebookActions.executed,
+    runCells: NotebookActions.runCells,
+    remotes: backends.remotes,
+    notice: new NoticePlace(panel.contentHeader, trans),
+    mirrored: (remote, signal) =>
+      new StoredOutputsApi(() => backends.bridge.serverSettings, remote).kernels(signal),
+    trans,
+    onStart: name => startOnMachine({ backends, sessions, context }, name),
+    onChoose: () => {
+      shell.activateById(panel.id);
+      void commands.execute('notebook:change-kernel');
+    },
+    onShow: name => void commands.execute(CommandIDs.manage, { name })
+  });
+}
+
+/** Stops Lab from starting a kernel for this notebook until somebody has chosen. */
+class Guard extends DisposableDelegate {
+  constructor(
+    private readonly app: JupyterFrontEnd,
+    private readonly backends: IBridgeBackends,
+    private readonly panel: NotebookPanel,
+    private readonly context: DocumentRegistry.IContext<INotebookModel>,
+    private readonly trans: TranslationBundle
+  ) {
+    super(() => context.model.contentChanged.disconnect(this.onContent, this));
+    // The content arrives before Lab looks for a kernel; only then is the name of the kernel known.
+    context.model.contentChanged.connect(this.onContent, this);
+  }
+
+  private onContent(): void {
+    const { context } = this;
+    const name = context.model.defaultKernelName;
+    if (name === '' || this._isDone) {
+      return;
+    }
+    this._isDone = true;
+    context.model.contentChanged.disconnect(this.onContent, this);
+    if (remoteOfPlace(splitSpecName(name).place) === null) {
+      return;
+    }
+    // Also while the remote is connected: the lists of its kernelspecs and sessions may come later than Lab's decision, which
+    // would then ask for another kernel. Lab asks this preference when it starts one; a session that it knows is taken all
+    // the same.
+    this.prefer(false);
+    void this.choose(name);
+  }
+
+  private async choose(specName: string): Promise<void> {
+    const { backends, context } = this;
+    const { remotes } = backends;
+    await Promise.all([context.ready, remotes.settled(LIST_WAIT_MS), context.sessionContext.ready]);
+    const unreachable = unreachableRemote(specName, each => remotes.get(each), true);
+    if (this.isDisposed || context.sessionContext.session?.kernel) {
+      this.prefer(true);
+      return;
+    }
+    if (unreachable === null) {
+      await this.start(specName);
+      return;
+    }
+    await this.panel.revealed;
+    switch (await this.prompt(unreachable)) {
+      case 'connect':
+        await this.connect(specName, unreachable);
+        break;
+      case 'back':
+        await this.start(specName);
+        break;
+      case 'local':
+        this.prefer(true);
+        await this.app.commands.execute('notebook:change-kernel');
+        break;
+      case 'none':
+        break;
+    }
+  }
+
+  /** Takes itself back when the remote is there before anybody has chosen. */
+  private async prompt(unreachable: IAbsentRemote): Promise<Choice | 'back'> {
+    const isPreempted = this.backends.remotes.get(unreachable.name)?.state === 'preempted';
+    const dialog = choiceDialog(this.context.localPath, unreachable, isPreempted, this.trans);
+    const decided = new AbortController();
+    const back = this.connected(unreachable.name, decided.signal).then(isUp => {
+      dialog.reject();
+      return isUp;
+    });
+    const { button } = await dialog.launch();
+    decided.abort();
+    return (await back) ? 'back' : ((button.actions[0] as Choice | undefined) ?? 'none');
+  }
+
+  private async connect(specName: string, { name, why }: IAbsentRemote): Promise<void> {
+    const { backends } = this;
+    if (why === 'down') {
+      await backends.remotes.api.connect(name).catch(() => undefined);
+    }
+    void this.app.commands.execute(CommandIDs.connect, why === 'down' ? { name } : {});
+    if (await this.connected(name, AbortSignal.timeout(CONNECT_WAIT_MS))) {
+      await this.start(specName);
+    }
+  }
+
+  private async start(specName: string): Promise<void> {
+    const { app, backends, context } = this;
+    const { sessions } = app.serviceManager;
+    // What cannot be started is said by Lab itself.
+    await startOnMachine({ backends, sessions, context }, specName).catch(() => undefined);
+    this.prefer(true);
+  }
+
+  /** False when the notebook was closed, got another kernel, or `signal` ends the wait. */
+  private connected(name: string, signal: AbortSignal): Promise<boolean> {
+    const { backends, context } = this;
+    return new Promise(resolve => {
+      const finish = (isUp: boolean): void => {
+        signal.removeEventListener('abort', stop);
+        backends.changed.disconnect(check);
+        context.disposed.disconnect(stop);
+        context.sessionContext.kernelChanged.disconnect(stop);
+        resolve(isUp);
+      };
+      const stop = (): void => finish(false);
+      const check = (): void => {
+        if (backends.remoteBackends.some(each => each.remoteName === name && each.state === 'ok')) {
+          finish(true);
+        }
+      };
+      signal.addEventListener('abort', stop);
+      backends.changed.connect(check);
+      context.disposed.connect(stop);
+      context.sessionContext.kernelChanged.connect(stop);
+      check();
+    });
+  }
+
+  private prefer(shouldStart: boolean): void {
+    const { sessionContext } = this.context;
+    sessionContext.kernelPreference = { ...sessionContext.kernelPreference, shouldStart };
+  }
+
+  private _isDone = false;
+}
+
+type Choice = 'connect' | 'local' | 'none';
+
+/** The choice is the only action of its button. */
+function choiceDialog(
+  path: string,
+  { name, why }: IAbsentRemote,
+  isPreempted: boolean,
+  trans: TranslationBundle
+): Dialog<unknown> {
+  const actions = (choice: Choice): Choice[] => [choice];
+  return new Dialog({
+    title: trans.__('The kernel of this notebook is on "%1"', name),
+    body:
+      why === 'unknown'
+        ? trans.__('"%1" was last run on the machine "%2", which is not known here.', path, name)
+        : isPreempted
+          ? trans.__(
+              '"%1" was last run on the machine "%2", which was preempted. The output of its cells is saved on this computer. Recreate the machine, then connect.',
+              path,
+              name
+            )
+          : trans.__('"%1" was last run on the machine "%2", which is not connected.', path, name),
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('No kernel'), actions: actions('none') }),
+      Dialog.createButton({ label: trans.__('Use a local kernel…'), actions: actions('local') }),
+      Dialog.okButton({
+        label: why === 'down' ? trans.__('Connect') : trans.__('Connect to a TPU…'),
+        actions: actions('connect')
+      })
+    ]
+  });
+}

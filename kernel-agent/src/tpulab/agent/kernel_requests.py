@@ -1,0 +1,73 @@
+"""What a page asks of the kernel, not of a run: to free memory, who holds it, and a trace of some seconds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from tpulab.control.command import Command
+from tpulab.measure.xla_profile import ProfileError, capture
+from tpulab.memory.hold import free_held, live_bytes
+from tpulab.memory.owners import held_arrays
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.guarded import start_thread
+from tpulab.telemetry.messages import ControlMessage, MemoryMessage, ProfileMessage
+
+PROFILE_S = 2.0
+#: However long is asked for: a trace of seconds has a million events.
+SHORTEST_S, LONGEST_S = 0.1, 60.0
+
+
+class KernelRequests:
+    """`report` sends a message with the next batch, `tell` what became of a command; both on any thread."""
+
+    def __init__(
+        self,
+        report: Callable[[MemoryMessage | ProfileMessage], None],
+        write_line: Callable[[ControlMessage], None],
+    ) -> None:
+        self._report = report
+        self._send = write_line
+        self._tracing = threading.Lock()
+        #: beside the log of the newest run; None: traces go with the kernel
+        self.trace_folder: Path | None = None
+
+    def free(self, command: Command) -> ControlMessage:
+        return command.message("applied", reason=free_held())
+
+    def memory(self, command: Command) -> ControlMessage:
+        arrays, held = held_arrays()
+        self._report(
+            {
+                "type": "memory",
+                "time": unix_now_ms(),
+                "totalBytes": live_bytes(),
+                "arrays": arrays,
+                "heldBytes": held,
+            }
+        )
+        return command.message("applied")
+
+    def profile(self, command: Command) -> ControlMessage:
+        """Accepted at once; the trace takes its seconds on a thread of its own."""
+        if not self._tracing.acquire(blocking=False):
+            return command.message("refused", reason="A trace is already being taken.")
+        if start_thread("tpulab-profile", lambda: self._trace(command), again=False) is None:
+            self._tracing.release()
+            return command.message("failed", reason="The kernel can start no further thread.")
+        return command.message("accepted")
+
+    def _trace(self, command: Command) -> None:
+        try:
+            given = command.value if isinstance(command.value, (int, float)) else PROFILE_S
+            seconds = min(max(given, SHORTEST_S), LONGEST_S)
+            self._report(capture(seconds, self.trace_folder))
+            reported = command.message("applied")
+        except ProfileError as error:
+            reported = command.message("failed", reason=str(error))
+        except Exception as error:  # whatever the profiler does not like
+            reported = command.message("failed", reason=f"The trace could not be read: {error}")
+        finally:
+            self._tracing.release()
+        self._send(reported)
