@@ -1,4 +1,4 @@
-"""What goes wrong inside TPULab ends no thread of it: commands are answered, steps arrive (F1)."""
+"""Errors inside TPULab end none of its threads: commands are answered, steps arrive (F1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import tpulab
 from keeper_double import KeeperDouble, wait_until
-from tpulab.agent import requested
+from tpulab.agent import kernel_requests
 from tpulab.agent.agent import Agent
 from tpulab.telemetry import guarded
 from tpulab.telemetry.guarded import start_thread
@@ -30,7 +30,7 @@ def fails(*_: object, **__: object) -> Any:
 def test_a_command_that_raises_is_answered_and_so_are_those_after_it(
     keeper: KeeperDouble, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(requested, "held_arrays", fails)
+    monkeypatch.setattr(kernel_requests, "held_arrays", fails)
     run = tpulab.run("steered")
     for step in run.steps(range(3)):
         for _ in range(3):

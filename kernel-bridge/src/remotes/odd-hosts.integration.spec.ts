@@ -1,4 +1,4 @@
-/** Hosts and configurations of ssh as people have them: what connects all the same, and the true cause where nothing can. */
+/** Unusual hosts and ssh configurations: each one connects nevertheless, or the error states the true cause. */
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -38,7 +38,7 @@ describe.skipIf(why !== null)(
 
     const bashrc = (): string => path.join(vm.home, '.bashrc');
     const host = (): string[] => ['Host vm', `  HostName ${vm.network.vmAddress}`, `  User ${USER}`];
-    /** ssh processes of our connection. */
+    /** The ssh processes of our connection. */
     const masters = (): string[] =>
       execFileSync('ps', ['-eo', 'args'], { encoding: 'utf8' })
         .split('\n')
@@ -108,7 +108,7 @@ describe.skipIf(why !== null)(
       expect(await copied('from-remote')).toMatchObject({ state: 'done', error: null });
       expect(await readFile(path.join(folder, 'a.txt'), 'utf8')).toBe(words);
       expect(await hub.log()).not.toContain('\x1b');
-      // What is printed at the end would be read as a part of what rsync sends.
+      // rsync would parse any output at the end as part of its protocol.
       expect(existsSync(path.join(vm.home, 'said-goodbye'))).toBe(false);
     });
 
@@ -127,7 +127,15 @@ describe.skipIf(why !== null)(
 
     it('a start-up file that breaks Node is named by the error of Node', async () => {
       await writeFile(bashrc(), 'export NODE_OPTIONS=--require=/nowhere.js\n');
-      const { error } = await failed();
+      await hub.post('connect');
+      // A host that was connected before is tried again: its state is "reconnecting".
+      const { error } = await vi.waitUntil(
+        async () => {
+          const remote = await hub.remote();
+          return remote.error === null ? null : remote;
+        },
+        { timeout: 90_000, interval: 50 }
+      );
       expect(error).toMatchObject({ code: 'remote_bridge_failed' });
       expect(error!.message).toMatch(/does not start: Error: Cannot find module '\/nowhere\.js'/);
     });
